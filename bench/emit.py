@@ -6,8 +6,9 @@ Of each model three plans: whole ops in the best order, row loops, row loops wit
 is compiled with every compiler there is, with and without sanitizers, and run on random inputs beside TFLM; guards on
 both sides of the arena are looked at after each run, and with rows handed over the model runs both ways. Times are the
 least of several rounds in which the code and TFLM's reference kernels (the pip package) take turns. Sizes of code are
-those of an object for a Cortex-M4, where arm-none-eabi-gcc is there; where qemu-system-arm is there too, the first
-inputs also run on an emulated one.
+those of an object for a Cortex-M4, where arm-none-eabi-gcc is there; where qemu-system-arm is there too, inputs also
+run on an emulated one. Of the files in FOLDER a fourth plan has two memories, of which the first takes half of what
+whole ops take: two arrays, on fewer inputs under sanitizers and on the emulated board.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "rows": {"allow": "loops"},
     "handed over": {"allow": "loops", "stream_input": True},
 }
+TWO = "two memories"
 COMPILERS = ("gcc", "clang")
 PLAIN = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-DMODEL_GUARD=64")
 BUILDS = {
@@ -54,12 +56,16 @@ BUILDS = {
 BOARD = Path(__file__).parents[1] / "examples/emit/mps2"
 ARM = ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-std=c99")
 ON_BOARD = 2
-"""Inputs that run on the emulated board."""
+"""Inputs that run on the emulated board where all of them would take too long."""
 TINYTS = {"mlperf_tiny_vww96_int8": 29_568, "mlperf_tiny_resnet_int8": 14_272, "mlperf_tiny_kws_int8": 9_920}
 """Bytes that TinyTS reports for MLPerf Tiny's models."""
 ROUNDS = 5
 MOST_SANITIZED_MACS, FEW = 2 * 10**9, 10
-"""Above so many in all, sanitized builds run on fewer inputs."""
+"""Above so many in all, sanitized builds and the emulated board run on fewer inputs."""
+HUNDRED = 100
+"""Inputs that a model has to be tried on."""
+LEAST_SECONDS = 1e-3
+"""Runs are timed together until they take this long."""
 
 
 def spread(net: Net) -> Net:
@@ -129,6 +135,20 @@ class Tflm:
             self.interpreter.set_input(value, i)
         self.interpreter.invoke()
         return np.array(self.interpreter.get_output(0)).tobytes()
+
+    def seconds(self, feed: Sequence[np.ndarray]) -> float:
+        """Of a run, without its input and its result being copied."""
+        for i, value in enumerate(feed):
+            self.interpreter.set_input(value, i)
+        count = 1
+        while True:
+            began = time.process_time()
+            for _ in range(count):
+                self.interpreter.invoke()
+            taken = time.process_time() - began
+            if taken >= LEAST_SECONDS:
+                return taken / count
+            count *= 2
 
     def feed(self, data: bytes) -> list[np.ndarray]:
         """The bytes of all inputs as arrays."""
@@ -205,9 +225,7 @@ def timed(folder: Path, tflm: Tflm, inputs: int) -> dict[str, float]:
             shown = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
             note(what, float(shown) / 1e9)
         for _ in range(3):
-            began = time.process_time()
-            tflm.run(feed)
-            note("tflm", time.process_time() - began)
+            note("tflm", tflm.seconds(feed))
     return least
 
 
@@ -242,11 +260,11 @@ def stack_bytes(folder: Path) -> int:
     return max(map(deepest, own))
 
 
-def emulated(folder: Path, inputs: int) -> str:
-    """What an emulated board makes of the first vectors."""
+def emulated(folder: Path, inputs: int, few: int) -> str:
+    """What an emulated board makes of the first `few` vectors."""
     if shutil.which(ARM[0]) is None or shutil.which("qemu-system-arm") is None:
         return "-"
-    cut(folder, folder / "board", ON_BOARD, inputs)
+    cut(folder, folder / "board", few, inputs)
     sources = [folder / name for name in ("model.c", "model_weights.c", "main.c")]
     link = [BOARD / "start.c", "-T", BOARD / "board.ld", "--specs=rdimon.specs", "-nostartfiles", "-o", "model.elf"]
     words = [*ARM, "-O2", "-DMODEL_GUARD=64", f"-I{folder}", *sources, *link]
@@ -254,7 +272,7 @@ def emulated(folder: Path, inputs: int) -> str:
     words = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "model.elf"]
     try:
         done = subprocess.run(
-            words, cwd=folder / "board", capture_output=True, text=True, check=False, timeout=300,
+            words, cwd=folder / "board", capture_output=True, text=True, check=False, timeout=900,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -263,11 +281,18 @@ def emulated(folder: Path, inputs: int) -> str:
 
 
 def row_of(
-    model: Path, target: str, way: str, vectors: Path, tflm: Tflm, inputs: int, seconds: float
+    model: Path,
+    target: str,
+    way: str,
+    vectors: Path,
+    tflm: Tflm,
+    inputs: int,
+    seconds: float,
+    settings: dict[str, Any] | None = None,
 ) -> dict[str, Any] | None:
     """A model's row for one way; None if it has no such plan. `vectors`: a folder with random inputs and results."""
     try:
-        plan = lowtide.plan(model, target=target, time=seconds, **WAYS[way])
+        plan = lowtide.plan(model, target=target, time=seconds, **(settings or WAYS[way]))
     except InputError as error:
         if "--stream-input" in str(error):
             return None
@@ -278,7 +303,8 @@ def row_of(
         folder = Path(made)
         sizes = lowtide.emit_c(plan, model, folder)
         cut(vectors, folder, inputs, inputs)
-        few = inputs if sizes.macs * inputs <= MOST_SANITIZED_MACS else min(FEW, inputs)
+        all_of_them = sizes.macs * inputs <= MOST_SANITIZED_MACS and way != TWO
+        few, on_board = (inputs, inputs) if all_of_them else (min(FEW, inputs), min(ON_BOARD, inputs))
         return {
             "model": model.stem,
             "way": way,
@@ -295,7 +321,9 @@ def row_of(
             "checks": checks(folder, inputs, few),
             "seconds": timed(folder, tflm, inputs),
             "sizes": code_bytes(folder),
-            "emulated": emulated(folder, inputs),
+            "memories": [m.size_bytes for m in plan.memories or ()] or None,
+            "on_board": on_board,
+            "emulated": emulated(folder, inputs, on_board),
         }
 
 
@@ -316,8 +344,9 @@ def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note:
         "*Arena*: the static array of the code, which is the plan's; input and output are in it, but for an input that",
         f"is handed over. *Equal*: bit by bit as TFLM's reference kernels on random inputs, in {len(builds)} builds",
         f"({', '.join(builds)}; sanitized: address and undefined), with nothing written in 64 bytes on either side of",
-        "the arena; rows handed over run both ways. *Emulated*: the same on qemu's Cortex-M4 (mps2-an386), fewer",
-        "inputs. Times: the least of several rounds in turns, -O2, one thread; ratios to TFLM's. *Code*, *tables*:",
+        "the arena; rows handed over run both ways. *Emulated*: the same on qemu's Cortex-M4 (mps2-an386), with how",
+        "many inputs. *Two memories*: the first takes half of what whole ops take, an array each. Times: the least of",
+        "several rounds in turns, -O2, one thread; ratios to TFLM's `Invoke`. *Code*, *tables*:",
         "`model.c` for a Cortex-M4, -Os; *stack*: its deepest chain of calls there (-fstack-usage). Weights have",
         "multipliers and shifts in them.",
         "",
@@ -330,14 +359,22 @@ def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note:
     for row in rows:
         seconds, sizes = row["seconds"], row["sizes"]
         gcc, clang, tflm = (seconds.get(what, math.nan) for what in ("gcc -O2", "clang -O2", "tflm"))
+        arena = " + ".join(f"{size:,}" for size in row.get("memories") or [row["arena"]])
+        board = f"{row['emulated']}, {row.get('on_board', ON_BOARD)}"
         good = "yes" if all(shown == "equal" for shown in row["checks"].values()) else "NO"
         good += " (one result)" if row.get("results") == 1 else ""
         lines.append(
-            f"| {row['model']} | {row['way']} | {row['loops']} | {row['arena']:,} | {row['counters']} "
+            f"| {row['model']} | {row['way']} | {row['loops']} | {arena} | {row['counters']} "
             f"| {row['weights']:,} | {sizes.get('code -Os', 0):,} | {sizes.get('tables', 0):,} "
-            f"| {sizes.get('stack', 0):,} | {good} | {row['inputs']}, {row['sanitized']} | {row['emulated']} "
+            f"| {sizes.get('stack', 0):,} | {good} | {row['inputs']}, {row['sanitized']} | {board} "
             f"| {gcc * 1e3:.2f} | {clang * 1e3:.2f} | {tflm * 1e3:.2f} | {gcc / tflm:.2f}, {clang / tflm:.2f} |"
         )
+    files = {row["model"] for row in rows}
+    on_all = {row["model"] for row in rows if row["inputs"] >= HUNDRED and row.get("on_board", 0) >= HUNDRED}
+    lines += [
+        "",
+        f"{len(files)} models, {len(on_all)} of them with {HUNDRED} inputs or more in every build and on the board.",
+    ]
     lines += ["", "Beside TinyTS on MLPerf Tiny, in bytes:", ""]
     lines += ["| model | TinyTS | whole | rows | handed over |", "|---|--:|--:|--:|--:|"]
     for name, bytes_ in TINYTS.items():
@@ -376,7 +413,7 @@ def main() -> int:
             left = [way for way in WAYS if (model.stem, way) not in done]
             tflm, vectors = Tflm(model), Path(folder) / model.stem
             vectors.mkdir()
-            if left:
+            if left or (model.stem, TWO) not in done:
                 tflm.vectors(options.inputs, vectors)
             for way in left:
                 row = row_of(model, target, way, vectors, tflm, options.inputs, options.time)
@@ -384,6 +421,13 @@ def main() -> int:
                     rows.append(row)
                     print(json.dumps(row), file=sys.stderr, flush=True)
                     write(out, rows, refused)
+            whole = next((row["arena"] for row in rows if (row["model"], row["way"]) == (model.stem, "whole")), 0)
+            if model.parent == options.tflite and (model.stem, TWO) not in done:
+                two = {"banks": [f"first={max(whole // 2, 1)}", f"second={2 * whole}"]}
+                row = row_of(model, "loops", TWO, vectors, tflm, options.inputs, options.time, two)
+                if row is not None:
+                    rows.append(row)
+                    print(json.dumps(row), file=sys.stderr, flush=True)
     write(out, rows, refused)
     return 0
 

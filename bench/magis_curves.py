@@ -6,10 +6,11 @@
     python bench/magis_curves.py --page bench/results/magis-curves
 
 For each budget, a share of the peak of the step in its own order, the least added time of a plan within it: parts and
-runs again together, either alone, and published methods. `--joint` seconds for the first and for runs again alone,
-`--short` for each other; every plan is verified. A cell that a file has is not measured again. Without `--cost` times
-are a roofline's (`rtx3090.json`), under which parts are nearly free. `pofo` moves tensors to the host as well, at 12
-GB/s each way; `pofo8` is figure 12's: POFO on one of eight parts of the batch, all one behind the other.
+runs again together, the same with tensors that leave memory (`moved`), either alone, and published methods. `--joint`
+seconds for the first two and for runs again alone, `--short` for each other; every plan is verified. A cell that a file
+has is not measured again. Without `--cost` times are a roofline's (`rtx3090.json`), under which parts are nearly free.
+`moved` and `pofo` move tensors to the host at 12 GB/s each way; `pofo8` is figure 12's: POFO on one of eight parts of
+the batch, all one behind the other.
 """
 
 from __future__ import annotations
@@ -24,23 +25,33 @@ from typing import Any
 import lowtide
 from lowtide.analyse.storage import memory_model
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.swapping import numbers
 from lowtide.bench.machine import machine
 from lowtide.cost.file import read_cost, stand_in
+from lowtide.cost.labelled import reckoned
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.plan import Plan
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide.transform.fission import body_of
 from magis import ALLOW, WORKLOADS, Row
 
 SHARES = (80, 60, 40, 30, 20, 15, 10)
 KINDS = ("joint", "again", "micro", "dtr", "fastsa", "chen", "torchtitan")
-NAMES = {"joint": "together", "again": "runs again alone", "micro": "micro-batches alone", "torchtitan": "knapsack"}
+NAMES = {
+    "joint": "together",
+    "moved": "with swaps",
+    "again": "runs again alone",
+    "micro": "micro-batches alone",
+    "torchtitan": "knapsack",
+}
 """Of kinds that are no method's name; the knapsack is torchtitan's, greedy."""
 
 COLOURS = {
-    "joint": "#e8743b", "again": "#56b4e9", "micro": "#22a884", "dtr": "#cc79a7", "fastsa": "#e69f00",
-    "chen": "#8a8a92", "torchtitan": "#444444", "pofo": "#7a5cc4", "rotor": "#b8a1e3",
+    "joint": "#e8743b", "moved": "#b3261e", "again": "#56b4e9", "micro": "#22a884", "dtr": "#cc79a7",
+    "fastsa": "#e69f00", "chen": "#8a8a92", "torchtitan": "#444444", "pofo": "#7a5cc4", "rotor": "#b8a1e3",
 }  # fmt: skip
 PARTS = {"pofo8": 8, "pofo16": 16, "pofo32": 32}
 """POFO on a part of the batch (figure 12)."""
@@ -52,7 +63,7 @@ MOST = 0.5
 
 
 def of_parts(row: Row, count: int, share: int, seconds: float) -> dict[str, Any]:
-    """POFO on one part of the batch of so many; what runs around the parts as it stands."""
+    """POFO on one part of the batch of so many, by the times of that part; what runs around the parts as it stands."""
     from lowtide.optimize.parted import parted
     from lowtide.optimize.step_regions import step_regions
     from lowtide.schedule.exact import Exact
@@ -63,17 +74,18 @@ def of_parts(row: Row, count: int, share: int, seconds: float) -> dict[str, Any]
     def order(graph: Graph) -> tuple[int, ...]:
         return Exact().schedule(memory_model(graph, target), Limits(seconds / 4)).order
 
-    (choice,) = parted(row.priced, target, region, [count], file.families, order)
-    assert choice.body is not None
+    assert file.bandwidth is not None
+    bandwidth = Bandwidth(file.bandwidth.to_host, file.bandwidth.from_host)
+    (choice,) = parted(row.priced, target, region, [count], file.families, order, bandwidth)
+    assert choice.fission is not None
+    assert choice.clock is not None
+    part = body_of(row.priced, region, choice.fission.searched, reckoned(file.families)).graph
     problem = Problem.of(row.priced, target)
     room = problem.own_order_peak_bytes * share // 100
     if choice.rest > room or choice.base >= room:
         return {"status": "over_budget", "share": 1.0, "overhead": 0.0, "parts": [count], "commit": machine().commit}
-    plan = lowtide.plan(
-        choice.body.graph, allow="recompute,swap", method="pofo", budget=room - choice.base, time=seconds
-    )
-    assert plan.recomputation is not None
-    ran = sum(op.cost or 0.0 for op in choice.body.graph.ops) * (1 + plan.recomputation.overhead)
+    plan = lowtide.plan(part, allow="recompute,swap", method="pofo", budget=room - choice.base, time=seconds)
+    ran = choice.clock.seconds(numbers(choice.sequence, plan.rewrites or (), plan.order))
     uncut = sum(op.cost or 0.0 for op in row.priced.ops)
     return {
         "status": plan.status, "share": (choice.base + plan.required_bytes) / problem.own_order_peak_bytes,
@@ -86,15 +98,16 @@ def cell(row: Row, kind: str, share: int, joint: float, short: float) -> dict[st
     if kind in PARTS:
         return of_parts(row, PARTS[kind], share, short)
     began = time.perf_counter()
-    how: dict[str, Any] = {"budget": f"{share}%", "time": joint if kind in ("joint", "again") else short}
-    parted = kind in ("joint", "micro")
+    how: dict[str, Any] = {"budget": f"{share}%", "time": joint if kind in ("joint", "moved", "again") else short}
+    parted = kind in ("joint", "moved", "micro")
     if kind == "micro":
         how["method"] = "microbatch"
-    elif kind not in ("joint", "again"):
+    elif kind not in ("joint", "moved", "again"):
         how["method"] = kind
     try:
         graph = row.graph if parted else row.priced
-        allow = ALLOW if parted else "recompute,swap" if kind == "pofo" else "recompute"
+        allow = ALLOW if parted else "recompute"
+        allow = f"{allow},swap" if kind in ("moved", "pofo") else allow
         plan = lowtide.plan(graph, allow=allow, cost=row.cost if parted else None, **how)
     except InputError as error:
         return {"status": "refused", "why": str(error)[:200], "commit": machine().commit}
@@ -117,7 +130,7 @@ def run(options: argparse.Namespace) -> None:
     known: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     document: dict[str, Any] = {
         "machine": asdict(machine()), "cost": options.cost and Path(options.cost).name, "joint": options.joint,
-        "short": options.short, "rows": known.get("rows", {}),
+        "short": options.short, "note": known.get("note", ""), "rows": known.get("rows", {}),
     }  # fmt: skip
     for name in options.only:
         row, cells = Row(name, options.cost, options.joint, options.short), document["rows"].setdefault(name, {})
@@ -178,8 +191,12 @@ def _least_gain(rows: dict[str, Any]) -> list[str]:
     for name, cells in rows.items():
         gains = []
         for share in SHARES:
-            ours = cells.get(f"joint_{share}")
-            others = {k: e for k in COLOURS if k != "joint" and (e := cells.get(f"{k}_{share}")) is not None}
+            ours = min(
+                [e for k in ("joint", "moved") if (e := cells.get(f"{k}_{share}")) is not None],
+                key=lambda e: (not _met(e), e["overhead"]), default=None,
+            )  # fmt: skip
+            methods = [k for k in COLOURS if k not in ("joint", "moved")]
+            others = {k: e for k in methods if (e := cells.get(f"{k}_{share}")) is not None}
             lower = {k: e["overhead"] for k, e in others.items() if _met(e)}
             if ours is None or not _met(ours):
                 above += [f"{name} at {share} %: {k} meets it" for k in lower]

@@ -68,7 +68,7 @@ def trace(graph: Graph, plan: Plan) -> Trace:
             access = access_of(graph, op)
             axes[op_id] = next(a for a in range(len(access.sizes)) if word_of(op, access, a) == word)
         region = region_of(graph, axes)
-        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)), reckoned(FAMILIES)).graph
+        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)).all, reckoned(FAMILIES)).graph
         costs = {op.id: (op.cost or 0.0) / len(part.ends) for op in body.ops}
         bodies[part.op] = _steps(with_ops(body, body_plan), list(body_plan.order), _of(body_plan), costs)
         whole = outer_of(graph, [Loop(region, body_plan.required_bytes, None)])

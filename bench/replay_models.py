@@ -85,10 +85,45 @@ def compiled_by_vela(path: Path) -> None:
     path.write_bytes(net.bytes())
 
 
+_NET = """{"name": "net",
+ "tensors": [
+  {"id": 0, "name": "image", "size": 4096, "kind": "input"},
+  {"id": 1, "name": "wide", "size": 32768, "kind": "activation"},
+  {"id": 2, "name": "scores", "size": 32768, "kind": "output"}],
+ "ops": [
+  {"id": 0, "name": "widen", "inputs": [0], "outputs": [1]},
+  {"id": 1, "name": "add", "inputs": [1], "outputs": [2], "overwrites": [1]}]}
+"""
+
+
+def own_graph(path: Path) -> None:
+    """C2: a compiler's own graph, whose second op may write over what it reads."""
+    path.write_text(_NET, encoding="utf-8")
+
+
+def misspelt_graph(path: Path) -> None:
+    """C1: the same with a key that is not one."""
+    path.write_text(_NET.replace("overwrites", "overwrite"), encoding="utf-8")
+
+
+def own_rules(path: Path) -> None:
+    """C3: a target of one's own."""
+    path.write_text('name = "mine"\nalignment = 128\n', encoding="utf-8")
+
+
+def buffers(path: Path) -> None:
+    """C5: three buffers with lifetimes, for offsets alone."""
+    path.write_text("id,lower,upper,size\na,0,4,10\nb,2,6,20\nc,5,9,10\n", encoding="utf-8")
+
+
 MODELS: dict[str, Callable[[Path], None]] = {
     "if.onnx": branches,
     "head_size.onnx": head_size,
     "large.onnx": over_two_gigabytes,
     "vela.tflite": compiled_by_vela,
+    "net.graph.json": own_graph,
+    "misspelt.graph.json": misspelt_graph,
+    "mine.toml": own_rules,
+    "buffers.csv": buffers,
 }
 """Name of the file and what writes it."""

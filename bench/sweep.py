@@ -1,10 +1,11 @@
-"""A thousand small architectures as a sweep: graphs a second, with one process, two, and gone on with after a kill.
+"""A thousand small architectures as a sweep: graphs a second, by processes and by a Dask cluster, and after kills.
 
-    python bench/sweep.py [--graphs 1000] [--jobs 2] -o bench/results/sweep
+    python bench/sweep.py [--graphs 1000] [--jobs 2] [--runs processes killed dask dask-killed] -o bench/results/sweep
 
 The architectures are RandWire stages of 8 to 32 nodes, each wired by a seed of its own (33 to 135 ops), planned under
-`strict`. The command is run as users run it, so that its start is in the time; the killed run is ended by SIGKILL
-when half of its rows are done, and the same call goes on.
+`strict`. The command is run as users run it, so that its start is in the time; a killed run is ended by SIGKILL
+when half of its rows are done, and the same call goes on. The cluster is one of this machine (extra `sweep`); in the
+run `dask` one of its workers is killed at half of the rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +33,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Graphs a second of a sweep.")
     parser.add_argument("--graphs", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), help="which (all)")
     parser.add_argument("-o", dest="out", required=True)
     options = parser.parse_args()
     models = [f"zoo:randwire_ws_one_stage:nodes={8 + 8 * (k % 4)},seed={k}" for k in range(options.graphs)]
     with tempfile.TemporaryDirectory() as folder:
-        runs = [
-            whole("one process", models, 1, Path(folder) / "1.csv"),
-            whole(f"{options.jobs} processes", models, options.jobs, Path(folder) / "n.csv"),
-            killed(models, options.jobs, Path(folder) / "killed.csv"),
-        ]
-        tables = [timeless(Path(folder) / name) for name in ("1.csv", "n.csv", "killed.csv")]
-    same = tables[0] == tables[1] == tables[2]
+        runs = [RUNS[name](models, options.jobs, Path(folder) / f"{name}.csv") for name in options.runs]
+        tables = [timeless(Path(folder) / f"{name}.csv") for name in options.runs]
+    same = all(table == tables[0] for table in tables)
     rows = tables[0]
     result = {
         "machine": dataclasses.asdict(machine()),
@@ -53,32 +53,90 @@ def main() -> None:
     Path(f"{options.out}.md").write_text(page(result))
 
 
-def start(models: list[str], jobs: int, out: Path) -> subprocess.Popen[bytes]:
+def start(models: list[str], by: list[str], out: Path) -> subprocess.Popen[bytes]:
     """The command, at work."""
-    words = ["sweep", *models, "--targets", "strict", "--jobs", str(jobs), "-o", str(out), "-q"]
+    words = ["sweep", *models, "--targets", "strict", *by, "-o", str(out), "-q"]
     return subprocess.Popen([sys.executable, "-m", "lowtide", *words])
 
 
-def whole(name: str, models: list[str], jobs: int, out: Path) -> dict[str, Any]:
-    """Seconds of a run from its start to its end."""
+def processes(models: list[str], jobs: int, out: Path) -> dict[str, Any]:
+    """A run from its start to its end."""
     began = time.perf_counter()
-    assert start(models, jobs, out).wait() == 0
-    return {"run": name, "seconds": time.perf_counter() - began, "rows": len(models)}
+    assert start(models, ["--jobs", str(jobs)], out).wait() == 0
+    return row(f"{jobs} processes" if jobs > 1 else "one process", began, models)
+
+
+def one(models: list[str], _: int, out: Path) -> dict[str, Any]:
+    """The same with one process."""
+    return processes(models, 1, out)
 
 
 def killed(models: list[str], jobs: int, out: Path) -> dict[str, Any]:
     """The same, killed at half of the rows, and gone on with."""
-    journal = Path(f"{out}.journal")
     began = time.perf_counter()
-    process = start(models, jobs, out)
+    done = kill_and_go_on(models, ["--jobs", str(jobs)], out)
+    return row(f"{jobs} processes, killed after {done:,} rows, and the same call again", began, models)
+
+
+def dask(models: list[str], jobs: int, out: Path) -> dict[str, Any]:
+    """By a cluster, one of whose workers is killed at half of the rows."""
+    with cluster(jobs) as (address, pids):
+        began = time.perf_counter()
+        process = start(models, ["--scheduler", address], out)
+        done = wait_for_half(models, out)
+        os.kill(pids()[0], signal.SIGKILL)
+        assert process.wait() == 0
+        return row(f"Dask, {jobs} workers, one of them killed after {done:,} rows", began, models)
+
+
+def dask_killed(models: list[str], jobs: int, out: Path) -> dict[str, Any]:
+    """By a cluster; the command is killed at half of the rows, and gone on with."""
+    with cluster(jobs) as (address, _):
+        began = time.perf_counter()
+        done = kill_and_go_on(models, ["--scheduler", address], out)
+        return row(f"Dask, {jobs} workers; the command killed after {done:,} rows, and the same call again", began,
+                   models)  # fmt: skip
+
+
+RUNS = {"one": one, "processes": processes, "killed": killed, "dask": dask, "dask-killed": dask_killed}
+
+
+@contextmanager
+def cluster(workers: int) -> Iterator[tuple[str, Callable[[], list[int]]]]:
+    """A Dask cluster of this machine: its scheduler's address, and what its workers' process numbers are."""
+    from distributed import Client, LocalCluster  # pyright: ignore[reportMissingImports]
+
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as local:
+
+        def pids() -> list[int]:
+            with Client(local, set_as_default=False) as client:
+                return [info["pid"] for info in client.run(lambda: {"pid": os.getpid()}).values()]
+
+        yield local.scheduler_address, pids
+
+
+def wait_for_half(models: list[str], out: Path) -> int:
+    """How many rows there are once it is half of them."""
+    journal = Path(f"{out}.journal")
     while not journal.exists() or journal.read_bytes().count(b"\n") < len(models) // 2:
         time.sleep(0.05)
+    return journal.read_bytes().count(b"\n")
+
+
+def kill_and_go_on(models: list[str], by: list[str], out: Path) -> int:
+    """How many rows there were when the command was killed."""
+    process = start(models, by, out)
+    wait_for_half(models, out)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    done = journal.read_bytes().count(b"\n")
-    assert start(models, jobs, out).wait() == 0
-    return {"run": f"{jobs} processes, killed after {done:,} rows, and the same call again",
-            "seconds": time.perf_counter() - began, "rows": len(models)}  # fmt: skip
+    done = Path(f"{out}.journal").read_bytes().count(b"\n")
+    assert start(models, by, out).wait() == 0
+    return done
+
+
+def row(name: str, began: float, models: list[str]) -> dict[str, Any]:
+    """Seconds of a run."""
+    return {"run": name, "seconds": time.perf_counter() - began, "rows": len(models)}
 
 
 def timeless(path: Path) -> list[dict[str, str]]:

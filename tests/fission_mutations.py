@@ -38,6 +38,7 @@ class FissionMutation:
 
 
 _REGION, _NET, _LABELS, _STEPS = "transform/fission.py", "zoo/step_net.py", "ops/labels.py", "run/steps.py"
+_SWAPS = "optimize/recompute/swaps.py"
 
 FISSION_MUTATIONS = (
     # What an op says of its rows.
@@ -67,22 +68,30 @@ FISSION_MUTATIONS = (
     FissionMutation("other_rows_read", _REGION, "if dim != dims[t]:\n", "if False:\n"),
     FissionMutation("not_convex", _REGION, "    _check_convex(graph, axes)\n    return region", "    return region"),
     # What a part is.
-    FissionMutation("smallest_part", _REGION, "largest, inside = max(fission.rows), dict(region.axes)",
-                    "largest, inside = min(fission.rows), dict(region.axes)"),
+    FissionMutation("smallest_part", _REGION, "largest, inside = parts.largest, dict(region.axes)",
+                    "largest, inside = parts.rows[0][0], dict(region.axes)"),
     FissionMutation("scattered_rows_not_copied", _REGION,
                     "prod((graph.tensor_by_id[t].shape or ())[: dims[t]]) > 1:", "False:"),
     FissionMutation("results_kept_inside", _REGION, "return kept or any(reader not in inside",
                     "return any(reader not in inside"),
     FissionMutation("results_read_outside_forgotten", _REGION, "return kept or any(reader not in inside",
                     "return kept or all(reader not in inside"),
-    FissionMutation("joins_for_nothing", _REGION, 'total += _glue(reckon, "join", 2 * size, fission) or 0.0',
+    FissionMutation("joins_for_nothing", _REGION, 'total += _glue(reckon, "join", 2 * size, region, parts) or 0.0',
                     "total += 0.0"),
-    FissionMutation("sums_for_nothing", _REGION, 'total += (len(fission.ends) - 1) * reckon("merge", 0, 3 * size)',
+    FissionMutation("sums_for_nothing", _REGION, 'total += parts.added * reckon("merge", 0, 3 * size)',
                     "total += 0.0"),
     FissionMutation("parts_need_no_weights", _REGION,
                     "inputs = (*(t for t, _ in loop.region.sliced), *loop.region.whole)",
                     "inputs = tuple([t for t, _ in loop.region.sliced])"),
+    FissionMutation("first_part_adds", _REGION, "Parts(((first, 1),), 0): 1}", "Parts(((first, 1),), 1): 1}"),
+    FissionMutation("loads_take_no_time", _SWAPS, "max(loading, now) + row.load", "now"),
+    FissionMutation("regions_read_all_that_one_reads", _REGION, "stands_for.update(dict.fromkeys(inside, fresh + k))",
+                    "stands_for.update(dict.fromkeys(inside, fresh))"),
     # How parts run.
+    FissionMutation("clones_of_regions_swapped", _STEPS, "[results[t] for t in sorted(self.region.results)]",
+                    "[results[t] for t in self.region.results]"),
+    FissionMutation("loads_what_was_there_first", _STEPS, "stored[op.after[0]].copy()",
+                    "next(iter(stored.values())).copy()"),
     FissionMutation("sums_of_the_last_part", _STEPS,
                     "made[t].copy() if t not in results else results[t] + made[t]", "made[t].copy()"),
     FissionMutation("results_a_row_further", _STEPS, "(slice(None),) * dim, slice(first, end))] = made[t]",

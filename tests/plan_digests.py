@@ -1,7 +1,8 @@
 """Plans every model of a folder and digests the plans, so that two versions of lowtide can be held beside each other.
 
 A digest is of the plan's JSON without `seconds`, the version, what was asked for (`rules`, `dims`), and what a runtime
-takes beside it (`runtime_figures`), and without what a picture needs (`profile`, `dtype` and `shape` of tensors), which
+takes beside it (`runtime_figures`), without the names of rules that searches were given since (`NEWER_RULES`), and
+without what a picture needs (`profile`, `dtype` and `shape` of tensors), which
 `verify` derives again from the rest and the graph. Searches that a limit of time ended may differ from run to run:
 their rows say how they ended, and are compared by their peak and bound only.
 
@@ -29,6 +30,8 @@ TARGETS = {
 }
 KEYS = ("status", "stopped", "peak_bytes", "lower_bound_bytes", "arena_bytes", "required_bytes")
 SECONDS = 20.0
+NEWER_RULES = ("demand",)
+"""Switches in the certificates of searches that digests made earlier do not know; all plans have them on."""
 
 
 def digest(path: Path, target: str) -> dict[str, Any]:
@@ -43,6 +46,8 @@ def digest(path: Path, target: str) -> dict[str, Any]:
     for tensor in document["tensors"]:
         tensor.pop("dtype", None)
         tensor.pop("shape", None)
+    for rule in NEWER_RULES:
+        document["certificate"].get("switches", {}).pop(rule, None)
     text = json.dumps(document, sort_keys=True)
     return {**{key: document.get(key) for key in KEYS}, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 

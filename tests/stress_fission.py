@@ -3,7 +3,8 @@
     python tests/stress_fission.py 2000 --seed 7
 
 Steps of dense layers, of heads and of images are drawn, with a region of each along any class of dimensions, the rows
-at which its parts end, and a sequence in which ops run again; no search took any of it. The plan is verified, executed,
+at which its parts end, and a sequence in which ops run again and, for every other one, tensors leave memory; and the
+same with several regions. No search took any of it. The plan is verified, executed,
 and all results compared: 1e-9 of the largest value in float64, and to the bit where no sum is added up in parts. Of
 each step some more regions are run in parts without a plan.
 """
@@ -22,8 +23,9 @@ import numpy as np
 import lowtide
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
+from lowtide.rewrites import Recompute
 from lowtide.run.steps import Values, random_feeds, run_parts, run_plan, run_step
-from support.decisions import drawn_plan, random_ends, random_region
+from support.decisions import drawn_plan, drawn_several, random_ends, random_region
 from support.steps import STEPS
 
 MOST = 1e-9
@@ -36,6 +38,8 @@ class Count:
 
     decisions: int = 0
     planned: int = 0
+    several: int = 0
+    moved: int = 0
     repeated: int = 0
     without_sums: int = 0
     equal: int = 0
@@ -84,15 +88,21 @@ def check(seed: int, count: Count) -> None:
     graph = STEPS[seed % len(STEPS)](seed)
     feeds = random_feeds(graph, seed)
     own = run_step(graph, feeds)
-    plan = drawn_plan(graph, seed)
-    try:
-        lowtide.verify(graph, plan)
-    except VerificationError as error:
-        raise Flaw(f"verify: {error}") from None
-    parts = () if plan.fission is None else plan.fission.parts
-    compare(own, run_plan(graph, plan, feeds), count, summed=any(is_sum(graph, part.ops) for part in parts))
-    count.planned += 1
-    count.repeated += bool(plan.rewrites or any(part.body.get("rewrites") for part in parts))
+    for plan in (drawn_plan(graph, seed), drawn_several(graph, seed)):
+        if plan is None:
+            continue
+        try:
+            lowtide.verify(graph, plan)
+        except VerificationError as error:
+            raise Flaw(f"verify: {error}") from None
+        parts = [] if plan.fission is None else plan.fission.parts
+        compare(own, run_plan(graph, plan, feeds), count, summed=any(is_sum(graph, part.ops) for part in parts))
+        count.planned += 1
+        count.several += len(parts) > 1
+        rewrites = [*(plan.rewrites or ()), *(r for part in parts for r in part.body.get("rewrites") or ())]
+        count.repeated += any(isinstance(r, Recompute) or (isinstance(r, dict) and "of" in r) for r in rewrites)
+        moved = [plan.swapping, *(part.body.get("swapping") for part in parts)]
+        count.moved += any(m["stored_bytes"] if isinstance(m, dict) else m.stored_bytes for m in moved if m)
     random = Random(-seed - 1)
     for _ in range(MORE):
         region = random_region(graph, random)
@@ -119,8 +129,10 @@ def main() -> int:
                 break
     print(
         f"{count.decisions} decisions hold in {time.perf_counter() - began:.0f} s, {flaws} steps do not: "
-        f"{count.planned} with plans, {count.repeated} of them with ops again; {count.without_sums} without sums in "
-        f"parts, {count.equal} equal to the bit; at most {count.worst:.2g} of a result's largest value"
+        f"{count.planned} with plans, {count.several} of them of several regions, "
+        f"{count.repeated} with ops again, {count.moved} with tensors that leave memory; "
+        f"{count.without_sums} without sums in parts, "
+        f"{count.equal} equal to the bit; at most {count.worst:.2g} of a result's largest value"
     )
     return 1 if flaws else 0
 

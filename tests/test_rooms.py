@@ -117,7 +117,8 @@ ELSEWHERE = {
     "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_statistics.py": "transform/passed",
-    "optimize/test_passes.py": "optimize/checkpoints optimize/segments transform/hand_on",
+    "optimize/test_passes.py": "optimize/checkpoints optimize/segments",
+    "optimize/test_handed.py": "transform/hand_on",
     "api/rewrites/test_passing.py": "verify/check/sums",
     "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part "
     "ops/piece",
@@ -149,7 +150,11 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
-    "emit/test_project.py": "emit/kernels emit/places emit/schedule emit/weights api/emitting cli/emit",
+    "emit/test_memories.py": "emit/ends",
+    "emit/test_project.py": (
+        "emit/kernel emit/kernels emit/places emit/schedule emit/templates emit/weights api/emitting cli/emit"
+    ),
+    "emit/test_sound.py": "emit/integers emit/recurrent emit/signals",
     "emit/test_wide.py": "emit/types",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",

@@ -30,7 +30,8 @@ void loop(nb::module_& m) {
          Field{"begun", &P::begun, "Bytes of each input that are done with before its first position is written."});
   m.def(
       "play_loop",
-      [](const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors, const std::vector<int64_t>& inputs) {
+      [](const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors, const std::vector<int64_t>& inputs,
+         int handed) {
         std::vector<tide::LoopOp> members;
         for (const auto& [rows, columns, reads, makes, outside] : ops) {
           tide::LoopOp op{rows, columns, {}, makes, {}};
@@ -40,9 +41,9 @@ void loop(nb::module_& m) {
         }
         std::vector<tide::LoopTensor> kept;
         for (const auto& [over, whole, bytes] : tensors) kept.push_back({over, whole, bytes});
-        return tide::play_loop(members, kept, inputs);
+        return tide::play_loop(members, kept, inputs, handed);
       },
-      "ops"_a, "tensors"_a, "inputs"_a,
+      "ops"_a, "tensors"_a, "inputs"_a, "handed"_a = 0,
       "Positions of each tensor that a loop keeps, and how far it lies behind inputs; its last op drives.");
 }
 

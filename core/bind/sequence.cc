@@ -52,7 +52,7 @@ std::vector<std::pair<std::vector<int>, Bytes>> shuffle(const tide::SequenceProb
   for (int i = 0; i < steps; ++i) {
     const size_t mark = line.mark();
     for (int k = random.below(8); k >= 0; --k) random.jolt();
-    random.wander(std::numeric_limits<Bytes>::max());
+    random.wander(std::numeric_limits<Bytes>::max(), 1);
     if (random.below(4) == 0) line.undo(mark);
     if (random.below(16) == 0) line.spread();
     seen.emplace_back(line.order(), line.peak());

@@ -24,9 +24,39 @@ Bytes Intervals::copied(int end) const {
   Bytes most = 0;
   for (const auto& made : m_.ops[end - 1].made) {
     const int storage = m_.tensors[made.tensor].storage;
+    if (!m_.tensors[made.tensor].handed.empty()) continue;
     if (storage >= 0 && m_.storages[storage].last >= end) most = std::max(most, m_.tensors[made.tensor].size);
   }
   return most;
+}
+
+bool Intervals::may_join(const std::vector<int>& tensors, int begin, Bytes limit) const {
+  return std::all_of(tensors.begin(), tensors.end(), [&](int t) {
+    const CutTensor& tensor = m_.tensors[t];
+    return m_.footprint[tensor.producer] <= limit || m_.before[begin] + tensor.size <= limit;
+  });
+}
+
+bool Intervals::single(int op, Bytes limit) const {
+  if (m_.footprint[op] > limit) return false;
+  for (const auto& read : m_.ops[op].reads)
+    if (!m_.tensors[read.tensor].handed.empty() && !may_join({read.tensor}, op, limit)) return false;
+  return true;
+}
+
+std::vector<int> Intervals::unfit(int begin, int end) const {
+  std::vector<int> result;
+  const std::vector<int>& axes = regions_.axes();
+  for (int op = begin; op < end; ++op)
+    for (const auto& read : m_.ops[op].reads) {
+      const CutTensor& tensor = m_.tensors[read.tensor];
+      if (tensor.handed.empty() || tensor.producer >= begin) continue;
+      const bool fits = axes[op] >= 0 && std::any_of(tensor.handed.begin(), tensor.handed.end(), [&](int dim) {
+                          return dim < static_cast<int>(read.dims.size()) && read.dims[dim].axis == axes[op];
+                        });
+      if (!fits) result.push_back(read.tensor);
+    }
+  return result;
 }
 
 bool Intervals::cut(int begin, int end, Bytes limit, bool any, PathRegion& best) {
@@ -34,6 +64,7 @@ bool Intervals::cut(int begin, int end, Bytes limit, bool any, PathRegion& best)
   if (interval.least > limit) return false;
   if (!interval.grown) find_candidates(begin, end, interval);
   for (Candidate& candidate : interval.candidates) {
+    if (!may_join(candidate.unfit, begin, limit)) continue;
     bool grown = false;
     for (size_t k = 0; k < candidate.stripes.size(); ++k) {
       if (k == candidate.costs.size()) candidate.costs.emplace_back();
@@ -92,6 +123,11 @@ bool Intervals::alike(int op, int axis, int other) const {
   for (const auto& made : o.made) {
     const auto has = [&](int which) { return std::find(made.axes.begin(), made.axes.end(), which) != made.axes.end(); };
     if (has(axis) != has(other)) return false;
+    for (size_t d = 0; d < made.axes.size(); ++d)
+      for (size_t e = 0; e < made.axes.size(); ++e)
+        if (made.axes[d] == axis && made.axes[e] == other &&
+            is_handed(m_, made.tensor, static_cast<int>(d)) != is_handed(m_, made.tensor, static_cast<int>(e)))
+          return false;
   }
   return true;
 }
@@ -133,8 +169,9 @@ void Intervals::find_candidates(int begin, int end, Interval& interval) {
     });
     if (twin) continue;  // columns of a square image take what its rows take
     seen_.push_back(std::move(who));
+    const std::vector<int> whole = unfit(begin, end);
     for (auto& [pace, stripes] : paces())
-      interval.candidates.push_back({static_cast<int>(axis), pace, std::move(stripes), {}});
+      interval.candidates.push_back({static_cast<int>(axis), pace, std::move(stripes), {}, whole});
   }
 }
 

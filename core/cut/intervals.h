@@ -39,6 +39,12 @@ class Intervals {
   // Bytes beside what is live behind a region: parts of what its last op makes, while they are put together or added
   // up.
   Bytes copied(int end) const;
+  // Whether an op may run whole below a limit: what it reads whole and is surely in pieces has to be joined before.
+  bool single(int op, Bytes limit) const;
+  // What the region that was grown reads otherwise than in the pieces in which it may come.
+  std::vector<int> unfit(int begin, int end) const;
+  // Whether these may be joined before a position, those of them that are surely in pieces below a limit.
+  bool may_join(const std::vector<int>& tensors, int begin, Bytes limit) const;
   // Whether parts of an op along two axes are alike in all that memory hangs on.
   bool alike(int op, int axis, int other) const;
   // Forgets what hangs on positions [begin, end), whose ops have changed.
@@ -58,6 +64,7 @@ class Intervals {
     Pace pace;
     std::vector<int> stripes;  // to try, ascending
     std::vector<RegionCost> costs;
+    std::vector<int> unfit;
   };
 
   struct Interval {

@@ -1,6 +1,7 @@
 #include "cut/loop.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cut/rows.h"
 
@@ -20,7 +21,8 @@ int64_t end_of(const LoopIndex& index, int64_t row) {
 
 class Player {
  public:
-  Player(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors, const std::vector<int64_t>& inputs)
+  Player(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors, const std::vector<int64_t>& inputs,
+         int handed)
       : ops_(ops),
         tensors_(tensors),
         inputs_(inputs),
@@ -45,6 +47,7 @@ class Player {
     sink_.assign(ops.size(), true);
     for (int o = 0; o < static_cast<int>(ops.size()); ++o)
       for (const int t : ops[o].makes) sink_[o] = sink_[o] && readers_[t].empty();
+    find_aside(handed);
   }
 
   LoopPlay run() {
@@ -87,6 +90,64 @@ class Player {
     return std::min(now, first_of(read.row, y + 1) * w + first_of(read.column, 0));
   }
 
+  // Which ops the driver needs nothing of, and of these, which have to keep up with each op: those that read, directly
+  // or by each other, of what others make, and hang together with it.
+  void find_aside(int handed) {
+    const int count = static_cast<int>(ops_.size());
+    aside_.assign(count, true);
+    aside_[count - 1] = false;
+    for (int o = count - 1; o >= 0; --o)
+      for (const auto& read : ops_[o].reads)
+        if (!aside_[o]) aside_[maker_[read.tensor]] = false;
+    for (int o = 0; o < handed; ++o) aside_[o] = false;
+    std::vector<int> group(count);  // of ops that are aside and hang together: the lowest
+    std::iota(group.begin(), group.end(), 0);
+    std::vector<bool> fed(count, false);
+    for (int o = 0; o < count; ++o)
+      for (const auto& read : ops_[o].reads) {
+        const int maker = maker_[read.tensor];
+        fed[o] = fed[o] || (aside_[o] && (!aside_[maker] || fed[maker]));
+        if (!aside_[o] || !aside_[maker]) continue;
+        const int one = group[maker], other = group[o];
+        std::replace(group.begin(), group.end(), one, other);
+      }
+    for (int o = count - 1; o >= 0; --o)
+      if (fed[o]) fed_.push_back(o);
+    keeping_up_.resize(count);
+    for (int o = 0; o < count; ++o) {
+      std::vector<bool> chosen(count, false);
+      if (aside_[o]) chosen[group[o]] = true;
+      for (const int t : ops_[o].makes)
+        for (const auto& [reader, _] : readers_[t])
+          if (aside_[reader]) chosen[group[reader]] = true;
+      for (const int x : fed_)
+        if (chosen[group[x]]) keeping_up_[o].push_back(x);
+    }
+  }
+
+  // Whose position runs so that one of `op`, which is aside, can: its own, or one that it needs of an op that is aside
+  // too; -1: none.
+  int ready(int op) const {
+    if (progress_[op] == positions(op)) return -1;
+    for (int before = missing(op); before >= 0; before = missing(op)) {
+      if (!aside_[before]) return -1;
+      op = before;
+    }
+    return op;
+  }
+
+  // Runs a position, and then whatever is aside as far as it can, the last of it first.
+  void run_with_aside(int op) {
+    make(op);
+    const auto& listed = begun_ ? keeping_up_[op] : fed_;
+    begun_ = true;
+    for (size_t k = 0; k < listed.size();) {
+      const int next = ready(listed[k]);
+      if (next >= 0) make(next);
+      k = next >= 0 ? 0 : k + 1;
+    }
+  }
+
   // An op whose position `op` needs first; -1: all is there.
   int missing(int op) const {
     for (const auto& read : ops_[op].reads)
@@ -108,7 +169,7 @@ class Player {
         continue;
       }
       stack_.pop_back();
-      make(at);
+      run_with_aside(at);
     }
   }
 
@@ -139,10 +200,6 @@ class Player {
       ++made_[t];
       if (tensors_[t].over < 0 && !tensors_[last_[t]].whole) keep(t);
     }
-    for (const int t : ops_[op].makes)
-      for (const auto& [reader, _] : readers_[t])
-        if (sink_[reader] && reader != static_cast<int>(ops_.size()) - 1)
-          while (progress_[reader] < positions(reader) && missing(reader) < 0) make(reader);
   }
 
   void keep(int tensor) {
@@ -159,15 +216,19 @@ class Player {
   std::vector<std::vector<std::pair<int, int>>> readers_;        // (op, which of its reads)
   std::vector<std::vector<std::pair<int, int>>> input_readers_;  // likewise, of inputs
   std::vector<std::vector<std::vector<int64_t>>> lows_;
-  std::vector<bool> sink_;
+  std::vector<bool> sink_, aside_;
+  std::vector<int> fed_;  // ops that are aside and read of what others make, the last one first
+  std::vector<std::vector<int>>
+      keeping_up_;  // of these, for each op, those that may run once a position of it is there
+  bool begun_ = false;
   std::vector<int> stack_;
 };
 
 }  // namespace
 
 LoopPlay play_loop(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors,
-                   const std::vector<int64_t>& inputs) {
-  return Player(ops, tensors, inputs).run();
+                   const std::vector<int64_t>& inputs, int handed) {
+  return Player(ops, tensors, inputs, handed).run();
 }
 
 }  // namespace tide

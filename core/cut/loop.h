@@ -39,9 +39,9 @@ struct LoopPlay {
   std::vector<std::vector<int64_t>> behind, begun;
 };
 
-// Plays a loop. `ops` are in an order in which each comes after those it reads from; what has no reads is handed over.
-// The last one drives. `inputs`: bytes of a position of each input that dies in the loop.
+// Plays a loop. `ops` are in an order in which each comes after those it reads from; the first `handed` of them hand
+// inputs over. The last one drives. `inputs`: bytes of a position of each input that dies in the loop.
 LoopPlay play_loop(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors,
-                   const std::vector<int64_t>& inputs = {});
+                   const std::vector<int64_t>& inputs = {}, int handed = 0);
 
 }  // namespace tide

@@ -61,13 +61,13 @@ bool Passage::step(int end, Bytes limit, bool coarse) {
     if (end == last->end) by_[end] = *last;
     return end == last->end && reached_[last->begin];
   }
-  if (reached_[end - 1] && m_.footprint[end - 1] <= limit) return true;
+  if (reached_[end - 1] && intervals_.single(end - 1, limit)) return true;
   if (intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit || (coarse && !valley(end)))
     return false;
   bool hot = false;
   for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
     if (taken_[begin]) break;
-    hot = hot || m_.footprint[begin] > limit;
+    hot = hot || !intervals_.single(begin, limit);
     if (!hot || !reached_[begin] || intervals_.follows(begin) || m_.before[begin] > limit) continue;
     if (coarse && !valley(begin)) continue;
     if (stop()) return false;
@@ -177,10 +177,10 @@ void Passage::try_set(const GrownSet& set, Bytes limit, int at, Attempt& best) {
     reorder(m_, order);
     PathRegion region;
     bool fits = true;
-    for (int op = changed; fits && op < begin; ++op) fits = m_.footprint[op] <= limit;
+    for (int op = changed; fits && op < begin; ++op) fits = intervals_.single(op, limit);
     if (fits && cut(set, begin, limit, region)) {
       int reached = begin + size;
-      while (reached < n_ && m_.footprint[reached] <= limit) ++reached;
+      while (reached < n_ && intervals_.single(reached, limit)) ++reached;
       if (reached > best.reached || (reached == best.reached && !best.order.empty() && region.ops < best.region.ops))
         best = {std::move(order), region, reached};
     }
@@ -196,6 +196,7 @@ bool Passage::cut(const GrownSet& set, int begin, Bytes limit, PathRegion& regio
       regions.throughout(begin, end) > limit)
     return false;
   if (!regions.grow(begin, end, end - 1, set.axis) || regions.axes()[begin] < 0) return false;
+  if (!intervals_.may_join(intervals_.unfit(begin, end), begin, limit)) return false;
   for (const auto& [pace, numbers] : intervals_.paces())
     for (const int stripes : numbers) {
       const RegionCost cost = intervals_.cost(stripes, pace, limit);

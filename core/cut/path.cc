@@ -178,7 +178,7 @@ class Path {
     std::vector<PathRegion> by(n + 1);
     weight[0] = 0;
     for (int end = 1; end <= n; ++end) {
-      if (m_.footprint[end - 1] <= limit && weight[end - 1] != kNever) {
+      if (intervals_.single(end - 1, limit) && weight[end - 1] != kNever) {
         weight[end] = weight[end - 1] + m_.ops[end - 1].weight;
         from[end] = end - 1;
       }
@@ -186,7 +186,7 @@ class Path {
       if (coarse && !passage_.valley(end)) continue;
       bool hot = false;
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
-        hot = hot || m_.footprint[begin] > limit;
+        hot = hot || !intervals_.single(begin, limit);
         if (!hot || weight[begin] == kNever || intervals_.follows(begin) || m_.before[begin] > limit) continue;
         if (coarse && !passage_.valley(begin)) continue;
         if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {

@@ -41,6 +41,11 @@ bool agrees(const CutModel& model, const std::vector<int>& axes, int op) {
   return true;
 }
 
+bool is_handed(const CutModel& model, int tensor, int dim) {
+  const auto& dims = model.tensors[tensor].handed;
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
 bool Regions::want(int op, int axis) {
   if (axes_[op] >= 0) return axes_[op] == axis;
   axes_[op] = axis;

@@ -64,6 +64,8 @@ struct CutTensor {
   std::vector<int> readers;  // positions, each once
   bool output;               // of the graph
   int storage;               // -1: not counted
+  std::vector<int> handed;   // dimensions along which its pieces, put together by nobody, are what others read
+  bool cut = false;          // whether whoever makes it is cut in every way that is of use
 };
 
 struct CutStorage {
@@ -98,6 +100,8 @@ struct CutModel {
 int dim_along(const CutModel& model, const std::vector<int>& axes, int op, int tensor);
 // Whether an op and those that make what it reads are cut along the same dimensions.
 bool agrees(const CutModel& model, const std::vector<int>& axes, int op);
+// Whether pieces of a tensor that is cut along a dimension may go to its readers as they are.
+bool is_handed(const CutModel& model, int tensor, int dim);
 
 // What stripes are equal parts of, and how far the other ops run in each.
 enum class Pace {
@@ -189,6 +193,12 @@ class Regions {
   RowRange made(int op, RowRange rows) const;
   int pad(int from, Bytes size);
   void join(int tensor);
+  void leave(int tensor);
+  bool melts(int tensor, int dim) const;
+  RowRange equal_rows(int64_t size, int k) const;
+  int melting(int tensor, int dim);
+  void touch_rows(int tensor, int dim, RowRange rows);
+  int as_it_comes(int tensor, int dim, RowRange rows);
   int slice(int from, int tensor, int dim, RowRange rows);
   int piece(Bytes size);
   int piece_of_storage(int storage, Bytes size);
@@ -215,7 +225,8 @@ class Regions {
   std::vector<Slice> pads_;  // `from` with padding; the rows say how many bytes
   std::vector<Piece> pieces_;
   std::vector<Room> rooms_;
-  std::vector<int> room_of_;  // of each storage of the model; -1: none yet
+  std::vector<int> room_of_;                  // of each storage of the model; -1: none yet
+  std::vector<std::pair<int, int>> melting_;  // tensors whose rows go one by one, and the room of the first rows
   std::vector<int> roomed_;
   Bytes held_bytes_ = 0;  // of rows and sums that are there now, at the least
   int64_t weight_ = 0;

@@ -76,7 +76,10 @@ int Regions::slice(int from, int tensor, int dim, RowRange rows) {
     if (s.from == from && s.dim == dim && s.rows == rows) return s.piece;
   const bool loaded = from < 0 && m_.transfers;
   const int result = piece(bytes(tensor, dim, rows));
-  if (!loaded) touch(from >= 0 ? from : piece_of_storage(m_.tensors[tensor].storage, m_.tensors[tensor].size));
+  if (from < 0 && melts(tensor, dim))
+    touch_rows(tensor, dim, rows);
+  else if (!loaded)
+    touch(from >= 0 ? from : piece_of_storage(m_.tensors[tensor].storage, m_.tensors[tensor].size));
   touch(result);
   weigh(loaded ? m_.transfer : m_.slice, pieces_[result].size);
   close(0);
@@ -148,7 +151,12 @@ int Regions::given(int op, const CutRead& read, RowRange rows) {
       held.dim >= 0 && tensor.producer >= begin_ && tensor.producer < end_ && axes_[tensor.producer] >= 0;
   if (dim >= 0 && empty(part)) return -1;
   if (!inside) {
-    if (dim < 0 || part == RowRange{0, tensor.shape[dim]}) return piece_of_storage(tensor.storage, tensor.size);
+    if (dim < 0 || (part == RowRange{0, tensor.shape[dim]} && !melts(t, dim)))
+      return piece_of_storage(tensor.storage, tensor.size);
+    if (melts(t, dim)) {
+      const int piece = as_it_comes(t, dim, part);
+      if (piece >= 0) return piece;
+    }
     return slice(-1 - t, t, dim, part);
   }
   const Rows got = around(t, part);
@@ -327,6 +335,70 @@ void Regions::join(int t) {
   close(0);
 }
 
+// What leaves in pieces that others read as they are is never there twice.
+void Regions::leave(int t) {
+  const CutTensor& tensor = m_.tensors[t];
+  if (m_.transfers || !is_handed(m_, t, held_[t].dim)) return join(t);
+  const bool stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
+  for (const int at : held_[t].pieces) rooms_[pieces_[at].room].stays |= stays;
+}
+
+// Whether a tensor comes from elsewhere in pieces along a dimension, each of which goes when its rows have been read:
+// what the region reads of it, and nobody behind it, are such rows alone.
+bool Regions::melts(int t, int dim) const {
+  const CutTensor& tensor = m_.tensors[t];
+  if (m_.transfers || tensor.storage < 0 || !tensor.cut || !is_handed(m_, t, dim)) return false;
+  const CutStorage& storage = m_.storages[tensor.storage];
+  if (storage.first < 0 || storage.first >= begin_ || storage.last >= end_ || storage.size != tensor.size) return false;
+  return std::all_of(tensor.readers.begin(), tensor.readers.end(), [&](int reader) {
+    if (reader < begin_) return true;
+    if (reader >= end_ || axes_[reader] < 0 || m_.ops[reader].view) return false;
+    for (const auto& read : m_.ops[reader].reads)
+      if (read.tensor == t && (dim >= static_cast<int>(read.dims.size()) || read.dims[dim].axis != axes_[reader]))
+        return false;
+    return true;
+  });
+}
+
+// Rows of stripe `k` where all are equal.
+RowRange Regions::equal_rows(int64_t size, int k) const {
+  return {ceil_div(size * k, stripes_), ceil_div(size * (k + 1), stripes_)};
+}
+
+// The room of the first of the pieces in which a tensor comes: as many as there are stripes, all there before the
+// region.
+int Regions::melting(int t, int dim) {
+  for (const auto& [tensor, room] : melting_)
+    if (tensor == t) return room;
+  const int64_t size = m_.tensors[t].shape[dim];
+  melting_.emplace_back(t, static_cast<int>(rooms_.size()));
+  for (int k = 0; k < stripes_; ++k) {
+    rooms_.push_back({bytes(t, dim, equal_rows(size, k)), -1, -2, false, true});
+    local_ += rooms_.back().size;
+  }
+  return melting_.back().second;
+}
+
+void Regions::touch_rows(int t, int dim, RowRange rows) {
+  const int room = melting(t, dim);
+  const int64_t size = m_.tensors[t].shape[dim];
+  for (int k = 0; k < stripes_; ++k)
+    if (equal_rows(size, k).first < rows.second && rows.first < equal_rows(size, k).second)
+      touched_.push_back(room + k);
+}
+
+// A piece that a tensor comes in and that is just what a part reads; -1: there is none.
+int Regions::as_it_comes(int t, int dim, RowRange rows) {
+  const int room = melting(t, dim);
+  const int64_t size = m_.tensors[t].shape[dim];
+  for (int k = 0; k < stripes_; ++k)
+    if (rows == equal_rows(size, k)) {
+      pieces_.push_back({room + k, rooms_[room + k].size});
+      return static_cast<int>(pieces_.size()) - 1;
+    }
+  return -1;
+}
+
 void Regions::whole(int op) {
   const CutOp& o = m_.ops[op];
   for (const int s : o.touched) touched_.push_back(room_of(s));
@@ -346,6 +418,7 @@ RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   overwrites_.clear();
   slices_.clear();
   pads_.clear();
+  melting_.clear();
   local_ = 0;
   weight_ = 0;
   if (pace == Pace::kPull)
@@ -375,7 +448,7 @@ RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
     pads_.clear();
   }
   for (const int t : held_ids_)
-    if (held_[t].leaves && held_[t].pieces.size() != 1) join(t);
+    if (held_[t].leaves && held_[t].pieces.size() != 1) leave(t);
   const Bytes peak = sweep(m_.before[begin_] - local_);
   return {peak, static_cast<int>(steps_.size()), weight_};
 }

@@ -47,7 +47,7 @@ class BestFirst final : public Search {
  private:
   struct Node {
     Bytes f;
-    int parent, move;
+    int parent, move;  // number of the move that led here
   };
   struct Entry {
     Bytes f;
@@ -114,18 +114,18 @@ class BestFirst final : public Search {
     next_ = std::min(next_, move_.look_around(f));
     children_.clear();
     child_words_.clear();
-    for (size_t k = 0; k < move_.ready.size(); ++k) {
+    for (size_t k = 0; k < move_.outcomes.size(); ++k) {
       if (f + move_.outcomes[k].hill > move_.budget) continue;
       const Bytes after = move_.make_move(f, k);
-      if (move_.rules.safe_moves && after <= f && move_.began_alone()) {
-        insert(after, at, move_.ready[k]);
+      if (move_.is_safe(f, after)) {
+        insert(after, at, static_cast<int>(k));
         move_.take_back_move();
         return;
       }
       const CanonicalKey key = canonical(nullptr);
       table_.prefetch(key.hash);
       children_.push_back(
-          {after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(), move_.ready[k]});
+          {after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(), static_cast<int>(k)});
       child_words_.insert(child_words_.end(), key.words, key.words + key.length);
       move_.take_back_move();
     }
@@ -143,7 +143,7 @@ class BestFirst final : public Search {
       table_.jump(move_.walker, nodes_[*i].parent);
       const Bytes f = nodes_[nodes_[*i].parent].f;
       move_.look_around(f);
-      move_.make_move(f, move_.index_of(nodes_[*i].move));
+      move_.make_move(f, nodes_[*i].move);
       for (int m : move_.ran) out.push_back(back[m]);
       if (!symmetry_) continue;
       canonical(&image);

@@ -11,6 +11,8 @@ namespace {
 
 // One in how many states of a slice an engine gets: the product of those that it is.
 constexpr int64_t kForward = 8, kNested = 8, kOfOtherAim = 4;
+// The same once searches from the start make moves on demand.
+constexpr int64_t kForwardOnDemand = 2, kNestedOnDemand = 2;
 // A quick engine may use a third of the memory, and there are two; the other six share the rest.
 constexpr size_t kMemoryOfQuick = 3, kMemoryOfOther = 3 * 6;
 // A question that takes so many times the states of the longest refutation asks too much.
@@ -18,8 +20,9 @@ constexpr int64_t kPatience = 3;
 constexpr Bytes kLeastAim = 64;  // the bound is approached no further than by one part in so many of the gap
 
 int64_t share(const Engine& engine, bool wide) {
-  return (engine.from_the_end ? 1 : kForward) * (engine.nested ? kNested : 1) *
-         (engine.halfway == wide ? 1 : kOfOtherAim);
+  const int64_t direction = engine.from_the_end ? 1 : engine.on_demand ? kForwardOnDemand : kForward;
+  const int64_t kind = !engine.nested ? 1 : engine.on_demand ? kNestedOnDemand : kNested;
+  return direction * kind * (engine.halfway == wide ? 1 : kOfOtherAim);
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ Engines::Engines(Incumbent& incumbent) : incumbent_(incumbent) {
     for (const bool from_the_end : {true, false})
       for (const bool nested : {false, true})
         if ((from_the_end ? on.reversed : on.forward) && (nested ? on.nested : on.best_first))
-          engines_.push_back({from_the_end, nested, halfway});
+          engines_.push_back({from_the_end, nested, halfway, on.search.demand && !on.reversed && !from_the_end});
 }
 
 Engine* Engines::leader(bool wide) {
@@ -42,8 +45,14 @@ void Engines::begin_again() {
   for (Engine& engine : engines_) engine.search.reset();
 }
 
-void Engines::prepare(const Reductions& reductions) {
-  for (Engine& engine : engines_) prepare(engine, reductions);
+void Engines::prepare(const Reductions& reductions, bool on_demand) {
+  for (Engine& engine : engines_) {
+    if (on_demand && !engine.from_the_end && !engine.on_demand) {
+      engine.on_demand = true;
+      engine.search.reset();
+    }
+    prepare(engine, reductions);
+  }
 }
 
 void Engines::prepare(Engine& engine, const Reductions& reductions) const {
@@ -56,9 +65,11 @@ void Engines::prepare(Engine& engine, const Reductions& reductions) const {
   const Problem& p = engine.reduced->problem(engine.from_the_end);
   const size_t memory =
       std::min(options.memory_bytes, StateTable::kMostMemory) / (engine.quick() ? kMemoryOfQuick : kMemoryOfOther);
-  engine.search = engine.nested ? nested_commit(p, engine.budget, options.switches.search, memory)
-                                : best_first(p, engine.budget, options.switches.search, memory,
-                                             engine.reduced->symmetry(engine.from_the_end));
+  SearchRules rules = options.switches.search;
+  rules.demand = rules.demand && engine.on_demand;
+  engine.search = engine.nested
+                      ? nested_commit(p, engine.budget, rules, memory)
+                      : best_first(p, engine.budget, rules, memory, engine.reduced->symmetry(engine.from_the_end));
   engine.counted = 0;
 }
 
@@ -78,6 +89,7 @@ bool Engines::decides(const Engine& engine) const {
 
 bool Engines::take_up() {
   bool any = false;
+  answered_on_demand_ = false;
   for (Engine& engine : engines_) any |= take_up(engine);
   return any;
 }
@@ -90,6 +102,7 @@ bool Engines::take_up(Engine& engine) {
   result.memory_bytes = std::max(result.memory_bytes, engine.search->memory());
   const Answer answer = std::exchange(engine.answer, Answer::kUnknown);
   if (answer == Answer::kMemory) return false;
+  answered_on_demand_ |= answer != Answer::kUnknown && engine.on_demand;
   if (answer == Answer::kYes) {
     incumbent_.offer(engine.reduced->order(engine.from_the_end, engine.search->order()));
     engine.search.reset();

@@ -18,7 +18,8 @@ namespace tide {
 struct Engine {
   bool from_the_end;
   bool nested;
-  bool halfway;  // asks about the middle of the gap instead of just below the best
+  bool halfway;            // asks about the middle of the gap instead of just below the best
+  bool on_demand = false;  // its moves are those of `Demand`
   std::unique_ptr<Search> search = nullptr;
   std::shared_ptr<const Reduced> reduced = nullptr;
   Bytes budget = 0;
@@ -37,8 +38,9 @@ class Engines {
   // first: a lower budget is refuted in far fewer states, and a higher one met in fewer.
   Engine* leader(bool wide);
 
-  // Gives a new search to those whose budget the bounds have overtaken, or to all.
-  void prepare(const Reductions& reductions);
+  // Gives a new search to those whose budget the bounds have overtaken, or to all. `on_demand`: from now on those from
+  // the start make moves on demand, and get more states. Where nothing searches from the end they do from the first.
+  void prepare(const Reductions& reductions, bool on_demand);
   void begin_again();
   // One engine's turn, or one of each but the leader.
   void turn(Engine& engine, int64_t slice, bool wide, const std::function<bool()>& stop) const;
@@ -48,6 +50,8 @@ class Engines {
   // Takes up what an engine found, or each of them. False if it, or all, can do no more for want of memory.
   bool take_up(Engine& engine);
   bool take_up();
+  // Whether one that makes moves on demand answered when all were last taken up: the next question is likely as quick.
+  bool answered_on_demand() const { return answered_on_demand_; }
 
  private:
   static bool leads(const Engine& engine, bool wide) { return engine.quick() && engine.halfway == wide; }
@@ -55,6 +59,7 @@ class Engines {
 
   Incumbent& incumbent_;
   std::vector<Engine> engines_;
+  bool answered_on_demand_ = false;
   Bytes aim_ = 2;                         // the halfway engines ask about one part in so many of the gap
   int64_t longest_refutation_ = 100'000;  // states of the longest one that ended
 };

@@ -14,26 +14,37 @@ Bytes Mover::close_all(Bytes f, std::vector<int>& out) {
 
 Bytes Mover::look_around(Bytes f) {
   Bytes next = std::numeric_limits<Bytes>::max();
-  ready = walker.ready();
-  std::sort(ready.begin(), ready.end());
+  ready_ = walker.ready();
+  std::sort(ready_.begin(), ready_.end());
   outcomes.clear();
   blocked_.clear();
-  for (int u : ready) {
+  for (int u : ready_) {
     outcomes.push_back(walker.outcome(u));
     if (outcomes.back().change <= 0) blocked_.push_back(u);
-    if (f + outcomes.back().hill > budget) next = std::min(next, f + outcomes.back().hill);
   }
+  on_demand_ = demand_ && demand_->list(walker, moves_);
+  if (on_demand_) {
+    outcomes.clear();
+    for (const Move& move : moves_) outcomes.push_back(move.outcome);
+  }
+  for (const Outcome& o : outcomes)
+    if (f + o.hill > budget) next = std::min(next, f + o.hill);
   return next;
 }
 
 Bytes Mover::make_move(Bytes f, size_t k) {
-  const int u = ready[k];
-  ran.assign(1, u);
-  walker.run(u);
+  if (on_demand_)
+    ran = moves_[k].macros;
+  else
+    ran.assign(1, ready_[k]);
+  length_ = ran.size();
+  pending_.clear();
+  for (int u : ran) {
+    walker.run(u);
+    walker.neighbours(u, pending_);
+  }
   f += outcomes[k].change;
   if (!rules.closure) return f;
-  pending_.clear();
-  walker.neighbours(u, pending_);
   closure_.blocked = blocked_;
   if (outcomes[k].change < 0) pending_.insert(pending_.end(), blocked_.begin(), blocked_.end());
   Bytes highest = 0;
@@ -46,10 +57,17 @@ void Mover::take_back_move() {
 
 bool Mover::began_alone() const {
   return std::none_of(ran.begin() + 1, ran.end(),
-                      [&](int m) { return std::binary_search(ready.begin(), ready.end(), m); });
+                      [&](int m) { return std::binary_search(ready_.begin(), ready_.end(), m); });
 }
 
-size_t Mover::index_of(int macro) const { return std::lower_bound(ready.begin(), ready.end(), macro) - ready.begin(); }
+bool Mover::is_safe(Bytes f, Bytes after) {
+  if (!rules.safe_moves || after > f) return false;
+  if (length_ == 1) return began_alone();
+  take_back_move();
+  const Bytes lowest = f + lowest_between(walker, ran).change;
+  for (int m : ran) walker.run(m);
+  return lowest >= after;
+}
 
 Bytes repair(const Walker& walker, Bytes f, Bytes f_end, std::vector<int>& path) {
   const Lowest lowest = lowest_between(walker, path);

@@ -52,8 +52,8 @@ class NestedCommit final : public Search {
   enum Fate : char { kOpen, kDead, kExit, kEnd };
   struct Child {
     Bytes f;
-    int macro;
-    bool operator<(const Child& other) const { return f != other.f ? f < other.f : macro < other.macro; }
+    int move;
+    bool operator<(const Child& other) const { return f != other.f ? f < other.f : move < other.move; }
   };
   struct Frame {
     int state;
@@ -97,16 +97,16 @@ class NestedCommit final : public Search {
   void open(Frame& frame) {
     ++states_;
     next_ = std::min(next_, move_.look_around(frame.f));
-    for (size_t k = 0; k < move_.ready.size(); ++k) {
+    for (size_t k = 0; k < move_.outcomes.size(); ++k) {
       if (frame.f + move_.outcomes[k].hill > move_.budget) continue;
       const Bytes after = move_.make_move(frame.f, k);
-      const bool safe = move_.rules.safe_moves && after <= frame.f && move_.began_alone();
+      const bool safe = move_.is_safe(frame.f, after);
       move_.take_back_move();
       if (safe) {
-        frame.children.assign(1, {after, move_.ready[k]});
+        frame.children.assign(1, {after, static_cast<int>(k)});
         break;
       }
-      frame.children.push_back({after, move_.ready[k]});
+      frame.children.push_back({after, static_cast<int>(k)});
     }
     std::sort(frame.children.begin(), frame.children.end());
     memory_ = std::max(memory_, table_.memory() + exit_bytes_ + stack_.size() * 256);
@@ -138,7 +138,7 @@ class NestedCommit final : public Search {
     const Child child = frame.children[frame.next++];
     table_.jump(move_.walker, frame.state);
     move_.look_around(frame.f);
-    frame.path_f = move_.make_move(frame.f, move_.index_of(child.macro));
+    frame.path_f = move_.make_move(frame.f, child.move);
     frame.path = move_.ran;
     follow();
   }

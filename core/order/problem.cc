@@ -94,7 +94,7 @@ struct Compiler {
       if (item.kind == Item::kBegin) out.begins[item.storage] = 1;
       if (item.kind == Item::kFinish) out.finishes[item.storage] = 1;
     }
-    drop_covered(items);
+    out.ends_high.push_back(!drop_covered(items));
     out.items.insert(out.items.end(), items.begin(), items.end());
     out.program.push_back(static_cast<int>(out.items.size()));
   }
@@ -102,7 +102,8 @@ struct Compiler {
   // Drops every hill that another one covers in all states, with the savings that belong to it. What may begin
   // or finish between the two counts against the drop: at most all the bytes that begin before a later hill, or
   // that finish before an earlier one.
-  static void drop_covered(std::vector<Item>& items) {
+  // Returns whether the last one is dropped.
+  static bool drop_covered(std::vector<Item>& items) {
     struct Hill {
       size_t at;
       Bytes least, most;      // of the footprint, over what may be saved there
@@ -146,6 +147,7 @@ struct Compiler {
     for (size_t i = 0; i < items.size(); ++i)
       if (!gone[i]) items[kept++] = items[i];
     items.resize(kept);
+    return hills.back().gone;
   }
 };
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 
+#include "order/demand.h"
 #include "order/symmetry.h"
 #include "order/walker.h"
 
@@ -18,6 +19,7 @@ namespace tide {
 
 struct SearchRules {
   bool closure = true, safe_moves = true, commits = true;
+  bool demand = true;  // forward: what neither ends a storage nor needs room runs where such a macro needs it
 };
 
 enum class Answer { kUnknown, kYes, kNo, kMemory };
@@ -52,29 +54,37 @@ std::unique_ptr<Search> nested_commit(const Problem& problem, Bytes budget, cons
 class Mover {
  public:
   Mover(const Problem& problem, Bytes budget, const SearchRules& rules)
-      : rules(rules), budget(budget), walker(problem), closure_(walker) {}
+      : rules(rules), budget(budget), walker(problem), closure_(walker) {
+    if (rules.demand && !problem.reversed) demand_ = std::make_unique<Demand>(problem);
+  }
 
   // Everything the one-op rule allows in the walker's state, appended to `ran`. Returns the new f.
   Bytes close_all(Bytes f, std::vector<int>& ran);
-  // Lists the ready macros and what they would do in the walker's state, whose transient footprint is f. Returns the
-  // least hill that exceeds the budget.
+  // Lists the moves from the walker's state, whose transient footprint is f: the ready macros, or what `Demand` makes
+  // of them. Returns the least hill that exceeds the budget.
   Bytes look_around(Bytes f);
-  // Runs the k-th ready macro and closes; `ran` lists what ran. Returns the new f.
+  // Makes the k-th move and closes; `ran` lists what ran. Returns the new f.
   Bytes make_move(Bytes f, size_t k);
   void take_back_move();
-  // Whether everything that ran in the last move descends from its first macro.
-  bool began_alone() const;
-  size_t index_of(int macro) const;
+  // Whether the last move, from f to `after`, leads to a lowest state in between, so that no other is worth making.
+  bool is_safe(Bytes f, Bytes after);
 
   const SearchRules rules;
   const Bytes budget;
   Walker walker;
-  std::vector<int> ready;  // ascending
-  std::vector<Outcome> outcomes;
+  std::vector<Outcome> outcomes;  // of each move
   std::vector<int> ran;
 
  private:
+  // Whether everything that ran in the last move descends from its first macro.
+  bool began_alone() const;
+
   Closure closure_;
+  std::unique_ptr<Demand> demand_;
+  bool on_demand_ = false;  // whether the moves are those of `moves_`, not the ready macros
+  std::vector<Move> moves_;
+  size_t length_ = 1;       // macros of the last move, without what the closure added
+  std::vector<int> ready_;  // ascending
   std::vector<int> blocked_, pending_;
 };
 

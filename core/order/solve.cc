@@ -24,10 +24,11 @@ constexpr int kCutsAtOnce = 64;  // in a row, before something else is tried
 // only, and refutes in a second what no search does in a minute, such as a scan unrolled in every layer.
 constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 40, kMostThreadedWork = 120;
 constexpr int64_t kMacrosPerWork = 6;
-// Slices grow by 5/2 up to the longest; from the threaded ones on, two threads share them.
+// Slices grow by 5/2 up to the longest, but not while searches on demand answer; from the threaded ones on, two threads
+// share them.
 constexpr int64_t kThreadedSlice = 30'000, kLongestSlice = 200'000;
-// Symmetries are looked for once a slice is so many times the first.
-constexpr int64_t kSlicesBeforeSymmetry = 4;
+// Symmetries are looked for, and searches from the start make moves on demand, once a slice is so many times the first.
+constexpr int64_t kSlicesBeforeMore = 4;
 // A gap is wide if it is more than one part in so many of the peak.
 constexpr Bytes kWide = 4;
 
@@ -49,7 +50,7 @@ class Solver {
     if (on_.beams) descent_.approach();
     int64_t slice = now_.options().first_slice;
     while (!now_.finished() && round(slice)) {
-      slice = std::min(slice * 5 / 2, kLongestSlice);
+      if (!engines_.answered_on_demand()) slice = std::min(slice * 5 / 2, kLongestSlice);
       now_.raise_bound(kCutsAtOnce);
     }
   }
@@ -58,8 +59,9 @@ class Solver {
   // A slice of states for the leading engine, and parts of one for everything else. False if that was the last round.
   bool round(int64_t slice) {
     const bool wide = (now_.peak() - now_.lower_bound()) * kWide > now_.peak();
-    if (on_.symmetry && slice > kSlicesBeforeSymmetry * now_.options().first_slice) look_for_symmetry();
-    engines_.prepare(reductions_);
+    const bool more = slice > kSlicesBeforeMore * now_.options().first_slice;
+    if (on_.symmetry && more) look_for_symmetry();
+    engines_.prepare(reductions_, on_.search.demand && more);
     Engine* const leader = engines_.leader(wide);
     if (take_turns(slice, wide, leader)) {
       engines_.take_up(*leader);
@@ -141,6 +143,7 @@ bool* Switches::named(const std::string& name) {
       {"closure", &search.closure},
       {"safe_moves", &search.safe_moves},
       {"commits", &search.commits},
+      {"demand", &search.demand},
       {"forward", &forward},
       {"reversed", &reversed},
       {"best_first", &best_first},

@@ -55,7 +55,7 @@ class Search {
   bool try_again() {
     if (line_.peak() > result_.peak) line_ = Timeline(problem_, result_.order);
     const Bytes peak = line_.peak();
-    for (int i = 0; i < kMoves; ++i) shaver_.wander(peak);
+    shaver_.wander(peak, kMoves);
     line_.forget();
     const bool found = shaver_.shave(options_.budget, 0.5 * shaver_.uniform(), std::numeric_limits<Cost>::max());
     if (line_.peak() < result_.peak || (line_.peak() == result_.peak && line_.cost() < result_.cost)) keep();
@@ -80,8 +80,7 @@ class Search {
       const int64_t at = result_.steps++ % kRound;
       if (at == 0) line_ = Timeline(problem_, result_.order);
       const double heat = kSlack * static_cast<double>(once_) * (1 - static_cast<double>(at) / kRound);
-      if (options_.moves)
-        for (int i = 0; i < kMoves; ++i) shaver_.wander(options_.budget);
+      if (options_.moves) shaver_.wander(options_.budget, kMoves);
       line_.forget();
       step(static_cast<Cost>(heat));
     }

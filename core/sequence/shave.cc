@@ -195,7 +195,13 @@ void Shaver::tidy(Bytes budget) {
   if (p.transfers()) swapper_.drop_stores();
 }
 
-void Shaver::wander(Bytes budget) {
+void Shaver::wander(Bytes budget, int times) {
+  Cost cost = line_.problem().transfers() ? line_.cost() : 0;
+  for (int i = 0; i < times; ++i) wander_once(budget, cost);
+}
+
+// `cost`: of the line, where there are transfers.
+void Shaver::wander_once(Bytes budget, Cost& cost) {
   int from = 1 + below(line_.end() - 1);
   while (line_.op(from) < 0)
     if (++from == line_.end()) return;
@@ -207,14 +213,35 @@ void Shaver::wander(Bytes budget) {
   const int to = low + 1 + below(high - low - 1);
   if (line_.op(to) >= 0) return;
   const size_t mark = line_.mark();
-  const Cost cost = line_.problem().transfers() ? line_.cost() : 0;
   line_.move(from, to, line_.before(to));
-  if (!moved_well(budget, cost)) line_.undo(mark);
+  if (!moved_well(budget, from, to, cost)) line_.undo(mark);
 }
 
-// Whether the peak is within the budget, and no op waits longer for transfers than at this cost.
-bool Shaver::moved_well(Bytes budget, Cost cost) const {
-  return line_.peak() <= budget && (!line_.problem().transfers() || line_.cost() <= cost);
+// Whether no run between two slots is a transfer, or touches what is stored: they take as long in any order, and nobody
+// else sees when each of them ended.
+bool Shaver::calm(int from, int to) const {
+  const SequenceProblem& p = line_.problem();
+  const int last = std::max(from, to);
+  const auto stored = [&](int x) { return p.stores[x] >= 0 && !line_.runs_of(p.stores[x]).empty(); };
+  for (int slot = line_.next(line_.before(std::min(from, to) - 1)); slot <= last; slot = line_.next(slot)) {
+    if (slot == line_.end()) break;
+    const SequenceOp& op = p.ops[line_.op(slot)];
+    if (op.transfer != Transfer::kNone || std::any_of(op.reads.begin(), op.reads.end(), stored) ||
+        std::any_of(op.makes.begin(), op.makes.end(), stored))
+      return false;
+  }
+  return true;
+}
+
+// Whether the peak is within the budget, and no op waits longer for transfers than at this cost, which is then the new
+// one.
+bool Shaver::moved_well(Bytes budget, int from, int to, Cost& cost) const {
+  if (line_.peak() > budget) return false;
+  if (!line_.problem().transfers() || calm(from, to)) return true;
+  const Cost now = line_.cost();
+  if (now > cost) return false;
+  cost = now;
+  return true;
 }
 
 void Shaver::jolt() {

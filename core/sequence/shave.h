@@ -28,8 +28,9 @@ class Shaver {
   bool shave(Bytes budget, double noise, Cost most);
   // Takes repeated runs away, dearest first, where the peak stays within the budget.
   void tidy(Bytes budget);
-  // Moves a run of the line to another slot, if its readers allow it and the peak stays within the budget.
-  void wander(Bytes budget);
+  // So many times: moves a run of the line to another slot, if its readers allow it, the peak stays within the budget
+  // and no op waits longer.
+  void wander(Bytes budget, int times);
   // Takes stores away whose copies nobody loads.
   void drop_stores() { swapper_.drop_stores(); }
   // Puts a run in or takes one away, anywhere: for tests.
@@ -58,7 +59,9 @@ class Shaver {
   void gather(int peak, Bytes excess, double noise);
   double blur(double noise);
   bool best(int peak, Bytes excess, double noise, Choice& choice);
-  bool moved_well(Bytes budget, Cost cost) const;
+  void wander_once(Bytes budget, Cost& cost);
+  bool moved_well(Bytes budget, int from, int to, Cost& cost) const;
+  bool calm(int from, int to) const;
   void chain_for(int op, int peak, int before, size_t length);
   void try_chain(const Candidate& candidate, int peak, Bytes excess, Choice& choice);
   void put_chain(int before, const std::vector<int>& chain);

@@ -50,7 +50,7 @@ from lowtide.api import (
     targets,
     verify,
 )
-from lowtide.api.reporting import plan_html, plan_svg, plan_words, plot
+from lowtide.api.reporting import plan_html, plan_svg, plan_words, plot, to_pandas
 from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
@@ -58,7 +58,7 @@ from lowtide.target import Target
 from lowtide.version import __version__
 
 # Promised to users, and what a plan cannot do from the ground up.
-Plan.apply, Plan.report, Plan.plot = apply, report, plot
+Plan.apply, Plan.report, Plan.plot, Plan.to_pandas = apply, report, plot, to_pandas
 Plan.__str__, Plan._repr_html_, Plan._repr_svg_ = plan_words, plan_html, plan_svg  # type: ignore[method-assign,attr-defined]
 
 __all__ = [

@@ -758,7 +758,7 @@ class CutModel:
                 int,
             ]
         ],
-        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int]],
+        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int, Sequence[int], bool]],
         storages: Sequence[tuple[int, int, int]],
         footprint: Sequence[int],
         before: Sequence[int],
@@ -926,6 +926,7 @@ def play_loop(
     ],
     tensors: Sequence[tuple[int, bool, int]],
     inputs: Sequence[int],
+    handed: int = 0,
 ) -> LoopPlay:
     """
     Positions of each tensor that a loop keeps, and how far it lies behind inputs; its last op drives.

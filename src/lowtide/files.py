@@ -48,7 +48,8 @@ def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryI
     except IsADirectoryError:
         raise InputError(f"cannot read the {what}: this is a directory; give the {what} in it", place) from None
     except OSError as error:
-        raise InputError(f"cannot read the {what}: {error.strerror or error}", place) from None
+        hint = f"; this names a network: give the file of the {what}" if place.startswith("zoo:") else ""
+        raise InputError(f"cannot read the {what}: {error.strerror or error}{hint}", place) from None
     except ValueError as error:
         if "null byte" not in str(error):
             raise

@@ -65,6 +65,10 @@ class Outputs:
         final = self._checked(Path(target), place)
         try:
             temporary, file = _create_beside(final)
+        except FileNotFoundError:
+            raise InputError(
+                f"cannot write here: there is no folder {str(final.parent)!r}; make it first", place
+            ) from None
         except OSError as error:
             raise InputError(f"cannot write here: {error.strerror or error}; name another output", place) from None
         self._pending[final] = temporary

@@ -390,6 +390,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         def plot(self, /, axes: Any = None) -> Any:
             """Draw live bytes with matplotlib: `lowtide.api.reporting.plot`, added as `apply` is."""
 
+        def to_pandas(self, /) -> Any:
+            """What lies in memory as a table: `lowtide.api.reporting.to_pandas`, added as `apply` is."""
+
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""
         from lowtide.outputs import Outputs

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 
-from lowtide.allocate import reuse
+from lowtide.allocate import reuse, reuse_search
 from lowtide.allocate.buffers import Problem, block
 from lowtide.allocate.reuse import least_reuse, reuse_cost
 from lowtide.stop import Limits
@@ -42,3 +42,25 @@ def test_two_sizes_in_eight_units_are_proved_without_a_solver(monkeypatch: pytes
     assert placed.optimal
     monkeypatch.undo()
     assert least_reuse(Problem(buffers), costs, 4, Limits(20)).cost == placed.cost > 0
+
+
+def test_twins_and_mirror_images_are_tried_once(monkeypatch: pytest.MonkeyPatch):
+    """Three together, two of them alike, beside as many: the least is that of all placements."""
+    monkeypatch.setattr(reuse, "find_spec", lambda name: None)
+    buffers = tuple(block(f"b{k}", k // 3, k // 3 + 1, 1 + k % 3 // 2) for k in range(6))
+    costs = {(i, j): 1 for i in range(3) for j in range(3, 6)}
+    problem = Problem(buffers)
+    placed = least_reuse(problem, costs, 5, Limits(20))
+    assert placed.optimal
+    assert placed.cost == least(problem, costs, 5)
+    searched: list[int] = []
+    groups = reuse_search._groups
+
+    def counted(*given: object) -> object:
+        found = groups(*given)  # pyright: ignore[reportArgumentType]
+        searched.extend(len(ways) for _, ways in found)
+        return found
+
+    monkeypatch.setattr(reuse_search, "_groups", counted)
+    least_reuse(problem, costs, 5, Limits(20))
+    assert searched == [12, 12]  # 4! ways to place three and the room of one, the twins in one order

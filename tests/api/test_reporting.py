@@ -114,3 +114,16 @@ def test_a_plot_needs_matplotlib(plan: Plan):
     axes = plan.plot()
     assert plan.graph in axes.get_title()
     assert len(axes.collections) >= 2
+
+
+def test_a_table_for_pandas(plan: Plan):
+    """A row for each thing in memory; those at the peak add up to it."""
+    if importlib.util.find_spec("pandas") is None:
+        with pytest.raises(MissingExtraError, match="pandas"):
+            plan.to_pandas()
+        return
+    table = plan.to_pandas()
+    assert table[table.at_peak].bytes.sum() == plan.peak_bytes
+    assert (table.offset + table.bytes).max() == plan.arena_bytes
+    assert list(table.columns[:5]) == ["name", "kind", "bytes", "first_step", "last_step"]
+    assert (table.first_step <= table.last_step).all()

@@ -68,7 +68,7 @@ def test_a_capacity_below_the_largest_op_names_it(capsys: Captured, model: str, 
     call = ("plan", model, "--target", "strict", "--memory", "fast=9", "--plan", plan, "--commands", text)
     status, _, err = run(capsys, *call)
     assert status == 4
-    assert "B () alone needs 10 B; fast has 9 B" in err
+    assert "B alone needs 10 B; fast has 9 B" in err
     assert f"wrote {plan}" in err
     assert not text.exists()
     assert str(text) not in err

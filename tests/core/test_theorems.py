@@ -5,6 +5,7 @@ Nothing here calls the core. test_theorems_fusion.py has the statements on what 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -255,3 +256,74 @@ def test_theorem_6_waist(target: Target) -> None:
                     without[int(after)] += world.costs(low)[high] < through
     assert seen > 200
     assert min(without) > 0
+
+
+def ends_nothing(world: World, d: int, more: int) -> bool:
+    """Whether every shared storage that somebody has yet to touch is still so with `more` run."""
+    return not any(users & ~d and not users & ~(d | more) for users in world.shared)
+
+
+def plain(world: World) -> list[bool]:
+    """Per item: wherever it ends no shared storage, its end is its highest place and no lower than its begin."""
+    return [
+        all(
+            world.down(v, d) == 0 and world.change(v, d) >= 0
+            for d in range(world.full + 1)
+            if not d >> v & 1 and not any(users >> v & 1 and not users & ~(d | 1 << v) for users in world.shared)
+        )
+        for v in range(world.n)
+    ]
+
+
+def moves_on_demand(world: World, d: int, is_plain: list[bool]) -> Iterator[tuple[int, int]]:
+    """The sets of theorem 7 with their last items, whatever the last one may want."""
+
+    def needed(items: int) -> int:
+        while True:
+            more = items
+            for v in range(world.n):
+                if items >> v & 1:
+                    more |= world.needs[v] & ~d
+            if more == items:
+                return items
+            items = more
+
+    left = world.full & ~d
+    for z in range(world.n):
+        if not left >> z & 1:
+            continue
+        touched = [users & ~d for users in world.shared if users >> z & 1]
+        for chosen in range(1 << len(touched)):
+            own = 1 << z
+            for k, users in enumerate(touched):
+                own |= users if chosen >> k & 1 else 0
+            own = needed(own)
+            others = own & ~(1 << z)
+            last = not any(world.needs[v] >> z & 1 for v in range(world.n) if others >> v & 1)
+            quiet = all(is_plain[v] for v in range(world.n) if others >> v & 1) and ends_nothing(world, d, others)
+            if last and quiet and not (is_plain[z] and ends_nothing(world, d, own)):
+                yield own, z
+    if left and all(is_plain[v] for v in range(world.n) if left >> v & 1) and ends_nothing(world, d, left):
+        yield left, left.bit_length() - 1
+
+
+@every_target
+def test_theorem_7_what_only_adds_waits_until_it_is_needed(target: Target) -> None:
+    """From every state some cheapest completion begins with a move on demand; often there are fewer of these."""
+    fewer = 0
+    for _, world in samples(target, 12, graphs=20):
+        if not world.shared:
+            continue
+        is_plain = plain(world)
+        for d in world.downsets():
+            if d == world.full:
+                continue
+            ends = []
+            for own, z in moves_on_demand(world, d, is_plain):
+                most, at = 0, d
+                for v in sorted((v for v in range(world.n) if own >> v & 1), key=lambda v, z=z: (v == z, v)):
+                    most, at = max(most, world.hill(at, v)), at | 1 << v
+                ends.append((d | own, most))
+            assert min(max(most, world.finish(end)) for end, most in ends) == world.finish(d), (world.what, d)
+            fewer += len({end for end, _ in ends}) < len(world.ready(d))
+    assert fewer > 10

@@ -144,6 +144,27 @@ def test_several_inputs_and_outputs_are_parameters_in_the_order_of_the_file(tmp_
 
 @pytest.mark.slow
 @needs_compiler
+@pytest.mark.parametrize("way", ["rows", "handed over"])
+def test_a_branch_that_the_driving_op_does_not_need_keeps_up(tmp_path: Path, way: str) -> None:
+    """Two ends in one loop: the other branch, of three ops, runs whenever it can, and no ring holds a whole tensor."""
+    net = Net()
+    x = net.tensor((1, 24, 6, 3), zero=3)
+    wide = net.conv(x, 24, (3, 3), (1, 1), SAME)
+    one = net.conv(net.conv(net.conv(wide, 16, (1, 1)), 16, (3, 3), (2, 2), SAME), 2, (1, 1))
+    other = net.conv(net.conv(wide, 16, (3, 3), (2, 2), SAME), 2, (1, 1))
+    net.ends([x], [one, other])
+    model, plan = written(net, tmp_path, way)
+    (loop,) = plan.loops or ()
+    assert len(loop.ops) == 6
+    sizes = {str(t.id): t.size for t in lowtide.load(model).tensors}
+    assert all(3 * ring.slots * ring.bytes < sizes[t] for t, ring in loop.keep.items())
+    feeds = feeds_of(net, 3)
+    data = b"".join(value.tobytes() for feed in feeds for value in feed)
+    assert output_of(compiled(tmp_path, sanitizers(tmp_path)), data) == tflm_outputs(model, feeds, 2)
+
+
+@pytest.mark.slow
+@needs_compiler
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), way=st.sampled_from(list(WAYS)))
 @example(seed=692111, way="rows")  # a reshape in a loop

@@ -9,7 +9,7 @@ import pytest
 
 import lowtide
 from support.emit_nets import compiled, compiler, output_of, sanitizers, tflm_outputs
-from support.emit_wide import feeds, kept_net, long_ends, wide_net
+from support.emit_wide import copies_net, feeds, kept_net, long_ends, softmax_net, wide_net
 from support.tflite_builder import Net
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
@@ -45,6 +45,23 @@ def test_numbers_of_16_bits_are_as_in_tflm(tmp_path: Path, way: str, seed: int) 
     """Convolutions, products, sums, pools and rescaling, whole, in loops and handed over."""
     plan = same(wide_net(seed), tmp_path, way)
     assert bool(plan.loops) == (way != "whole")
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_and_means_of_16_bits_are_as_in_tflm(tmp_path: Path, way: str) -> None:
+    """Borders, parts, joins with a constant, a mean of rows one by one, and softmax; whole, in loops, handed over."""
+    plan = same(copies_net(), tmp_path, way, 20)
+    assert bool(plan.loops) == (way != "whole")
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_softmax_from_16_bits_is_as_in_tflm(tmp_path: Path, seed: int) -> None:
+    """Its two curves are made when the code is written."""
+    same(softmax_net(seed), tmp_path, "whole", 100)
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_no_choice_without_runs_again_is_below_what_is_found(seed: int) -> None:
     graph, choices = _choices(seed)
     uncut = sum(op.cost or 0 for op in graph.ops)
     for extra in (0.0, 0.5, 2.0, 8.0):
-        best = least_peak(choices, uncut * (1 + extra), Limits(1.0))
+        best = least_peak(choices, uncut * (1 + extra), Limits(0.4))
         assert best is not None
         assert best.parted.seconds(best.spent) <= uncut * (1 + extra) * (1 + 1e-9)
         plain = [c.peak(c.begin) for c in choices if c.seconds(c.begin) <= uncut * (1 + extra) * (1 + 1e-12)]
@@ -78,7 +78,7 @@ def test_no_choice_without_runs_again_is_below_what_is_found(seed: int) -> None:
     highest = choices[0].peak(choices[0].begin)
     for share in (0.95, 0.7, 0.5):
         fitting = [c.seconds(c.begin) for c in choices if c.peak(c.begin) <= share * highest]
-        quick = least_time(choices, int(share * highest), Limits(1.0))
+        quick = least_time(choices, int(share * highest), Limits(0.4))
         assert quick is not None or not fitting
         if quick is not None:
             assert quick.parted.peak(quick.spent) <= share * highest
@@ -114,16 +114,16 @@ def test_what_the_quick_search_lacks_the_time_for_is_tried_again(monkeypatch: py
     choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
     uncut = whole(graph, TARGET, _own(graph))
     budget = int(0.8 * uncut.peak(uncut.begin))
-    alone = least_time([uncut], budget, Limits(2.0))
+    alone = least_time([uncut], budget, Limits(0.8))
 
     def starved(sequence: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> SimpleNamespace:
         result = search(sequence, order, budget, limits)
-        enough = limits.seconds > 0.5
+        enough = limits.seconds > 0.2
         return SimpleNamespace(found=result.found and enough, order=result.order, peak=result.peak, cost=result.cost)
 
     monkeypatch.setattr("lowtide.optimize.parted._QUICK", 0.0)
     monkeypatch.setattr("lowtide.optimize.parted.search", starved)
-    best = least_time([uncut, *choices], budget, Limits(6.0))
+    best = least_time([uncut, *choices], budget, Limits(2.4))
     assert alone is not None
     assert best is not None
     assert alone.parted.seconds(alone.spent) < min(c.seconds(c.begin) for c in choices)
@@ -139,12 +139,12 @@ def test_where_all_quick_searches_find_nothing_the_rest_of_the_time_is_used(monk
     budget = min(c.peak(c.begin) for c in choices) - 1  # without runs again none is within it
 
     def starved(sequence: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> SimpleNamespace:
-        result = search(sequence, order, budget, replace(limits, seconds=2.0))
-        found = result.found and limits.seconds > 0.5
+        result = search(sequence, order, budget, replace(limits, seconds=min(limits.seconds, 0.8)))
+        found = result.found and limits.seconds > 0.2
         return SimpleNamespace(found=found, order=result.order, peak=result.peak, cost=result.cost)
 
     monkeypatch.setattr("lowtide.optimize.parted._QUICK", 0.0)
     monkeypatch.setattr("lowtide.optimize.parted.search", starved)
-    best = least_time(choices, budget, Limits(30.0))
+    best = least_time(choices, budget, Limits(2.4))
     assert best is not None
     assert best.parted.peak(best.spent) <= budget

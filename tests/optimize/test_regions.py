@@ -26,7 +26,7 @@ from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
 from lowtide.transform.cut import PACES, Cutter, Pace, Region
-from lowtide.transform.parts import apply
+from lowtide.transform.parts import PartGraph, apply
 from support.costs import costs
 from support.small_nets import Nets, pyramid, random_net
 
@@ -50,9 +50,13 @@ def _region_peak(
 ) -> tuple[int, int]:
     """Highest footprint while an interval's ops or their parts run, and how many run."""
     parts = apply(cutter, [region], order)
+    return _peak_of(parts, target, interval), sum(op.id in parts.parts or op.id in interval for op in parts.graph.ops)
+
+
+def _peak_of(parts: PartGraph, target: Target, interval: list[int]) -> int:
+    """Highest footprint while an interval's ops or their parts run."""
     steps = profile(memory_model(parts.graph, target), range(len(parts.graph.ops)))
-    within = [i for i, op in enumerate(parts.graph.ops) if op.id in parts.parts or op.id in interval]
-    return max(steps.footprint[i] for i in within), len(within)
+    return max(steps.footprint[i] for i, op in enumerate(parts.graph.ops) if op.id in parts.parts or op.id in interval)
 
 
 @pytest.mark.slow
@@ -91,8 +95,9 @@ def test_the_core_counts_as_the_part_graph(
 
 def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Iterator[tuple[int, list[int], Region]]:
     """Where each region begins that ends with an op, its interval and the region: stripes of every number up to 16, or
-    of powers of 2."""
+    of powers of 2; of those that cut the same rows one."""
     for begin in range(end):
+        before: set[Region] = set()
         interval = ids[begin:end]
         for axis in cutter.axes(ids[end - 1]):
             axes = cutter.grow(interval, ids[end - 1], axis)
@@ -100,8 +105,12 @@ def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Ite
                 continue
             for pace in PACES:
                 for stripes in range(2, 17):
-                    if every or not stripes & (stripes - 1):
-                        yield begin, interval, cutter.region(interval, axes, stripes, pace)
+                    if not every and stripes & (stripes - 1):
+                        continue
+                    region = cutter.region(interval, axes, stripes, pace)
+                    if region not in before:
+                        before.add(region)
+                        yield begin, interval, region
 
 
 def _lowest(cutter: Cutter, target: Target, order: Sequence[int], *, every: bool) -> int:
@@ -113,13 +122,14 @@ def _lowest(cutter: Cutter, target: Target, order: Sequence[int], *, every: bool
     for end in range(1, len(ids) + 1):
         best[end] = max(best[end - 1], steps.footprint[end - 1])
         for begin, interval, region in _regions_to(cutter, ids, end, every=every):
-            peak, _ = _region_peak(cutter, region, target, interval, ids)
-            best[end] = min(best[end], max(best[begin], peak))
+            if best[begin] < best[end]:
+                peak, _ = _region_peak(cutter, region, target, interval, ids)
+                best[end] = min(best[end], max(best[begin], peak))
     return best[-1]
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck))
 @given(_nets((2, 4)))
 def test_the_best_way_is_that_of_trying_all(graph: Graph) -> None:
     """No higher than what powers of 2 give in the own order, no lower than what any stripes give in the one that it
@@ -221,17 +231,19 @@ def _least(cutter: Cutter, cost: CostModel, target: Target, within: int, *, ever
     for end in range(1, len(ids) + 1):
         here = {(max(p, steps.footprint[end - 1]), t + whole[end - 1]) for p, t in fronts[end - 1]}
         for begin, interval, region in _regions_to(cutter, ids, end, every=every):
-            peak, _ = _region_peak(cutter, region, target, interval)
-            time = cost.parts(apply(cutter, [region])).nanoseconds - cost.whole().nanoseconds
-            time += sum(whole[begin:end])
-            here |= {(max(p, peak), t + time) for p, t in fronts[begin]}
+            parts = apply(cutter, [region])
+            time = cost.parts(parts).nanoseconds - sum(whole) + sum(whole[begin:end])
+            before = [(p, t + time) for p, t in fronts[begin] if t + time <= within]
+            if any(not any(q <= p and s <= t for q, s in here) for p, t in before):
+                peak = _peak_of(parts, target, interval)
+                here |= {(max(p, peak), t) for p, t in before}
         fronts[end] = {(p, t) for p, t in here if not any(q <= p and s <= t and (q, s) != (p, t) for q, s in here)}
     return min(p for p, t in fronts[-1] if t <= within)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
-@given(_nets((2, 3, 4)), st.sampled_from((0.0, 0.05, 0.2, 1.0, 5.0)))
+@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
+@given(_nets((2, 3)), st.sampled_from((0.0, 0.05, 0.2, 1.0, 5.0)))
 def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
     """No way within the predicted time has a lower peak, of those in powers of 2; the part graph takes just that."""
     cutter, memory = Cutter(graph), memory_model(graph, STRICT)

@@ -232,6 +232,12 @@ def test_an_inference_step_returns_what_the_module_returns() -> None:
     assert all(p.requires_grad for p in model.parameters())
 
 
+def test_a_batch_that_is_no_tuple_is_refused():
+    """A tensor would be taken for as many as it has rows."""
+    with pytest.raises(InputError, match=r"a batch is a tuple of tensors; write \(x, y\)"):
+        compile_step(torch.nn.Linear(4, 4), torch.nn.MSELoss(), torch.zeros(2, 4), measure=False)
+
+
 def test_what_cannot_be_planned_is_said_in_one_line() -> None:
     """A loss that is no scalar, an optimizer of another kind, an option of one, a module that branches on values."""
     model, loss_fn, batch = perceptron()

@@ -15,6 +15,7 @@ from lowtide.report.page.page import page
 from lowtide.report.parted import view_of
 from lowtide.report.peak import top_at_peak, what_ifs
 from lowtide.report.view import PlanView
+from support.steps import heads_behind_statistics
 
 STEP = "zoo:magis_unet:batch=8,width=16,image=64"
 pytestmark = pytest.mark.slow
@@ -53,8 +54,7 @@ def test_every_part_is_there(plan: Plan) -> None:
 def test_advice_is_about_all_parts_at_once(plan: Plan) -> None:
     """A tensor of a part that is not there is there in none."""
     view = view_of(plan)
-    assert view.repeated is not None
-    first, steps, count = view.repeated
+    ((first, steps, count),) = view.repeated
     for index in top_at_peak(view):
         r = view.rectangles[index]
         if not first <= r.start < r.end <= first + steps * count:
@@ -80,3 +80,20 @@ def test_it_is_drawn_and_verified(plan: Plan, monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(VerificationError) as caught:
             lowtide.verify(STEP, msgspec.structs.replace(plan, profile=profile))
         assert caught.value.failure == "profile"
+
+
+def test_parts_of_several_regions_are_all_there() -> None:
+    """Each where it runs; of a tensor in one of them advice speaks of that region's parts alone."""
+    several = lowtide.plan(heads_behind_statistics(), allow="recompute,fission", budget="60%", time=4)
+    assert several.fission is not None
+    assert len(several.fission.parts) == 3
+    view = view_of(several)
+    inside = sum(len(part.ends) * len(part.body["order"]) for part in several.fission.parts)
+    assert view.steps == len(several.order) - 3 + inside
+    assert view.peak_bytes == several.peak_bytes == max(view.live_bytes)
+    assert sum(steps * count for _, steps, count in view.repeated) == inside
+    for first, steps, count in view.repeated:
+        own = [tuple(op.op for op in view.ops[at : at + steps]) for at in range(first, first + steps * count, steps)]
+        assert len(set(own)) == 1
+    ends = sorted((first, first + steps * count) for first, steps, count in view.repeated)
+    assert all(b <= a for (_, b), (a, _) in pairwise(ends))

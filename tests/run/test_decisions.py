@@ -27,7 +27,7 @@ def test_random_decisions_compute_what_the_step_does(seed: int) -> None:
     """With plans and without; to the bit where no sum is added up in parts."""
     count = Count()
     check(1000 + seed, count)
-    assert count.planned == 1
+    assert count.planned >= 1
     assert count.decisions > 1
 
 

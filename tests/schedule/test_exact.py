@@ -35,7 +35,7 @@ from stress_exact import (
     solve,
 )
 from support.brute import optimum
-from support.hard_graphs import unit_matrix_product
+from support.hard_graphs import training_step, unit_matrix_product
 from support.random_graphs import random_graph, random_order, with_own_order
 
 STRICT = BUILT_IN["strict"]
@@ -68,10 +68,10 @@ def renumbered(rng: Random, graph: Graph) -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_combination_of_switches_agrees_with_brute_force(part: int) -> None:
-    """On thousands of random graphs, each with two more combinations, budgets around the optimum asked as well."""
-    graphs = 1 << len(SWITCHES) - 1
+    """On thousands of random graphs, each with four more combinations, budgets around the optimum asked as well."""
+    graphs = 1 << len(SWITCHES) - 2
     seen = {tuple(c.values()) for i in range(graphs) for c in combinations(i)}
-    assert len(seen) == 2 * graphs
+    assert len(seen) == 4 * graphs
     found = [line for i in range(part * graphs // 4, (part + 1) * graphs // 4) for line in flaws(7, i)]
     assert not found
 
@@ -357,3 +357,19 @@ def test_a_gap_ends_the_search_once_the_bound_is_so_near(gap: float) -> None:
     )  # fmt: skip
     assert first.stopped == ("proof" if peak == first.lower_bound else "complete")
     assert first.lower_bound <= Exact().schedule(model, Limits(20)).lower_bound
+
+
+@pytest.mark.parametrize("engine", ["best_first", "nested"])
+def test_a_step_of_training_is_searched_on_demand(engine: str) -> None:
+    """What runs ahead in a step of training is not searched: states grow with its layers, not with their subsets."""
+    states: dict[tuple[int, bool], int] = {}
+    for layers, demand in ((5, True), (10, True), (10, False)):
+        model = memory_model(training_step(layers), STRICT)
+        on = {"forward", engine, "closure", "safe_moves", "commits"} | ({"demand"} if demand else set())
+        switches = {name: name in on for name in SWITCHES}
+        result = solve(core_model(model), len(model.graph.ops), switches)
+        assert result.stopped == "proof"
+        assert result.peak == solve(core_model(model), len(model.graph.ops)).peak
+        states[layers, demand] = result.states
+    assert states[10, True] < 4 * states[5, True] < 400
+    assert states[10, False] > 20 * states[10, True]

@@ -16,9 +16,11 @@ from lowtide.cost.labelled import reckoned
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes, linked
 from lowtide.ops.meaning import Meaning, meaning
+from lowtide.optimize.part_clock import clock_of_parts
 from lowtide.optimize.parted import Parted
 from lowtide.optimize.recompute.least_bytes import Spent
 from lowtide.optimize.recompute.sequence import sequenced
+from lowtide.optimize.together import around, loops_of
 from lowtide.plan import Plan
 from lowtide.transform.fission import Fission, NoFission, Region, body_of, region_of
 
@@ -85,20 +87,54 @@ def random_order(parted: Parted, random: Random) -> tuple[int, ...]:
 
 
 def drawn_plan(graph: Graph, seed: int) -> Plan:
-    """A plan of a decision that no search took: its region, ends and sequence are drawn."""
-    random = Random(seed)
+    """A plan of a decision that no search took: its region, ends and sequence are drawn; of odd seeds tensors are
+    stored and loaded, too."""
+    random, step = Random(seed), _step(graph, swap=seed % 2 == 1)
+    region = random_region(graph, random) if random.random() < 0.95 else None
+    choice = step._whole() if region is None else _choice(step, region, random)
+    placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
+    return assemble(step._answer(placed), step.job.rules, seed)
+
+
+def drawn_several(graph: Graph, seed: int) -> Plan | None:
+    """The same with several regions, what stands around them in a drawn sequence; None if none is drawn that do not
+    wait for each other."""
+    random, step = Random(seed), _step(graph, swap=seed % 2 == 1)
+    within: list[Parted] = []
+    inside: set[int] = set()
+    for _ in range(3):
+        region = random_region(graph, random)
+        if region is not None and inside.isdisjoint(v for v, _ in region.axes):
+            within.append(_choice(step, region, random))
+            inside.update(v for v, _ in region.axes)
+    try:
+        priced, target = step.problem.graph, step.problem.target
+        own = lambda outer: range(len(outer.ops))  # noqa: E731
+        choice = around(priced, target, within, loops_of(within), own, step.bandwidth)
+    except NoFission:
+        return None
+    if len(within) < 2:
+        return None
+    placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
+    return assemble(step._answer(placed), step.job.rules, seed)
+
+
+def _step(graph: Graph, *, swap: bool) -> _Step:
+    words = ("recompute", "fission", "swap") if swap else ("recompute", "fission")
     goal = OneArena()
     search = replace(Search(goal.method("exact", {}), 1.0), quick=True)
-    job = Job(graph, {}, Rules("generic"), goal, search, ("recompute", "fission"))
-    problem = job.problem()
-    step = _Step(job, goal, problem, search.limits(None, None))
-    region = random_region(graph, random) if random.random() < 0.95 else None
-    choice = step._whole()
-    if region is not None:
-        fission = Fission(region.axes, random_ends(region.rows, random))
-        body = body_of(step.problem.graph, region, fission, reckoned(step.families))
-        model = memory_model(body.graph, step.problem.target)
-        order = tuple(range(len(body.graph.ops)))
-        choice = Parted(region, fission, body, sequenced(model, order), order, 0, 0, 0.0)
-    placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
-    return assemble(step._answer(placed), job.rules, seed)
+    job = Job(graph, {}, Rules("generic"), goal, search, words)
+    return _Step(job, goal, job.problem(), search.limits(None, None))
+
+
+def _choice(step: _Step, region: Region, random: Random) -> Parted:
+    """A region in parts that end anywhere, ops of the body as they stand."""
+    fission = Fission(region.axes, random_ends(region.rows, random))
+    body = body_of(step.problem.graph, region, fission.all, reckoned(step.families))
+    model, order, clock = memory_model(body.graph, step.problem.target), tuple(range(len(body.graph.ops))), None
+    if step.bandwidth is not None:
+        clock = clock_of_parts(
+            step.problem.graph, region, fission, reckoned(step.families), model, order, step.bandwidth
+        )
+    sequence = sequenced(model, order) if clock is None else clock.searched
+    return Parted(region, fission, body, sequence, order, 0, 0, 0.0, clock)

@@ -131,3 +131,54 @@ def feeds(net: Net, count: int, seed: int = 0) -> list[list[np.ndarray]]:
             one.append(rng.integers(limits.min, limits.max + 1, net.shape(t)).astype(kind))
         result.append(one)
     return result
+
+
+def _concat(net: Net, given: list[int], axis: int) -> int:
+    shape = list(net.shape(given[0]))
+    shape[axis] = sum(net.shape(t)[axis] for t in given)
+    out = net.like(given[0], tuple(shape))
+    o = s.ConcatenationOptionsT()
+    o.axis = axis
+    net.op("CONCATENATION", given, [out], o)
+    return out
+
+
+def _numbers(net: Net, values: Any) -> int:
+    return net.tensor(np.shape(values), "int32", values, scale=0.0)
+
+
+def copies_net(seed: int = 0) -> Net:
+    """16 bits that are bounded, padded, cut, joined with each other and with a constant, averaged, made parts of 1."""
+    net = Net(seed)
+    x = sixteen(net, (1, 18, 6, 5), 0.003)
+    a = wide_conv(net, x, 6, (3, 3))
+    a = net.unary("RELU", a, dtype="int16", scale=_scale(net, a) * 0.8)
+    a = net.unary("RELU6", a)
+    padded = net.like(a, (1, 21, 8, 6))
+    net.op("PAD", [a, _numbers(net, [[0, 0], [1, 2], [2, 0], [0, 0]])], [padded], s.PadOptionsT())
+    part = net.like(a, (1, 18, 6, 4))
+    net.op("SLICE", [padded, _numbers(net, [0, 2, 1, 1]), _numbers(net, [1, 18, 6, 4])], [part], s.SliceOptionsT())
+    fixed = net.tensor((1, 18, 6, 2), "int16", net.rng.integers(-30000, 30000, (1, 18, 6, 2)))
+    net.graph.tensors[fixed].quantization = net.graph.tensors[a].quantization
+    joined = _concat(net, [part, fixed, a], 3)
+    deep = wide_conv(net, joined, 7, (3, 1))
+    mean = sixteen(net, (1, 1, 1, 7), _scale(net, deep) * 0.3)
+    o = s.ReducerOptionsT()
+    o.keepDims = True
+    net.op("MEAN", [deep, _numbers(net, [1, 2])], [mean], o)
+    net.ends([x], [_softmax(net, net.reshape(mean, (1, 7)), (0.3, 1.0, 4.0)[seed % 3])])
+    return net
+
+
+def softmax_net(seed: int = 0) -> Net:
+    """Parts of 1 of 16 bits alone, over rows of numbers far from each other and near."""
+    net = Net(seed)
+    x = sixteen(net, (1, 5, 3, (2, 9, 30)[seed % 3]), (0.0001, 0.001, 0.01)[seed % 3])
+    net.ends([x], [_softmax(net, x, 1.0)])
+    return net
+
+
+def _softmax(net: Net, x: int, beta: float) -> int:
+    o = s.SoftmaxOptionsT()
+    o.beta = beta
+    return net.unary("SOFTMAX", x, o, dtype="int16", scale=1 / 32768)

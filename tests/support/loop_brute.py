@@ -8,7 +8,7 @@ from math import prod
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Graph, Kind
+from lowtide.graph import MAX_BYTES, Graph, Kind
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.target import Target
 from lowtide.transform.loop_graph import apply
@@ -32,7 +32,21 @@ class Player:
         self.over = {r.tensor: r.over for r in loop.rings}
         read = {t for o in loop.ops for t, _ in rules.reads(o)}
         self.sinks = [o for o in loop.ops[:-1] if not read.intersection(self.graph.op_by_id[o].outputs)]
+        below = {o: self._below(o) for o in loop.ops}
+        self.aside = {o for o in loop.ops if loop.ops[-1] not in below[o]}
+        fed = set().union(*(below[o] for o in loop.ops if o not in self.aside), *map(self._readers, loop.streamed))
+        fed |= {o for x in fed for o in below[x]}
+        self.late = [o for o in reversed(loop.ops) if o in self.aside & fed]
         self.table = {o: [self._reads(o, k) for k in range(self.count(o))] for o in loop.ops}
+        self.lowest = {o: self._lowest(reads) for o, reads in self.table.items()}
+
+    def _readers(self, tensor: int) -> set[int]:
+        return {o for o in self.loop.ops if tensor in dict(self.rules.reads(o))}
+
+    def _below(self, op: int) -> set[int]:
+        """An op, and all that need it."""
+        more = {r for t in self.graph.op_by_id[op].outputs for r in self._readers(t)}
+        return {op}.union(*map(self._below, more))
 
     def count(self, op: int) -> int:
         """Positions of an op, or of an input that is handed over."""
@@ -73,12 +87,22 @@ class Player:
                 result[t] = result.get(t, frozenset()) | {r * width + c for r, c in cells}
         return result
 
+    @staticmethod
+    def _lowest(reads: list[dict[int, Positions]]) -> list[dict[int, int]]:
+        """Of each tensor the lowest position that is read from each position of an op on."""
+        result = [dict[int, int]()]
+        for positions in reversed(reads):
+            lows = {t: min(p) for t, p in positions.items() if p}
+            later = result[-1]
+            result.append({t: min(low.get(t, MAX_BYTES) for low in (lows, later)) for t in {*lows, *later}})
+        return result[::-1]
+
     def play(self) -> dict[int, int]:
         """Positions of each ring."""
         for _ in range(self.loop.iterations):
             self.ask(self.loop.ops[-1])
         for o in self.loop.ops[:-1]:
-            whole = any(t not in self.most for t in self.graph.op_by_id[o].outputs)
+            whole = o in self.sinks or any(t not in self.most for t in self.graph.op_by_id[o].outputs)
             while whole and self.done[o] < self.count(o):
                 self.ask(o)
         return {t: most for t, most in self.most.items() if self.over[t] is None}
@@ -96,6 +120,17 @@ class Player:
             self.ask(self.maker.get(t, -1 - t))
         if self.done[op] < self.count(op):
             self.run(op)
+            while (late := next((o for o in map(self.ready, self.late) if o is not None), None)) is not None:
+                self.run(late)
+
+    def ready(self, op: int) -> int | None:
+        """Who runs next so that an op that is aside can; None if what it needs is no such op's to make."""
+        if self.done[op] == self.count(op):
+            return None
+        t = self.missing(op)
+        if t is None:
+            return op
+        return self.ready(self.maker[t]) if self.maker.get(t) in self.aside else None
 
     def run(self, op: int) -> None:
         """Run a position: all is there."""
@@ -108,31 +143,19 @@ class Player:
         for t in self.most:
             self.most[t] = max(self.most[t], self.held(t, op))
         self.done[op] += 1
-        for t in outputs:
-            for sink in self.sinks:
-                while t in self._read_by(sink) and self.done[sink] < self.count(sink) and self.missing(sink) is None:
-                    self.run(sink)
-
-    def _read_by(self, op: int) -> set[int]:
-        return {t for reads in self.table[op] for t in reads}
 
     def held(self, root: int, running: int) -> int:
         """Slots that a ring needs now: from the lowest position that someone still reads, of it or of what is written
         over it, to the last one made."""
-        needed: set[int] = set()
         chain = [root]
-        while True:
-            above = [t for t, under in self.over.items() if under == chain[-1]]
-            if not above:
-                break
+        while above := [t for t, under in self.over.items() if under == chain[-1]]:
             chain += above
+        low = top = self.there[root]
         for t in chain:
-            for o in self.loop.ops:
-                for reads in self.table[o][self.done[o] :]:
-                    needed |= {p for p in reads.get(t, frozenset()) if p < self.there[t]}
-        top = self.there[root]
-        new = [top - 1] if running == self.maker.get(root, -1 - root) else []
-        return top - min([*needed, *new], default=top)
+            needed = min(self.lowest[o][self.done[o]].get(t, MAX_BYTES) for o in self.loop.ops)
+            low = min(low, needed) if needed < self.there[t] else low
+        new = running == self.maker.get(root, -1 - root)
+        return top - min(low, top - 1 if new else top)
 
 
 def intervals(rules: LoopRules, order: list[int], streamed: frozenset[int]) -> Iterator[tuple[int, int, Loop]]:
@@ -184,8 +207,12 @@ def paths(rules: LoopRules, order: list[int], streamed: frozenset[int]) -> Itera
     """Every path of loops along an order that hands over what is to be."""
     graph = rules.graph
     by_begin: dict[int, list[tuple[int, Loop | None]]] = {k: [] for k in range(len(order))}
+    seen = set()
     for begin, end, loop in intervals(rules, order, streamed):
-        by_begin[begin].append((end, loop))
+        key = (begin, end, loop.workspace(rules.target.alignment), frozenset(r.tensor for r in loop.rings), loop.over)
+        if key not in seen:  # along other axes, it would be the same op of the same graph
+            seen.add(key)
+            by_begin[begin].append((end, loop))
     for k, o in enumerate(order):
         if not streamed.intersection(graph.op_by_id[o].inputs):
             by_begin[k].append((k + 1, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -120,3 +121,44 @@ def labelled_graph(ops: list[tuple[str, list[str], str, str]], shapes: dict[str,
         for i, (kind, reads, out, labels) in enumerate(ops)
     ]
     return Graph("labelled", tuple(tensors), tuple(whole), sha256="0" * 64, dialect="labels")
+
+
+def heads_behind_statistics(rows: int = 16, width: int = 4, wide: int = 256, heads: int = 3) -> Graph:
+    """A step of several wide heads, each behind a sum over the batch, which forbids parts of all of it."""
+    ops: list[tuple[str, list[str], str, str]] = []
+    shapes: dict[str, tuple[int, ...]] = {"x0": (rows, width)}
+    names = ("u", "s", "z", "loss", "dz", "ds", "dv", "du", "dw", "w", "v", "new_w", "new_v", "m")
+    for k in range(heads):
+        x, n = f"x{k}", {name: f"{name}{k}" for name in names}
+        ops += [
+            ("einsum", [x, n["w"]], n["u"], "n d, d f -> n f"),
+            ("softmax", [n["u"]], n["s"], "n . -> n ."),
+            ("einsum", [n["s"], n["v"]], n["z"], "n f, f c -> n c"),
+            ("square", [n["z"]], n["loss"], "n c -> n c"),
+            ("scale", [n["z"]], n["dz"], "n c -> n c"),
+            ("einsum", [n["dz"], n["v"]], n["ds"], "n c, f c -> n f"),
+            ("einsum", [n["s"], n["dz"]], n["dv"], "n f, n c -> f c"),
+            ("softmax_backward", [n["ds"], n["s"]], n["du"], "n ., n . -> n ."),
+            ("einsum", [x, n["du"]], n["dw"], "n d, n f -> d f"),
+            ("update", [n["w"], n["dw"]], n["new_w"], "d f, d f -> d f"),
+            ("update", [n["v"], n["dv"]], n["new_v"], "f c, f c -> f c"),
+        ]
+        shapes |= {n[name]: (rows, wide) for name in ("u", "s", "ds", "du")}
+        shapes |= {n[name]: (rows, 2) for name in ("z", "loss", "dz")}
+        shapes |= {n[name]: (width, wide) for name in ("w", "dw", "new_w")}
+        shapes |= {n[name]: (wide, 2) for name in ("v", "dv", "new_v")}
+        if k + 1 < heads:
+            ops.append(("einsum", [x, x], n["m"], "n d, n d -> d"))
+            ops.append(("einsum", [x, n["m"]], f"x{k + 1}", "n d, d -> n d"))
+            shapes |= {n["m"]: (width,), f"x{k + 1}": (rows, width)}
+    equations = {"n d, d f -> n f": "nd,df->nf", "n f, f c -> n c": "nf,fc->nc", "n c, f c -> n f": "nc,fc->nf",
+                 "n f, n c -> f c": "nf,nc->fc", "n d, n f -> d f": "nd,nf->df", "n d, n d -> d": "nd,nd->d",
+                 "n d, d -> n d": "nd,d->nd"}  # fmt: skip
+    graph = labelled_graph(ops, shapes)
+    more = {"scale": {"factor": 2.0}, "update": {"factor": -0.1}}
+    whole = []
+    for op, (kind, _, _, labels) in zip(graph.ops, ops, strict=True):
+        attributes = {**op.attributes, **more.get(kind, {})}
+        attributes |= {"equation": equations[labels]} if kind == "einsum" else {}
+        whole.append(replace(op, attributes=attributes))
+    return replace(graph, ops=tuple(whole))

@@ -5,7 +5,7 @@ Items are ops or macros with predecessors, a footprint f of every downset, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -33,9 +33,18 @@ every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 class World:
     """Items 0..n-1, sets of them as bits. `f` and `hill` are defined on all sets, not only on downsets."""
 
-    def __init__(self, needs: list[int], f: Callable[[int], int], hill: Callable[[int, int], int], what: str) -> None:
+    def __init__(
+        self,
+        needs: list[int],
+        f: Callable[[int], int],
+        hill: Callable[[int, int], int],
+        what: str,
+        users: Sequence[int] = (),
+    ) -> None:
         self.n, self.full, self.needs, self.what = len(needs), (1 << len(needs)) - 1, needs, what
         self.f, self.hill = cache(f), cache(hill)
+        self.shared = sorted({mask for mask in users if mask.bit_count() > 1})
+        """Of each storage that two items or more touch, those."""
 
     def up(self, v: int, d: int) -> int:
         """The hill of v above f before it."""
@@ -120,7 +129,8 @@ class World:
                 at |= 1 << v
             return most
 
-        return World(needs, lambda d: self.f(union(d)), hill, f"{self.what} chains {chains}")
+        users = [sum(1 << j for j, mask in enumerate(whole) if mask & own) for own in self.shared]
+        return World(needs, lambda d: self.f(union(d)), hill, f"{self.what} chains {chains}", users)
 
 
 def world_of(graph: Graph, target: Target, what: str) -> World:
@@ -143,6 +153,7 @@ def world_of(graph: Graph, target: Target, what: str) -> World:
         f,
         lambda d, i: memory.footprint(graph, ids[i], members(d)),
         what,
+        [users for size, users, _, _ in storages if size],
     )
 
 

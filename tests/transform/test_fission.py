@@ -42,7 +42,7 @@ def test_a_part_has_slices_and_what_it_sums_is_whole() -> None:
     assert region.rows == 6
     assert (region.sliced, region.whole) == (((0, 0),), (1,))
     assert (region.joined, region.summed) == (((3, 0),), (4,))
-    body = body_of(graph, region, Fission(region.axes, even_ends(6, 2)), RECKON).graph
+    body = body_of(graph, region, Fission(region.axes, even_ends(6, 2)).all, RECKON).graph
     assert {t.name: t.shape for t in body.tensors} == {
         "x": (3, 2), "w": (2, 3), "y": (3, 3), "loss": (3, 3), "dw": (2, 3)
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_seconds_of_parts_are_those_of_each_size_and_what_joins_them() -> None:
     )
     region = region_of(graph, {0: 0, 1: 1})
     assert region.summed == (3,)
-    ops = body_of(graph, region, Fission(region.axes, (3, 5, 7)), RECKON).graph.ops
+    ops = body_of(graph, region, Fission(region.axes, (3, 5, 7)).all, RECKON).graph.ops
     other, merge = FAMILIES["other"], FAMILIES["merge"]
     first = 2 * other.seconds(10 * 2 / 7, 8 + 2 * 16) + other.seconds(10 * 3 / 7, 8 + 2 * 24)
     assert ops[0].cost == pytest.approx(first, rel=1e-12)
@@ -76,7 +76,7 @@ def test_rows_that_do_not_lie_together_are_copied() -> None:
         {"x": (2, 6), "y": (2, 6), "z": (2, 6)},
     )
     region = region_of(graph, {0: 1, 1: 1})
-    body = body_of(graph, region, Fission(region.axes, even_ends(6, 3)), RECKON)
+    body = body_of(graph, region, Fission(region.axes, even_ends(6, 3)).all, RECKON)
     assert [op.type for op in body.graph.ops] == ["slice", "a", "b"]
     assert body.copies == {2: 0}
     assert body.graph.ops[1].inputs == body.graph.ops[0].outputs

@@ -6,7 +6,11 @@ what two groups pay is then a table. Groups are added one after the other at the
     solve {D}, then {C, D}, then {B, C, D}, then {A, B, C, D}
 
 The bound of a partial choice is what it pays, of each group still open the least that it pays to those chosen, and what
-the open ones pay among themselves at least, which the smaller problem has proved.
+the open ones pay among themselves at least, which the smaller problem has proved; or, of the open ones put together in
+twos, the least that each two pay to those chosen and to each other.
+
+Two of a group that are alike (same size, same places, same prices with all others) can change places, so the one named
+first lies lower (docs/proofs.md, section 13).
 
 Source: Verfaillie, Lemaitre and Schiex, "Russian Doll Search for Solving Constraint Optimization Problems" (AAAI 1996).
 """
@@ -29,6 +33,9 @@ MOST_VALUES = 1_500
 """Ways to place a group."""
 
 MOST_GROUPS = 12
+
+MOST_PAIRS = 30_000
+"""Pairs of values of two groups that a bound may look at."""
 
 NODES = 2_000_000
 """Partial choices that are gone on with, in all."""
@@ -57,9 +64,10 @@ def search(part: Part, grid: Grid, start: Sequence[int], limits: Limits) -> tupl
         (a, b): _table(part, grid, (groups[a], values[a]), (groups[b], values[b]))
         for a, b in combinations(range(len(groups)), 2)
     }
-    known = [[start[i] // grid.unit for i in group] for group in groups]
+    known = [_as_ranked(part, grid, group, [start[i] // grid.unit for i in group]) for group in groups]
     begin = [ways.index(tuple(at)) if tuple(at) in ways else 0 for ways, at in zip(values, known, strict=True)]
-    dolls = _Dolls([len(v) for v in values], tables, begin, limits)
+    first = _unmirrored(part, grid, groups[0], values[0])
+    dolls = _Dolls([len(v) for v in values], tables, begin, first, limits)
     chosen = dolls.solve()
     if chosen is None:
         return None
@@ -74,9 +82,16 @@ class _Dolls:
     """Groups by their numbers of values and what each two of them pay; `least[g]`: what those from g on pay."""
 
     def __init__(
-        self, counts: list[int], tables: dict[tuple[int, int], Table], begin: list[int], limits: Limits
+        self,
+        counts: list[int],
+        tables: dict[tuple[int, int], Table],
+        begin: list[int],
+        first: Sequence[bool],
+        limits: Limits,
     ) -> None:
         self.counts, self.tables, self.begin, self.limits = counts, tables, begin, limits
+        self.first = np.array(first)
+        """Which values of the first group are worth trying once all are there."""
         self.least = [0] * (len(counts) + 1)
         self.nodes = 0
         self.best: list[int] = []
@@ -104,11 +119,14 @@ class _Dolls:
         self.nodes += 1
         if self.nodes > NODES or (self.nodes % 1000 == 0 and self.limits.left_seconds <= 0):
             return False
+        if cost + self._least_in_pairs(group, paid) >= self.cost:
+            return True
         later = range(group + 1, len(self.counts))
         bound = paid[group] + (cost + self.least[group + 1])
         for k in later:
             bound = bound + (paid[k] + self.tables[group, k]).min(axis=1)
-        for value in np.argsort(bound, kind="stable"):
+        values = np.flatnonzero((bound < self.cost) & (self.first if group == 0 else True))
+        for value in values[np.argsort(bound[values], kind="stable")]:
             if bound[value] >= self.cost:
                 break
             rest = list(paid)
@@ -117,6 +135,21 @@ class _Dolls:
             if not self.go_on(group + 1, rest, cost + int(paid[group][value]), [*chosen, int(value)]):
                 return False
         return True
+
+    def _least_in_pairs(self, group: int, paid: list[Table]) -> int:
+        """What the groups from one on pay at least: those put together in twos to the other of their two, too."""
+        alone = {k: int(paid[k].min()) for k in range(group, len(self.counts))}
+        gains: list[tuple[int, int, int]] = []
+        for a, b in combinations(alone, 2):
+            if self.counts[a] * self.counts[b] <= MOST_PAIRS:
+                both = int((paid[a][:, None] + paid[b] + self.tables[a, b]).min())
+                gains.append((both - alone[a] - alone[b], a, b))
+        least = sum(alone.values())
+        for gain, a, b in sorted(gains, reverse=True):
+            if gain > 0 and a in alone and b in alone:
+                least += gain
+                del alone[a], alone[b]
+        return least
 
 
 def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
@@ -133,7 +166,8 @@ def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
         ways: list[Way] = [()]
         for i in left:
             if all(i in near[j] for j in group):
-                longer = _longer(grid, group, ways, i)
+                twins = [k for k, j in enumerate(group) if _alike(part, grid, i, j)]
+                longer = _longer(grid, group, ways, i, twins)
                 if longer is not None:
                     ways = longer
                     group.append(i)
@@ -142,11 +176,51 @@ def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
     return groups
 
 
-def _longer(grid: Grid, group: list[int], ways: list[Way], i: int) -> list[Way] | None:
-    """Ways to place a group with one more; None if they are too many for a group that has some already."""
+def _alike(part: Part, grid: Grid, i: int, j: int) -> bool:
+    """Whether two buffers can change places: nothing tells them apart."""
+    if (grid.sizes[i], grid.starts[i]) != (grid.sizes[j], grid.starts[j]):
+        return False
+    others = (k for k in range(len(grid.sizes)) if k not in (i, j))
+    return all(_price(part, i, k) == _price(part, j, k) for k in others)
+
+
+def _price(part: Part, i: int, j: int) -> int:
+    """Of two buffers that share bytes."""
+    key = part.key(i, j)
+    return NEVER if key in part.hard else part.costs.get(key, 0)
+
+
+def _as_ranked(part: Part, grid: Grid, group: Sequence[int], places: list[int]) -> list[int]:
+    """Places of a group with those of twins in ascending order."""
+    for k, i in enumerate(group):
+        alike = [k, *(x for x in range(k + 1, len(group)) if _alike(part, grid, i, group[x]))]
+        for x, place in zip(alike, sorted(places[x] for x in alike), strict=True):
+            places[x] = place
+    return places
+
+
+def _unmirrored(part: Part, grid: Grid, group: Sequence[int], ways: Sequence[Way]) -> list[bool]:
+    """Of each two ways that are mirror images, the first; of all, where the capacity turned over is another problem."""
+    ends = [
+        [grid.cells - size - at for at in reversed(places)]
+        for size, places in zip(grid.sizes, grid.starts, strict=True)
+    ]
+    if ends != grid.starts:
+        return [True] * len(ways)
+    place = {way: k for k, way in enumerate(ways)}
+    images = ([grid.cells - grid.sizes[i] - at for i, at in zip(group, way, strict=True)] for way in ways)
+    return [k <= place[tuple(_as_ranked(part, grid, group, image))] for k, image in enumerate(images)]
+
+
+def _longer(grid: Grid, group: list[int], ways: list[Way], i: int, twins: Sequence[int]) -> list[Way] | None:
+    """Ways to place a group with one more, above its twins in it; None if they are too many for a group that has some
+    already."""
     result: list[Way] = []
     for way in ways:
+        above = max((way[k] for k in twins), default=-1)
         for at in grid.starts[i]:
+            if at <= above:
+                continue
             if all(at + grid.sizes[i] <= b or b + grid.sizes[j] <= at for j, b in zip(group, way, strict=True)):
                 result.append((*way, at))
         if group and len(result) > MOST_VALUES:
@@ -163,8 +237,7 @@ def _table(
     table = np.zeros((len(ways), len(others)), np.int64)
     for x, i in enumerate(first):
         for y, j in enumerate(second):
-            key = part.key(i, j)
-            cost = NEVER if key in part.hard else part.costs.get(key, 0)
+            cost = _price(part, i, j)
             if cost:
                 low, at = left[:, x][:, None], right[:, y][None, :]
                 table += cost * ((low < at + grid.sizes[j]) & (at < low + grid.sizes[i]))

@@ -27,7 +27,7 @@ class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
     `required_bytes` includes the reserve. It is what `plan` prints where `sure` is ``"exact"``, and no less than that
-    where it is ``"at most"``: the search stopped once it was known whether it fits. `least_bytes` are proved to be
+    where it is ``"at most"``: it fits, and the search stopped once that was known. `least_bytes` are proved to be
     needed by any plan. `stopped` says why the search ended. `model` is its path, or the graph's name.
     With several memories the sizes are sums over them, and `memories` has each. Under tflm, `parts` says what the
     requirement consists of, and with several memories `arenas` where these lie. `runtime_figures` is what the runtime
@@ -71,8 +71,8 @@ class Check:
 def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
-    It tries what `plan` tries, and stops at the first arena that fits, or once it is proved that none does. Where
-    nothing fits and nothing is proved, it is the plan that `plan` gives.
+    It tries what `plan` tries, and stops at the first arena that fits. Where none does it is the plan of `plan`, so
+    that what is missing is what `plan` says is.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **se
     if as_is:
         return _of_plan(_without_plan(_as_it_stands(model, settings)), "exact", named)
     best = plan(model, **settings)
-    if settings["quick"] and best.status == "over_budget" and best.stopped not in CUT_SHORT:
+    short = best.status == "over_budget" or (best.status == "impossible" and not _is_least(best))
+    if settings["quick"] and short and best.stopped not in CUT_SHORT:
         settings["quick"] = False
         best = plan(model, **settings)
     return _of_plan(best, _sure(best, quick=bool(settings["quick"])), named)
@@ -111,8 +112,11 @@ def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **se
 def _sure(best: Plan, *, quick: bool) -> Sure:
     """Whether a plan needs what the best one does, or that much at most."""
     whole = not quick or (best.memories is not None and best.status != "impossible")
-    least = best.required_bytes == _least_bytes(best)
-    return "exact" if least or (whole and best.stopped not in CUT_SHORT) else "at most"
+    return "exact" if _is_least(best) or (whole and best.stopped not in CUT_SHORT) else "at most"
+
+
+def _is_least(best: Plan) -> bool:
+    return best.required_bytes == _least_bytes(best)
 
 
 def _least_bytes(best: Plan) -> int:

@@ -118,16 +118,17 @@ def plan(
     allow
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
-        run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"rounds"``,
+        run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"unjoined"``,
+        what one region makes and others read in parts is put together by nobody; with ``"rounds"``,
         parts are cut again, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"fission"`` both: of a model file, for the least work,
         statistics over rows that are cut are added up in passes of their own (`docs/cuts.md`); of a training step whose
-        ops have labels, parts (`docs/magis.md`); ``"swap"``, alone or with ``"recompute"``: tensors are stored on the
-        host and loaded again while other ops run, by the bandwidth of `cost`; ``"loops"``: ops run together row by row,
-        for compilers that loop over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget
-        is met without.
+        ops have labels, parts (`docs/magis.md`); ``"swap"``, alone, with ``"recompute"`` or, of such a step, with both:
+        tensors are stored on the host and loaded again while other ops run, by the bandwidth of `cost`; ``"loops"``:
+        ops run together row by row, for compilers that loop over rows (``target="loops"``). Nothing is changed where it
+        gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
@@ -272,8 +273,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
-    if set(job.allow) == {"recompute", "fission"}:
-        solve = solve_fissioning if problem.graph.dialect == "labels" else solve_passing
+    if {"recompute", "fission"} <= set(job.allow):
+        solve = solve_fissioning if problem.graph.dialect == "labels" or "swap" in job.allow else solve_passing
         return solve(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)

@@ -235,3 +235,45 @@ def plan_words(plan: Plan) -> str:
     from lowtide.report.text import plan_text
 
     return plan_text(plan)
+
+
+def to_pandas(plan: Plan) -> Any:
+    """What lies in memory as a table of pandas', where that is installed; `plan.to_pandas()` is the same.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each storage and workspace, with the columns ``name``, ``kind``, ``bytes``, ``first_step``,
+        ``last_step``, ``memory``, ``offset`` (bytes from that memory's start, or nothing), ``dtype``, ``shape`` and
+        ``at_peak``.
+
+    Raises
+    ------
+    MissingExtraError
+        pandas is not installed.
+    InputError
+        The plan has no `profile`.
+    """
+    from lowtide.report.parted import view_of
+
+    try:
+        import pandas  # pyright: ignore[reportMissingImports,reportMissingModuleSource]
+    except ImportError:
+        raise MissingExtraError("pandas", "sweep", "plan.to_pandas()") from None
+    view = view_of(plan, plan.graph)
+    at_peak = set(view.at(view.peak_step)) if view.steps else set()
+    table = pandas.DataFrame(
+        {
+            "name": [r.name for r in view.rectangles],
+            "kind": [r.kind for r in view.rectangles],
+            "bytes": [r.size for r in view.rectangles],
+            "first_step": [r.start for r in view.rectangles],
+            "last_step": [r.end - 1 for r in view.rectangles],
+            "memory": [view.memories[r.memory].name if view.memories else None for r in view.rectangles],
+            "offset": [r.offset for r in view.rectangles],
+            "dtype": [r.dtype for r in view.rectangles],
+            "shape": [r.shape for r in view.rectangles],
+            "at_peak": [i in at_peak for i in range(len(view.rectangles))],
+        }
+    )
+    return table.astype({"offset": "Int64"})

@@ -51,7 +51,7 @@ def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles
         return
     if "loops" in words:
         raise InputError("--allow loops runs ops in loops, which no file of a model has; write the plan alone", place)
-    if words == {"recompute", "fission"} and _has_labels(place):
+    if {"recompute", "fission"} <= words and _has_labels(place):
         raise InputError("ops of a training step run in parts, which no graph JSON has; write the plan alone", place)
     if "swap" in words:
         raise InputError("with --allow swap tensors leave memory, which no such file says; write the plan alone", place)

@@ -22,6 +22,8 @@ _TYPES = {
     "int16": (s.TensorType.INT16, np.int16),
     "int32": (s.TensorType.INT32, np.int32),
     "int64": (s.TensorType.INT64, np.int64),
+    "uint32": (s.TensorType.UINT32, np.uint32),
+    "uint64": (s.TensorType.UINT64, np.uint64),
     "float32": (s.TensorType.FLOAT32, np.float32),
     "bool": (s.TensorType.BOOL, np.bool_),
     "resource": (s.TensorType.RESOURCE, np.int32),
@@ -84,7 +86,7 @@ class Net:
         return tuple(self.graph.tensors[tensor].shape)
 
     def op(self, kind: str, inputs: list[int], outputs: list[int], options: Any = None, *, custom: bool = False) -> int:
-        """Add an operator. Its index."""
+        """Add an operator; options of a custom one are bytes. Its index."""
         if kind not in self.codes:
             code = s.OperatorCodeT()
             number = s.BuiltinOperator.CUSTOM if custom else getattr(s.BuiltinOperator, kind)
@@ -94,7 +96,9 @@ class Net:
             self.model.operatorCodes.append(code)
         o = s.OperatorT()
         o.opcodeIndex, o.inputs, o.outputs = self.codes[kind], list(inputs), list(outputs)
-        if options is not None:
+        if custom and options is not None:
+            o.customOptions = np.frombuffer(options, np.uint8)
+        elif options is not None:
             o.builtinOptions = options
             o.builtinOptionsType = getattr(s.BuiltinOptions, type(options).__name__[:-1])
         self.graph.operators.append(o)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NOT_WITH = {
     "header": "--header", "table": "--table", "usmp": "--usmp", "buffer_plan": "--buffer-plan", "svg": "--svg",
     "commands": "--commands", "snippet": "--snippet", "copy_external": "--copy-external", "memories": "--memory",
-    "banks": "--bank", "board": "--board", "places": "--place", "runtime_optimized": "--runtime-optimized",
+    "runtime_optimized": "--runtime-optimized",
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def over_budget_text(plan: Plan) -> str:
     from lowtide.sizes import format_size
 
     never = ", and no plan can fit" if plan.status == "impossible" else ""
-    budget = plan.budget_bytes or 0
+    budget = plan.budget_bytes or sum(m.capacity_bytes for m in plan.memories or ())
     return f"over budget: {format_size(plan.required_bytes)} required of {format_size(budget)}{never}; C written anyway"
 
 
@@ -115,4 +115,4 @@ def _refuse(options: argparse.Namespace) -> None:
         raise InputError(f"target {target.name} is for kernels of its own; leave out --target, or give --target loops")
     for name, option in _NOT_WITH.items():
         if getattr(options, name, None):
-            raise InputError(f"{option} does not go with --emit c, whose plan is one arena that the code has; drop it")
+            raise InputError(f"{option} does not go with --emit c, whose plan is what the code has; drop it")

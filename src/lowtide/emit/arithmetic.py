@@ -10,6 +10,7 @@ rounded to 32 bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -22,6 +23,7 @@ LIMITS = {"int8": (LOW, HIGH), "int16": (-(1 << 15), (1 << 15) - 1), "int32": (-
 """Least and most of a type."""
 ADD_SHIFT, WIDE_ADD_SHIFT = 20, 15
 """By which ADD shifts its operands of 8 and of 16 bits to the left before it scales them."""
+_PARTS = 512
 _SCALED_BITS = 5
 """Bits left of the point of the differences that softmax takes the exponential of."""
 
@@ -44,6 +46,12 @@ def quantized(real: float) -> Multiplier:
 def convolution(input_scale: float, filter_scale: float, output_scale: float) -> Multiplier:
     """From a sum of products to the result, of a convolution or a product."""
     return quantized(float(np.float32(input_scale)) * float(np.float32(filter_scale)) / float(np.float32(output_scale)))
+
+
+def product(first: float, second: float, result: float) -> Multiplier:
+    """From a product of two elements to the result."""
+    one, other, out = (float(np.float32(scale)) for scale in (first, second, result))
+    return quantized(one * other / out)
 
 
 def rescaled(input_scale: float, output_scale: float) -> Multiplier:
@@ -81,6 +89,38 @@ def softmax(input_scale: float, beta: float) -> tuple[Multiplier, int]:
     multiplier, shift = quantized(min(scale, (1 << 31) - 1.0))
     radius = math.floor(((1 << _SCALED_BITS) - 1) * (1 << (31 - _SCALED_BITS)) / (1 << shift))
     return (multiplier, shift), -radius
+
+
+def long_softmax(input_scale: float, beta: float) -> Multiplier:
+    """What differences of 16 bits from the largest are multiplied by, so that 65,535 is 10."""
+    return quantized(float(np.float32(input_scale)) * float(np.float32(beta)) / (10.0 / 65535.0))
+
+
+def long_curve(least: float, most: float, of: Callable[[float], float]) -> list[int]:
+    """A function from `least` to `most` by 513 values, 15 bits right of the point; lines between them err as little in
+    the middle as at the ends. In floats of 32 bits, as TFLite's `LUTPopulate` makes them for 16 bits.
+    """
+    real = np.float32
+    step = real(real(real(most) - real(least)) / real(_PARTS))
+    out = real(real(2.0) / real(65535))
+    factor = real(real(65536) / real(out * real(32767) - out * real(-32768)))
+
+    def at(x: np.float32) -> np.float32:
+        return real(of(float(x)))
+
+    def whole(x: np.float32) -> np.float32:
+        return real(_round(float(x)))
+
+    values = []
+    for i in range(_PARTS):
+        x = real(real(least) + real(i) * step)
+        here, middle = whole(at(x) * factor), whole(at(real(x + step / real(2))) * factor)
+        behind = at(real(real(least) + real(i + 1) * step)) * factor
+        error = whole(real(behind + here) / real(2)) - middle
+        values.append(here - whole(error / real(2)))
+    values.append(whole(at(real(most)) * factor))
+    low, high = LIMITS["int16"]
+    return [int(min(max(value, low), high)) for value in values]
 
 
 def activation(kind: int, scale: float, zero: int, dtype: str = "int8") -> tuple[int, int]:

@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from lowtide.emit import arithmetic
+from lowtide.emit.integers import bordered, cast, copied, is_plain, joined, pair, part
+from lowtide.emit.kernel import Find, Kernel, Material, fit, is_wide, scale_of, zero_of
 from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
+from lowtide.emit.recurrent import lstm
+from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
-from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
 from lowtide.ops.index import Window
 
-Find = Callable[[int], View]
-"""Where a tensor lies for the op at hand."""
 _ACTIVATION = "fused_activation_function"
-_SUMS = {"mean": "mean_sum", "pool": "pool_sum", "wide_pool": "wide_pool_sum"}
+_SUMS = {"mean": "mean_sum", "wide_mean": "wide_mean_sum", "pool": "pool_sum", "wide_pool": "wide_pool_sum"}
 """Kernels of parts that only add up, by the kernel of the whole."""
 _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """What runs an op.
-
-    Attributes
-    ----------
-    name
-        Of the kernel: ``conv``; its parameters are of type ``conv_t``.
-    text
-        The parameters, an initialiser.
-    sizes
-        Rows, columns and channels of the result.
-    macs
-        Multiply-accumulates.
-    taps
-        Of the window, where the kernel lists them.
-    pieces
-        Tensors that are joined, initialisers.
-    sizes_in, whole_pixels
-        Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
-    op
-        What runs, for a comment.
-    """
-
-    name: str
-    text: str
-    sizes: Three
-    macs: int = 0
-    taps: int = 1
-    pieces: tuple[str, ...] = ()
-    sizes_in: Three = (0, 0, 0)
-    whole_pixels: bool = True
-    op: str = ""
+Maker = Callable[["Kernels", Op, Find], Kernel]
+"""Makes the kernel of an op."""
 
 
 def _check_ints(kernel: Kernel) -> None:
@@ -74,24 +44,8 @@ def _check_int(number: int) -> None:
         )
 
 
-@dataclass
-class Kernels:
-    """Makes kernels of a graph's ops.
-
-    Attributes
-    ----------
-    graph
-        Of a .tflite file.
-    weights
-        Where constants go.
-    states, state_bytes
-        Where what an op keeps from one run to the next begins, and bytes of all of that.
-    """
-
-    graph: Graph
-    weights: Weights
-    states: dict[int, int] = field(default_factory=dict)
-    state_bytes: int = 0
+class Kernels(Material):
+    """Makes kernels of a graph's ops."""
 
     def kernel(self, op: Op, find: Find) -> Kernel:
         """The kernel of an op.
@@ -120,7 +74,7 @@ class Kernels:
             There is none for it; it names the op.
         """
         whole_kernel = self._kernel(op, find)
-        sizes = sizes_of(self._given(op, 0))
+        sizes = sizes_of(self.given(op, 0))
         if whole_kernel.name in _SUMS:
             return Kernel(_SUMS[whole_kernel.name], f"{{{whole_kernel.text}, {sums}}}", sizes)
         if whole_kernel.name != "conv" or whole_kernel.sizes_in != sizes:
@@ -138,13 +92,18 @@ class Kernels:
         if make is None:
             known = ", ".join(sorted(_MAKERS))
             raise InputError(f"{op.label}: C is not written for this operator, but for {known}", self.graph.source)
-        self._check_types(op, 1 if make in _WITH_CONSTANTS else len(op.inputs))
+        if not self._unscaled(op, make):
+            self._check_types(op, 1 if make in _WITH_CONSTANTS else len(op.inputs))
         try:
             kernel = make(self, op, find)
             _check_ints(kernel)
             return kernel
         except InputError as error:
             raise InputError(f"{op.label}: {error}", self.graph.source) from None
+
+    def _unscaled(self, op: Op, make: Maker) -> bool:
+        """Whether an op takes numbers of types that its maker looks at, or that have no scale."""
+        return make in _OWN_TYPES or (make in _ANY_SCALE and self.result(op).quant is None)
 
     def _check_types(self, op: Op, operands: int) -> None:
         """Raise `InputError` for elements of other types than the kernel takes, or of several scales."""
@@ -164,40 +123,22 @@ class Kernels:
                     f"{op.label}: {t.label} is {t.dtype}; of this operator C is written for {kinds}", self.graph.source
                 )
 
-    def _given(self, op: Op, which: int) -> Tensor:
-        """An operand by its place."""
-        given = op.operands or op.inputs
-        tensor = given[which] if which < len(given) else None
-        if tensor is None:
-            raise InputError(f"{op.label} lacks its input {which}", self.graph.source)
-        return self.graph.tensor_by_id[tensor]
-
-    def _data(self, op: Op, which: int = 0) -> Tensor:
-        """An operand that is no constant."""
-        t = self._given(op, which)
-        if t.kind is Kind.CONSTANT:
-            raise InputError(f"its input {which} is a constant; C is written for operands that are computed")
-        return t
-
-    def _result(self, op: Op) -> Tensor:
-        return self.graph.tensor_by_id[op.outputs[0]]
-
     def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, str]:
         """Weights of a convolution or product, and the initialiser of what belongs to each channel."""
-        x, w, y = self._data(op), self._given(op, 1), self._result(op)
+        x, w, y = self.data(op), self.given(op, 1), self.result(op)
         quant = w.quant
         if w.dtype != "int8" or quant is None or any(quant.zero_points):
             raise InputError(f"its weights {w.label} are not int8 around 0")
         scales = quant.scales if len(quant.scales) > 1 else quant.scales * channels
         if len(scales) != channels or (len(quant.scales) > 1 and quant.axis != axis):
             raise InputError(f"its weights have {len(scales)} scales for {channels} channels")
-        factors = [arithmetic.convolution(_scale(x), scale, _scale(y)) for scale in scales]
+        factors = [arithmetic.convolution(scale_of(x), scale, scale_of(y)) for scale in scales]
         given = op.operands or op.inputs
         arrays = [self.weights.array("weights", "int8", self.weights.numbers(w.id))]
         bias, kind = given[2] if len(given) > 2 else None, "int32"
-        if _wide(x):
+        if is_wide(x):
             kind = "int64"
-            if _zero(x) or _zero(y) or op.attributes.get("quantized_bias_type", 0):
+            if zero_of(x) or zero_of(y) or op.attributes.get("quantized_bias_type", 0):
                 raise InputError("its numbers of 16 bits are not around 0, or its sums are of 32 bits")
         if bias is None:
             arrays.append("NULL")
@@ -205,7 +146,7 @@ class Kernels:
             if self.graph.tensor_by_id[bias].dtype != kind:
                 raise InputError(f"its bias is not one number of type {kind} for each channel")
             numbers = self.weights.numbers(bias)
-            _fit(len(numbers) == channels)
+            fit(len(numbers) == channels)
             arrays.append(self.weights.array("bias", kind, numbers))
         arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
         arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
@@ -213,11 +154,11 @@ class Kernels:
 
     def _conv(self, op: Op, find: Find) -> Kernel:
         """CONV_2D."""
-        x, y = self._data(op), self._result(op)
+        x, y = self.data(op), self.result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
         w, arrays = self._filters(op, sizes[2], 0)
         filters, taps_h, taps_w, depth = _four(w)
-        _fit(filters == sizes[2] and depth > 0)
+        fit(filters == sizes[2] and depth > 0)
         if depth != in_c:
             raise InputError(f"it has {in_c // depth} groups; C is written for one")
         windows = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
@@ -226,30 +167,30 @@ class Kernels:
     def _dense(
         self, op: Op, source: View, target: View, sizes_in: Three, sizes: Three, windows: Sequence[Window], arrays: str
     ) -> Kernel:
-        x, y = self._data(op), self._result(op)
+        x, y = self.data(op), self.result(op)
         high, wide = windows
         numbers = (
             *sizes_in, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
-            wide.before, _zero(x), _zero(y), *_bounds(op, y),
+            wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
         )  # fmt: skip
         text = initialiser((source, target), numbers, arrays)
         taps = high.taps * wide.taps
         macs = prod(sizes) * taps * sizes_in[2]
-        name = "wide_conv" if _wide(x) else "conv"
+        name = "wide_conv" if is_wide(x) else "conv"
         return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
 
     def _product(self, op: Op, find: Find) -> Kernel:
         """FULLY_CONNECTED: a convolution of one tap over as many pixels as there are rows."""
-        x, y, w = self._data(op), self._result(op), self._given(op, 1)
+        x, y, w = self.data(op), self.result(op), self.given(op, 1)
         if op.attributes.get("weights_format", 0) != 0 or len(w.shape or ()) != 2:
             raise InputError("its weights are shuffled, or no matrix")
         channels, depth = w.shape or (0, 0)
-        _fit(min(channels, depth) > 0)
+        fit(min(channels, depth) > 0)
         _, arrays = self._filters(op, channels, 0)
         source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
         if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are whole then
             rows = prod(x.shape or ()) // depth
-            _fit(rows * depth == prod(x.shape or ()) and rows * channels == prod(y.shape or ()))
+            fit(rows * depth == prod(x.shape or ()) and rows * channels == prod(y.shape or ()))
             if source.slots or target.slots:
                 raise InputError("the plan has it in rows of another shape; C is written for whole ones")
             sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
@@ -258,26 +199,26 @@ class Kernels:
 
     def _depthwise(self, op: Op, find: Find) -> Kernel:
         """DEPTHWISE_CONV_2D."""
-        x, y = self._data(op), self._result(op)
+        x, y = self.data(op), self.result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
         w, arrays = self._filters(op, sizes[2], 3)
         _, taps_h, taps_w, filters = _four(w)
-        _fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
+        fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
         high, wide = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
         numbers = (
             in_h, in_w, sizes[2], sizes[2] // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
-            wide.dilation, high.before, wide.before, _zero(x), _zero(y), *_bounds(op, y),
+            wide.dilation, high.before, wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
         )  # fmt: skip
         text = initialiser((find(x.id), find(y.id)), numbers, arrays)
         taps = high.taps * wide.taps
-        return Kernel("wide_depthwise" if _wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
+        return Kernel("wide_depthwise" if is_wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
 
     def _pool(self, op: Op, find: Find) -> Kernel:
         """AVERAGE_POOL_2D and MAX_POOL_2D."""
-        x, y = self._data(op), self._result(op)
+        x, y = self.data(op), self.result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-        _fit(in_c == sizes[2])
-        if (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
+        fit(in_c == sizes[2])
+        if (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
             raise InputError("its input and its result have different scales, which TFLM refuses")
         taps = (op.attributes["filter_height"], op.attributes["filter_width"])
         high, wide = _windows(op, taps, (in_h, in_w), sizes)
@@ -286,45 +227,47 @@ class Kernels:
             int(op.type == "AVERAGE_POOL_2D"), *_bounds(op, y),
         )  # fmt: skip
         text = initialiser((find(x.id), find(y.id)), numbers)
-        return Kernel("wide_pool" if _wide(x) else "pool", text, sizes)
+        return Kernel("wide_pool" if is_wide(x) else "pool", text, sizes)
 
     def _mean(self, op: Op, find: Find) -> Kernel:
         """MEAN over rows and columns."""
-        x, y = self._data(op), self._result(op)
-        axes = sorted(d % 4 for d in self.weights.numbers(self._given(op, 1).id))
+        x, y = self.data(op), self.result(op)
+        axes = sorted(d % 4 for d in self.weights.numbers(self.given(op, 1).id))
         in_h, in_w, channels = sizes_of(x)
         if len(x.shape or ()) != 4 or axes != [1, 2]:
             raise InputError(f"it is a mean over dimensions {axes}; C is written for rows and columns, 1 and 2")
         target = find(y.id)
-        _fit(y.size == channels)
+        fit(prod(y.shape or ()) == channels)
         if len(y.shape or ()) != 4 and target.slots:
             raise InputError("the plan has its result in parts of another shape; C is written for whole ones")
-        factor = arithmetic.mean(_scale(x), _scale(y), in_h * in_w)
-        numbers = (in_h, in_w, _zero(x), _zero(y), *factor)
+        factor = arithmetic.mean(scale_of(x), scale_of(y), in_h * in_w)
+        numbers = (in_h, in_w, zero_of(x), zero_of(y), *factor)
         text = initialiser((find(x.id), target), numbers)
-        return Kernel("mean", text, (1, 1, channels))
+        return Kernel("wide_mean" if is_wide(x) else "mean", text, (1, 1, channels))
 
     def _add(self, op: Op, find: Find) -> Kernel:
         """ADD of two tensors of one shape."""
-        a, b, y = self._data(op, 0), self._data(op, 1), self._result(op)
+        if is_plain(self.result(op)):
+            return pair(self, op, find)
+        a, b, y = self.data(op, 0), self.data(op, 1), self.result(op)
         if a.shape != b.shape or a.shape != y.shape:
             raise InputError("its operands have different shapes; C is written for equal ones")
-        shift = arithmetic.WIDE_ADD_SHIFT if _wide(y) else arithmetic.ADD_SHIFT
-        one, other, out = arithmetic.addition(_scale(a), _scale(b), _scale(y), shift)
-        numbers = (_zero(a), *one, _zero(b), *other, _zero(y), *out, *_bounds(op, y))
+        shift = arithmetic.WIDE_ADD_SHIFT if is_wide(y) else arithmetic.ADD_SHIFT
+        one, other, out = arithmetic.addition(scale_of(a), scale_of(b), scale_of(y), shift)
+        numbers = (zero_of(a), *one, zero_of(b), *other, zero_of(y), *out, *_bounds(op, y))
         text = initialiser((find(a.id), find(b.id), find(y.id)), numbers)
-        return Kernel("wide_add" if _wide(y) else "add", text, sizes_of(y))
+        return Kernel("wide_add" if is_wide(y) else "add", text, sizes_of(y))
 
     def _rescale(self, op: Op, find: Find) -> Kernel:
         """QUANTIZE, RELU and RELU6."""
-        x, y = self._data(op), self._result(op)
-        _fit(x.shape == y.shape)
+        x, y = self.data(op), self.result(op)
+        fit(x.shape == y.shape)
         kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
-        if op.type == "RELU6" and (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
+        if op.type == "RELU6" and (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
             raise InputError("its result has another scale than its input, which TFLM takes no notice of")
-        factor = arithmetic.rescaled(_scale(x), _scale(y))
-        limits = arithmetic.activation(kind, _scale(y), _zero(y), y.dtype or "")
-        numbers = (_zero(x), _zero(y), *factor, *limits)
+        factor = arithmetic.rescaled(scale_of(x), scale_of(y))
+        limits = arithmetic.activation(kind, scale_of(y), zero_of(y), y.dtype or "")
+        numbers = (zero_of(x), zero_of(y), *factor, *limits)
         views = (find(x.id), find(y.id))
         if (x.dtype, y.dtype) == ("int8", "int8"):
             return Kernel("rescale", initialiser(views, numbers), sizes_of(y))
@@ -333,40 +276,49 @@ class Kernels:
 
     def _pad(self, op: Op, find: Find) -> Kernel:
         """PAD."""
-        x, y = self._data(op), self._result(op)
+        x, y = self.data(op), self.result(op)
         shape = x.shape or ()
-        borders_given = self.weights.numbers(self._given(op, 1).id)
+        borders_given = self.weights.numbers(self.given(op, 1).id)
         before, behind = borders_given[::2], borders_given[1::2]
         padded = zip(before, shape, behind, strict=False)
-        _fit(
-            len(before) == len(behind) == len(shape) and y.shape == tuple(map(sum, padded)) and min(borders_given) >= 0
-        )
+        fit(len(before) == len(behind) == len(shape) and y.shape == tuple(map(sum, padded)) and min(borders_given) >= 0)
         borders = [0, 0, 0]
         for d, which in dims_of(shape).items():
             borders[which] = before[d]
-        numbers = (*sizes_of(x), *borders, _zero(y))
-        text = initialiser((find(x.id), find(y.id)), numbers)
-        return Kernel("pad", text, sizes_of(y))
+        return bordered(x, y, find, borders, zero_of(y) if y.quant is not None else 0)
 
     def _softmax(self, op: Op, find: Find) -> Kernel:
         """SOFTMAX."""
-        x, y = self._data(op), self._result(op)
-        if not _wide(y) and (_scale(y), _zero(y)) != (1 / 256, -128):
+        x, y = self.data(op), self.result(op)
+        if not is_wide(y) and (scale_of(y), zero_of(y)) != (1 / 256, -128):
             raise InputError("its result has not the scale 1/256 from -128 on, which TFLM asks for")
-        if _wide(y) and (abs(_scale(y) * 65536 - 1) > NEAR or _zero(y) != -(1 << 15)):
+        if is_wide(y) and not is_wide(x) and (abs(scale_of(y) * 65536 - 1) > NEAR or zero_of(y) != -(1 << 15)):
             raise InputError("its result has not the scale 1/65536 from -32768 on, which TFLM asks for")
+        if is_wide(x) and (abs(scale_of(y) * 32768 - 1) > NEAR or zero_of(x) or zero_of(y)):
+            raise InputError("its result has not the scale 1/32768 around 0, which TFLM asks for")
         source, target = find(x.id), find(y.id)
-        _fit(x.shape == y.shape)
+        fit(x.shape == y.shape)
         if not (source.channels_beside and target.channels_beside):
             raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
-        (multiplier, shift), least = arithmetic.softmax(_scale(x), float(op.attributes["beta"]))
+        if is_wide(x):
+            return self._long_softmax(op, source, target)
+        (multiplier, shift), least = arithmetic.softmax(scale_of(x), float(op.attributes["beta"]))
         numbers = (sizes_of(x)[2], multiplier, shift, least)
-        return Kernel("wide_softmax" if _wide(y) else "softmax", initialiser((source, target), numbers), sizes_of(y))
+        return Kernel("wide_softmax" if is_wide(y) else "softmax", initialiser((source, target), numbers), sizes_of(y))
+
+    def _long_softmax(self, op: Op, source: View, target: View) -> Kernel:
+        """SOFTMAX from 16 bits."""
+        x, y = self.data(op), self.result(op)
+        factor = arithmetic.long_softmax(scale_of(x), float(op.attributes["beta"]))
+        exps = self.weights.array("curve", "int16", arithmetic.long_curve(-10.0, 0.0, math.exp))
+        inverses = self.weights.array("curve", "int16", arithmetic.long_curve(0.0, 1.0, lambda v: 1 / (1 + v)))
+        text = initialiser((source, target), (sizes_of(x)[2], *factor), exps, inverses)
+        return Kernel("long_softmax", text, sizes_of(y))
 
     def _svdf(self, op: Op, find: Find) -> Kernel:
         """SVDF whose filters keep results of 8 bits."""
-        x, y = self._data(op), self._result(op)
-        features, times, kept = (self._given(op, i) for i in (1, 2, 4))
+        x, y = self.data(op), self.result(op)
+        features, times, kept = (self.given(op, i) for i in (1, 2, 4))
         rank = int(op.attributes["rank"])
         (filters, depth), memory = features.shape or (0, 0), (times.shape or (0, 0))[1]
         quants = [features.quant, times.quant, kept.quant]
@@ -374,58 +326,53 @@ class Kernels:
             q is None or len(q.scales) != 1 for q in quants
         ):
             raise InputError("its weights or what it keeps are not of 8 bits with one scale")
-        _fit(x.shape == (1, depth) and y.shape == (1, filters // rank) and kept.shape == (1, filters * memory))
-        _fit(filters % rank == 0 and times.shape == (filters, memory) and memory > 0)
-        factors = arithmetic.svdf(_scale(x), _scale(features), _scale(kept), _scale(times), _scale(y))
-        begin = self.states.setdefault(op.id, self.state_bytes)
-        self.state_bytes = max(self.state_bytes, begin + filters * memory)
+        fit(x.shape == (1, depth) and y.shape == (1, filters // rank) and kept.shape == (1, filters * memory))
+        fit(filters % rank == 0 and times.shape == (filters, memory) and memory > 0)
+        factors = arithmetic.svdf(scale_of(x), scale_of(features), scale_of(kept), scale_of(times), scale_of(y))
+        begin = self.keep(op, filters * memory)
         arrays = [self.weights.array("weights", "int8", self.weights.numbers(t.id)) for t in (features, times)]
         bias = (op.operands or op.inputs)[3]
         if bias is None:
             arrays.append("NULL")
         else:
             arrays.append(self.weights.array("bias", "int32", self.weights.numbers(bias)))
-        numbers = (depth, memory, rank, _zero(x), _zero(kept), _zero(y), *factors[0], *factors[1], begin)
+        numbers = (depth, memory, rank, zero_of(x), zero_of(kept), zero_of(y), *factors[0], *factors[1], begin)
         text = initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
         return Kernel("svdf", text, sizes_of(y), filters * (depth + memory))
 
     def _concat(self, op: Op, find: Find) -> Kernel:
         """CONCATENATION."""
-        y = self._result(op)
+        y = self.result(op)
+        given = [self.given(op, i) for i in range(len(op.operands or op.inputs))]
+        if any(t.kind is Kind.CONSTANT or t.dtype != "int8" for t in (*given, y)):
+            return joined(self, op, find)
         shape, sizes = y.shape or (), sizes_of(y)
         axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
         if op.attributes.get(_ACTIVATION, 0):
             raise InputError("it has an activation; C is written for none")
         begin, pieces = 0, []
         for i in range(len(op.operands or op.inputs)):
-            x = self._data(op, i)
-            if (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
+            x = self.data(op, i)
+            if (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
                 raise InputError(f"{x.label} has another scale than its result, and would have to be rescaled")
             place = [(0, size) for size in sizes]
             place[axis] = (begin, begin + sizes_of(x)[axis])
             begin = place[axis][1]
-            _fit(tuple(b - a for a, b in place) == sizes_of(x))
+            fit(tuple(b - a for a, b in place) == sizes_of(x))
             pieces.append(piece(find(x.id), place))
-        _fit(begin == sizes[axis])
+        fit(begin == sizes[axis])
         return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
 
     def _reshape(self, op: Op, find: Find) -> Kernel:
         """RESHAPE and its like: nothing to do where the result lies over the input."""
-        x, y = self._data(op), self._result(op)
+        x, y = self.data(op), self.result(op)
         source, target = find(x.id), find(y.id)
-        _fit(x.size == y.size)
+        fit(x.size == y.size)
         if source.slots or target.slots:
-            if sizes_of(x) != sizes_of(y) or x.dtype != "int8":
+            if sizes_of(x) != sizes_of(y):
                 raise InputError("the plan has it in a loop; C is written for whole ones")
-            whole = piece(source, [(0, size) for size in sizes_of(y)])
-            return Kernel("concat", f"{{{target.text}, PIECES, 1}}", sizes_of(y), pieces=(whole,))
+            return copied(x, y, find, (0, 0, 0))
         return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
-
-
-def _fit(fits: bool) -> None:
-    """Raise `InputError` unless the shapes of an op fit together, as code counts on."""
-    if not fits:
-        raise InputError("its shapes do not fit together; convert the model again")
 
 
 def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: Three) -> tuple[Window, Window]:
@@ -435,7 +382,7 @@ def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: T
         window = tflite_window(op.attributes, side, many)
         if window is None:
             raise InputError("it has a step of 0")
-        _fit(tflite_rows(window, op.attributes, size) == rows)
+        fit(tflite_rows(window, op.attributes, size) == rows)
         _check_int((rows - 1) * window.stride + (window.taps - 1) * window.dilation + 1)  # the code adds these up
         result.append(tflite_padded(window, op.attributes, size, rows))
     return result[0], result[1]
@@ -449,50 +396,47 @@ def _four(tensor: Tensor) -> tuple[int, int, int, int]:
     return shape  # type: ignore[return-value]
 
 
-def _wide(tensor: Tensor) -> bool:
-    """Whether elements have 16 bits."""
-    return tensor.dtype == "int16"
-
-
-def _scale(tensor: Tensor) -> float:
-    assert tensor.quant is not None, tensor
-    return tensor.quant.scales[0]
-
-
-def _zero(tensor: Tensor) -> int:
-    assert tensor.quant is not None, tensor
-    return tensor.quant.zero_points[0]
-
-
 def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
     """What the fused activation lets through."""
     kind = op.attributes.get(_ACTIVATION, 0)
     if kind not in (0, 1, 2, 3):
         raise InputError(f"it has activation {kind}; C is written for none and for ReLUs")
-    return arithmetic.activation(kind, _scale(result), _zero(result), result.dtype or "")
+    return arithmetic.activation(kind, scale_of(result), zero_of(result), result.dtype or "")
 
 
-_MAKERS: dict[str, Callable[[Kernels, Op, Find], Kernel]] = {
+_MAKERS: dict[str, Maker] = {
     "ADD": Kernels._add,
     "AVERAGE_POOL_2D": Kernels._pool,
+    "CAST": cast,
     "CONCATENATION": Kernels._concat,
     "CONV_2D": Kernels._conv,
     "DEPTHWISE_CONV_2D": Kernels._depthwise,
+    "DIV": pair,
     "EXPAND_DIMS": Kernels._reshape,
     "FULLY_CONNECTED": Kernels._product,
+    "MAXIMUM": pair,
     "MAX_POOL_2D": Kernels._pool,
     "MEAN": Kernels._mean,
+    "MINIMUM": pair,
+    "MUL": pair,
     "PAD": Kernels._pad,
     "QUANTIZE": Kernels._rescale,
     "RELU": Kernels._rescale,
     "RELU6": Kernels._rescale,
     "RESHAPE": Kernels._reshape,
+    "SLICE": part,
     "SOFTMAX": Kernels._softmax,
     "SQUEEZE": Kernels._reshape,
+    "STRIDED_SLICE": part,
     "SVDF": Kernels._svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
+    **dict.fromkeys(SIGNALS, signal),
 }
+_OWN_TYPES = (cast, pair, part, signal)
+_ANY_SCALE = (Kernels._add, Kernels._concat, Kernels._pad, Kernels._reshape)
+"""Makers of kernels that look at types themselves, and of some that also copy or add up numbers without a scale."""
 _WITH_CONSTANTS = (
     Kernels._conv, Kernels._depthwise, Kernels._product, Kernels._mean, Kernels._pad, Kernels._reshape,
-    Kernels._svdf,
+    Kernels._svdf, lstm,
 )  # fmt: skip
 """Kernels whose operands behind the first one are constants."""

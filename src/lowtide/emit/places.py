@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
+from lowtide.emit.memories import Memories
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 
-ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4}
+ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
 """Bytes of an element of the types that code has."""
 Three = tuple[int, int, int]
 """Of rows, columns and channels."""
@@ -98,15 +100,31 @@ class Places:
     graph: Graph
     plan: Plan
 
+    @cached_property
+    def memories(self) -> Memories:
+        """Arrays that tensors lie in."""
+        return Memories.of(self.plan)
+
+    @cached_property
+    def _offsets(self) -> dict[int, int]:
+        """Addresses over all memories."""
+        if self.plan.residency is None:
+            return {int(t): at for t, at in (self.plan.offsets or {}).items()}
+        return {r.tensor: self.memories.start[r.memory] + r.offset for r in self.plan.residency}
+
+    def offset_of(self, tensor: int) -> int | None:
+        """Byte at which a whole tensor begins; None if it has no place."""
+        return self._offsets.get(tensor)
+
     def whole_at(self, tensor: int) -> int:
-        """Byte of the arena at which a whole tensor begins.
+        """Byte of the arena, or of all memories one after the other, at which a whole tensor begins.
 
         Raises
         ------
         InputError
             The plan gives it none.
         """
-        offset = self.plan.offset_of(tensor)
+        offset = self.offset_of(tensor)
         if offset is None:
             raise InputError(f"the plan has no address for {self.graph.tensor_by_id[tensor].label}; plan it again")
         return offset

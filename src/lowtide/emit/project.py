@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from itertools import accumulate
 from pathlib import Path
 
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
+from lowtide.emit.ends import Ends
 from lowtide.emit.kernels import Kernels
 from lowtide.emit.places import ELEMENT_BYTES, Places, View, element_bytes, sizes_of, whole
 from lowtide.emit.schedule import INPUT, Node, Schedule
+from lowtide.emit.templates import filled, text
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Tensor
+from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.write.c_header import comment
 
 _PARTS = {
     "add": ("fixed", "scaled", "add"),
+    "cast": ("wide", "cast"),
     "concat": ("concat",),
     "conv": ("fixed", "scaled", "conv_type", "conv"),
     "conv_sum": ("fixed", "scaled", "sums", "conv_type", "conv_sum"),
     "copy": ("copy",),
     "depthwise": ("fixed", "scaled", "depthwise"),
+    "integers": ("integers",),
+    "long_softmax": ("fixed", "scaled", "long_softmax"),
+    "lstm": ("fixed", "scaled", "kept", "curves", "lstm"),
     "mean": ("fixed", "scaled", "mean_type", "mean"),
     "mean_sum": ("fixed", "scaled", "sums", "rows_sum", "mean_type", "mean_sum"),
     "pad": ("pad",),
     "pool": ("pool_type", "pool"),
     "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
     "rescale": ("fixed", "scaled", "rescale"),
+    "signal_bank": ("signal_bank",),
+    "signal_energy": ("signal_energy",),
+    "signal_gain": ("bits", "signal_gain"),
+    "signal_log": ("bits", "signal_log"),
+    "signal_noise": ("kept", "signal_noise"),
+    "signal_rfft": ("signal_rfft",),
+    "signal_root": ("signal_root",),
+    "signal_scale": ("bits", "signal_scale"),
+    "signal_window": ("signal_window",),
     "softmax": ("fixed", "scaled", "softmax_type", "softmax"),
-    "svdf": ("fixed", "scaled", "svdf"),
+    "svdf": ("fixed", "scaled", "kept", "svdf"),
     "wide_add": ("fixed", "scaled", "wide", "wide_add"),
+    "wide_concat": ("wide_concat",),
     "wide_conv": ("wide", "wide_scaled", "wide_conv"),
     "wide_depthwise": ("wide", "wide_scaled", "wide_depthwise"),
+    "wide_mean": ("fixed", "scaled", "wide_mean_type", "wide_mean"),
+    "wide_mean_sum": ("fixed", "scaled", "sums", "wide_mean_type", "wide_mean_sum"),
+    "wide_pad": ("wide", "wide_pad"),
     "wide_pool": ("wide", "wide_pool_type", "wide_pool"),
     "wide_pool_sum": ("wide", "sums", "wide_pool_type", "wide_pool_sum"),
     "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
@@ -137,7 +154,7 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     schedule = Schedule(Places(graph, plan), Kernels(graph, weights))
     if not schedule.loops:
         raise InputError("nothing is computed in it; C is written for models with ops that do", graph.source)
-    ends = _Ends(schedule)
+    ends = Ends(schedule)
     most = max(len(nodes) for nodes in schedule.loops)
     kernels = [kernel for listed in schedule.kernels.values() for kernel in listed]
     sizes = CodeSizes(
@@ -150,15 +167,16 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
         loops=len(plan.loops or ()),
         ops=len(graph.ops),
     )
+    banks = schedule.places.memories.sizes()
     title = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
     return Project(
         {
-            "model.h": _filled("model.h", {**ends.words, "TITLE": title, **_words(sizes)}),
+            "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
             "model.c": _code(schedule, ends, title, most),
             "model_weights.h": weights.header(),
             "model_weights.c": weights.source(),
-            "main.c": _filled("main.c", ends.words),
-            "CMakeLists.txt": _text("CMakeLists.txt"),
+            "main.c": filled("main.c", {**ends.words, "AGAIN": ends.again()}),
+            "CMakeLists.txt": text("CMakeLists.txt"),
         },
         sizes,
     )
@@ -167,15 +185,16 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
     changes = plan.rewrites or plan.fission or any(out not in _over_inputs(plan) for out, _, _ in plan.overlap or ())
-    moves = plan.moves or plan.memories or plan.streams or plan.residency
+    moves = plan.moves or plan.streams or len({r.tensor for r in plan.residency or ()}) != len(plan.residency or ())
+    placed = plan.offsets is not None or plan.residency is not None
     if plan.rules is not None and plan.rules.rule:
         raise InputError(
             f"the plan is for {plan.target}, whose own kernels it counts on; plan with --target loops", graph.source
         )
-    if changes or moves or plan.arena_bytes is None or plan.offsets is None:
+    if changes or moves or plan.arena_bytes is None or not placed:
         raise InputError(
-            "the plan changes ops, moves tensors or lets them overlap, and C is written for plans in one arena; plan "
-            "with --target loops, and with no --allow but loops",
+            "the plan changes ops, moves tensors or lets them overlap, and C is written for plans in one arena or in "
+            "several memories; plan with --target loops, and with no --allow but loops",
             graph.source,
         )
 
@@ -185,104 +204,7 @@ def _over_inputs(plan: Plan) -> set[int]:
     return {loop.over for loop in plan.loops or () if loop.over is not None}
 
 
-class _Ends:
-    """Inputs and outputs as the functions take them."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        graph, places = schedule.places.graph, schedule.places
-        file = graph.file
-        assert isinstance(file, TfliteFile), file
-        model = file.model.subgraphs[0]
-        self.source = schedule.sources[0] if schedule.sources else None
-        self.state_bytes = schedule.makers.state_bytes
-        streamed = None if self.source is None else self.source.tensor
-        self.inputs = [graph.tensor_by_id[t] for t in model.inputs]
-        self.outputs = [graph.tensor_by_id[t] for t in model.outputs]
-        self.at = {t.id: places.plan.offset_of(t.id) for t in (*self.inputs, *self.outputs)}
-        self.name = _names(self.inputs, "in") | _names(self.outputs, "out")
-        self.held = [t for t in self.inputs if t.id != streamed]
-        self.words = self._words()
-
-    def _words(self) -> dict[str, str]:
-        """What the templates leave open."""
-        starts = list(accumulate((t.size for t in self.inputs), initial=0))
-        at = {t.id: _cast("const ", t, f"&input[{start}]") for t, start in zip(self.inputs, starts, strict=False)}
-        ends = list(accumulate((t.size for t in self.outputs), initial=0))
-        to = {t.id: _cast("", t, f"&output[{start}]") for t, start in zip(self.outputs, ends, strict=False)}
-        ins = [f"const {t.dtype}_t *{self.name[t.id]}" for t in self.inputs]
-        outs = [f"{t.dtype}_t *{self.name[t.id]}" for t in self.outputs]
-        words = {
-            "INPUT": str(starts[-1]),
-            "OUTPUT": str(ends[-1]),
-            "ENDS": "\n".join(self._scales()),
-            "RUN": ", ".join([*ins, *outs]),
-            "CALL": ", ".join([*at.values(), *to.values()]),
-            "OUTS": ", ".join(outs),
-            "OUT_CALL": ", ".join(to.values()),
-            "HELD": ", ".join(f"const {t.dtype}_t *{self.name[t.id]}" for t in self.held) or "void",
-            "HELD_CALL": ", ".join(at[t.id] for t in self.held),
-            "STREAM": "",
-            "AT": "0",
-        }
-        if self.state_bytes:
-            words["STREAM"] = _filled("state.h", {"STATE": str(self.state_bytes)})
-        if self.source is not None:
-            words |= {"ROW": str(self.source.row_bytes), "ROWS": str(self.source.rows)}
-            words["AT"] = str(starts[[t.id for t in self.inputs].index(self.source.tensor)])
-            words["STREAM"] += _filled("stream.h", words)
-        return words
-
-    def _scales(self) -> list[str]:
-        lines = []
-        for t in (*self.inputs, *self.outputs):
-            if t.quant is not None:
-                stem = f"MODEL_{self.name[t.id].upper()}"
-                lines.append(f"#define {stem}_SCALE {t.quant.scales[0]!r}f")
-                lines.append(f"#define {stem}_ZERO_POINT ({t.quant.zero_points[0]})")
-        return lines
-
-    def functions(self) -> list[str]:
-        """`model_run`, and with rows that are handed over `model_begin` and `model_result`."""
-        take = [self._take(t) for t in self.held]
-        give = [f"    give({_bytes('', t, self.name[t.id])}, {self.at[t.id]}, {t.size});" for t in self.outputs]
-        run, outs, held = (self.words[key] for key in ("RUN", "OUTS", "HELD"))
-        if self.source is None:
-            body = [*take, "    start_loop(0);", "    (void)run_on();", *give, "    return 0;"]
-            return [f"int model_run({run})", "{", *body, "}", ""]
-        call = ", ".join(self.name[t.id] for t in self.held)
-        back = ", ".join(self.name[t.id] for t in self.outputs)
-        first = next(t for t in self.inputs if t.id == self.source.tensor)
-        rows = f"    (void)model_feed_rows({_bytes('const ', first, self.name[first.id])}, MODEL_ROWS);"
-        return [
-            f"void model_begin({held})", "{", *take, "    start_loop(0);", "    (void)run_on();", "}", "",
-            f"void model_result({outs})", "{", *give, "}", "",
-            f"int model_run({run})", "{", f"    model_begin({call});", rows, f"    model_result({back});",
-            "    return 0;", "}", "",
-        ]  # fmt: skip
-
-    def _take(self, tensor: Tensor) -> str:
-        """A statement that takes an input over; one that nobody reads has no place."""
-        at, name = self.at[tensor.id], self.name[tensor.id]
-        return (
-            f"    (void){name};" if at is None else f"    take({at}, {_bytes('const ', tensor, name)}, {tensor.size});"
-        )
-
-
-def _cast(const: str, tensor: Tensor, bytes_: str) -> str:
-    """Bytes as elements of a tensor."""
-    return bytes_ if tensor.dtype == "int8" else f"({const}{tensor.dtype}_t *)({const}void *){bytes_}"
-
-
-def _bytes(const: str, tensor: Tensor, name: str) -> str:
-    """A parameter's elements as bytes."""
-    return name if tensor.dtype == "int8" else f"({const}int8_t *){name}"
-
-
-def _names(tensors: list[Tensor], stem: str) -> dict[int, str]:
-    return {t.id: stem if len(tensors) == 1 else f"{stem}_{k}" for k, t in enumerate(tensors)}
-
-
-def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
+def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     """All of model.c."""
     names = sorted(schedule.kernels)
     parts = list(dict.fromkeys(part for name in names for part in _PARTS[name]))
@@ -293,34 +215,35 @@ def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
     limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in names else []
     limits += [f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in names else []
     limits += [f"STATE_BYTES = {schedule.makers.state_bytes}"] if schedule.makers.state_bytes else []
-    source = ends.source
-    if source is not None:
-        view = source.view
-        limits += [f"SOURCE_BASE = {view.base}", f"SOURCE_SLOTS = {view.slots}"]
-        limits.append(f"SOURCE_BYTES = {source.position_bytes}")
-    lines = [_filled("head.c", {"TITLE": title}), f"enum {{ {', '.join(limits)} }};", f"enum {{ {kernels} }};", ""]
+    memories = schedule.places.memories
+    lines = [
+        filled("head.c", {"TITLE": title}) + memories.arrays(),
+        f"enum {{ {', '.join(limits)} }};",
+        f"enum {{ {kernels} }};",
+        "",
+    ]
     pieces = [_rounding(part, names) for part in (*parts, "schedule")]
-    lines += [_used(_text("base.c"), "".join((*pieces, _text("run.c")))), *pieces]
+    lines += [_used(text("base.c"), "".join((*pieces, text("run.c")))), *pieces]
     lines += _parameters(schedule)
     lines += _nodes(schedule.loops)
     lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
     for name in names:
         lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
-    lines += ["    default:", "        break;", "    }", "}", "", _text("run.c")]
+    lines += ["    default:", "        break;", "    }", "}", "", text("run.c")]
     moves = (["take"] if any(ends.at[t.id] is not None for t in ends.held) else []) + ["give"]
-    lines += [_text(f"{name}.c") for name in moves]
-    lines += [] if source is None else [_text("feed.c")]
-    lines += [_text("reset.c")] if schedule.makers.state_bytes else []
-    lines += [*ends.functions(), _text("guard.c")]
+    lines += [text(f"{name}.c") for name in moves]
+    lines += ends.feeding()
+    lines += [text("reset.c")] if schedule.makers.state_bytes else []
+    lines += [*ends.functions(), filled("guard.c", {"ARRAYS": memories.guarded()})]
     return "\n".join(lines)
 
 
 def _rounding(part: str, names: Sequence[str]) -> str:
     """A piece of code; what only two roundings and softmax need, without softmax for two roundings alone."""
-    text = _text(f"{part}.c")
+    piece = text(f"{part}.c")
     if part != "fixed" or {"softmax", "wide_softmax"} & set(names):
-        return text
-    return f"#if !MODEL_SINGLE_ROUNDING\n{text}#endif\n"
+        return piece
+    return f"#if !MODEL_SINGLE_ROUNDING\n{piece}#endif\n"
 
 
 def _used(base: str, rest: str) -> str:
@@ -328,7 +251,7 @@ def _used(base: str, rest: str) -> str:
     kept: list[str] = []
     for block in reversed(base.rstrip("\n").split("\n\n")):
         name = re.search(r"^static \w+ \*?(\w+)\(", block, re.MULTILINE)
-        if name is None or f"{name[1]}(" in rest:
+        if name is None or re.search(rf"\b{name[1]}\(", rest):
             kept.append(block)
             rest += block
     return "\n\n".join(reversed(kept)) + "\n"
@@ -341,9 +264,10 @@ def _parameters(schedule: Schedule) -> list[str]:
         rows = []
         for k, kernel in enumerate(schedule.kernels[name]):
             if kernel.pieces:
-                lines += [f"static const piece_t pieces_{k}[{len(kernel.pieces)}] = {{"]
+                kind = "piece_t" if name == "concat" else f"{name}_piece_t"
+                lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.pieces)}] = {{"]
                 lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
-            rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')}, /* {comment(kernel.op)} */")
+            rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
         lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
     return lines
 
@@ -353,15 +277,16 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
     nodes, reads, followers, starts = [], [], [], []
     for listed in loops:
         starts.append(f"    {{{len(nodes)}, {len(listed)}}},")
+        first = len(followers)  # all nodes of a loop have the same ones
+        followers += [f"    {which}," for which in listed[0].followers]
         for node in listed:
             numbers = (
                 node.positions, node.width, *node.sizes, f"KERNEL_{node.kernel.upper()}", node.index, len(reads),
-                len(node.reads), len(followers), len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
-                int(node.leaves),
+                len(node.reads), first, len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
+                int(node.leaves), int(node.aside),
             )  # fmt: skip
             nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
             reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
-            followers += [f"    {which}," for which in node.followers]
     if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
         raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
     result = []
@@ -383,15 +308,3 @@ def _words(sizes: CodeSizes) -> dict[str, str]:
         "WEIGHTS": str(sizes.weight_bytes),
         "MACS": str(sizes.macs),
     }
-
-
-def _text(name: str) -> str:
-    return files("lowtide.emit").joinpath("c", name).read_text(encoding="utf-8")
-
-
-def _filled(name: str, words: Mapping[str, str]) -> str:
-    """A template with its words."""
-    text = _text(name)
-    for key, value in words.items():
-        text = text.replace(f"@{key}@", value)
-    return text

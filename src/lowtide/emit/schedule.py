@@ -50,7 +50,9 @@ class Node:
     reads
         For each operand that is there in parts: its maker, then the numbers of `read_t`.
     followers
-        Nodes that nobody reads and that read this one.
+        Nodes that run as far as they can once a position of this one is there, in the order in which they are tried.
+    aside
+        Whether the driving node needs nothing of it.
     leaves
         Whether it has to be finished at the end of the loop.
     """
@@ -64,6 +66,7 @@ class Node:
     reads: tuple[tuple[int, ...], ...] = ()
     followers: tuple[int, ...] = ()
     leaves: bool = False
+    aside: bool = False
 
 
 @dataclass
@@ -115,23 +118,16 @@ class Schedule:
         number = {t: k for k, t in enumerate(play.given)}
         for k, op in enumerate(play.ops):
             number |= dict.fromkeys(op.outputs, len(play.given) + k)
-        readers: dict[int, list[int]] = {}
-        for op in play.ops:
-            for t, _ in play.operands(op):
-                if t in play.dims:
-                    readers.setdefault(number[t], []).append(number[op.outputs[0]])
-        quiet = {number[op.outputs[0]] for op in play.ops[:-1] if number[op.outputs[0]] not in readers}
-
-        def followers(node: int) -> tuple[int, ...]:
-            return tuple(dict.fromkeys(reader for reader in readers.get(node, ()) if reader in quiet))
-
-        nodes = [self._source(play, loop, t, followers(number[t])) for t in play.given]
+        read = {t for op in play.ops for t, _ in play.operands(op)}
+        aside, late = play.asides()
+        followers = tuple(number[graph.op_by_id[o].outputs[0]] for o in late)
+        nodes = [self._source(play, loop, t, followers) for t in play.given]
         for op in play.ops:
             if any(play.access[op.id].grain_of(axis) != 1 for axis in play.along[op.id]):
                 raise InputError(f"{op.label} runs in groups of rows; C is written for single rows")
-            node = number[op.outputs[0]]
-            leaves = node in quiet or any(str(t) not in loop.keep for t in op.outputs)
-            nodes.append(self._node(play, loop, op, number, followers(node), leaves=leaves))
+            leaves = not read.intersection(op.outputs) or any(str(t) not in loop.keep for t in op.outputs)
+            node = self._node(play, loop, op, number, followers, leaves=leaves)
+            nodes.append(replace(node, aside=op.id in aside))
         return nodes
 
     def _node(
@@ -181,16 +177,16 @@ class Schedule:
         t = self.places.graph.tensor_by_id[tensor]
         shape, dims = t.shape or (), play.dims[tensor]
         first = next((d for d, size in enumerate(shape) if size > 1), len(shape) - 1)
-        if dims != tuple(range(first, first + len(dims))) or self.sources:
+        if dims != tuple(range(first, first + len(dims))):
             raise InputError(
-                f"{t.label} is handed over in another order than its rows, or beside another input; C is written for "
-                "one input in the order of its bytes: leave out --stream-input",
+                f"{t.label} is handed over in another order than its rows, and C is written for inputs in the order of "
+                "their bytes: leave out --stream-input",
                 self.places.graph.source,
             )
         rows, width = play.sizes(tensor)
         ring = loop.keep[str(tensor)]
         self.sources.append(Source(tensor, self.places.view(tensor, loop), ring.bytes, ring.bytes * width, rows))
-        return Node(INPUT, 0, rows * width, width, sizes_of(t), (-1, -1), followers=followers)
+        return Node(INPUT, len(self.sources) - 1, rows * width, width, sizes_of(t), (-1, -1), followers=followers)
 
 
 def _read(play: LoopPlay, op: Op, tensor: int, dims_read: Sequence[Index | None], maker: int) -> tuple[int, ...]:

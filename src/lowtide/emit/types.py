@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 _BOTH = (("int16", "int16"),)
+_SIXTEEN = (
+    "ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MEAN",
+    "PAD", "RELU", "RELU6",
+)  # fmt: skip
 WIDE_TYPES = {
-    **dict.fromkeys(
-        ("ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"), _BOTH
-    ),
+    **dict.fromkeys(_SIXTEEN, _BOTH),
     **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), (*_BOTH, ("int32", "int32"))),
     "QUANTIZE": (*_BOTH, ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32")),
-    "SOFTMAX": (("int8", "int16"),),
+    "SOFTMAX": (*_BOTH, ("int8", "int16")),
 }
 """Types of operands and result that an operator may have beside int8."""
 NEAR = 1e-4
-"""Part by which the scale of a softmax of 16 bits may be off 1/65536."""
+"""Part by which the scale of a softmax of 16 bits may be off 1/65536, or 1/32768."""

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Tensor
 from lowtide.read.tflite.model import TfliteFile
 
 _PER_LINE = 24
-_TYPES = {"int8": np.dtype("<i1"), "int32": np.dtype("<i4"), "int64": np.dtype("<i8")}
+_TYPES = {
+    name: np.dtype(kind)
+    for name, kind in (("int8", "<i1"), ("int16", "<i2"), ("uint16", "<u2"), ("int32", "<i4"), ("int64", "<i8"))
+}
 
 
 @dataclass
@@ -41,19 +44,27 @@ class Weights:
             It is none, or of a type that no kernel here takes.
         """
         t = self.graph.tensor_by_id[tensor]
+        kind = _TYPES.get(t.dtype or "")
+        if kind is None:
+            raise InputError(f"{t.label} is {t.dtype or 'of no type'}, a constant of which C is not written for")
+        return tuple(np.frombuffer(self._held(t), kind).tolist())
+
+    def bytes_of(self, tensor: int) -> tuple[int, ...]:
+        """Bytes of a constant of any type, as `int8`. Raises as `numbers`."""
+        return tuple(np.frombuffer(self._held(self.graph.tensor_by_id[tensor]), "<i1").tolist())
+
+    def _held(self, t: Tensor) -> bytes:
+        """A constant's bytes."""
         file = self.graph.file
         assert isinstance(file, TfliteFile), file
-        kept = file.model.subgraphs[0].tensors[tensor]
+        kept = file.model.subgraphs[0].tensors[t.id]
         extent = file.model.buffers[kept.buffer]
-        kind = _TYPES.get(t.dtype or "")
-        if t.kind is not Kind.CONSTANT or kind is None or extent is None or extent.size != t.size:
-            raise InputError(
-                f"{t.label} is no constant of 8, 32 or 64 bits that the file holds; C is not written for that"
-            )
-        return tuple(np.frombuffer(self.data, kind, extent.size // kind.itemsize, extent.at).tolist())
+        if t.kind is not Kind.CONSTANT or extent is None or extent.size != t.size:
+            raise InputError(f"{t.label} is no constant that the file holds; C is not written for that")
+        return self.data[extent.at : extent.at + extent.size]
 
     def array(self, what: str, kind: str, numbers: Sequence[int]) -> str:
-        """Name of an array of these numbers (``int8``, ``int32`` or ``int64``); the same numbers have one."""
+        """Name of an array of these numbers (``int8``, ``uint16`` ...); the same numbers have one."""
         key = (kind, tuple(numbers))
         if key not in self._names:
             self._names[key] = name = f"model_{what}_{len(self.arrays)}"

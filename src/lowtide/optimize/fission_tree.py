@@ -20,7 +20,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes
 from lowtide.ops.meaning import meaning
-from lowtide.optimize.step_regions import Links, links_of
+from lowtide.optimize.step_regions import links_of, single_axes
 from lowtide.transform.fission import NoFission, Region, region_of
 
 LEVELS = 4
@@ -92,7 +92,7 @@ def tree_regions(graph: Graph, model: MemoryModel, order: Sequence[int], levels:
     found: dict[tuple[tuple[int, int], ...], tuple[float, Region]] = {}
     links = links_of(graph, meanings)
     for places in axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id)):
-        tree = _tree(graph, _single_axes(graph, places, links))
+        tree = _tree(graph, single_axes(graph, places, links))
         scores = {v: _score(graph, inside - {v}, hot) for v, inside in tree.below.items()}
         most = max(scores.values(), default=0.0)
         if most <= 0:
@@ -104,16 +104,6 @@ def tree_regions(graph: Graph, model: MemoryModel, order: Sequence[int], levels:
                 continue
             found.setdefault(region.axes, (scores[v], region))
     return [region for _, region in sorted(found.values(), key=lambda entry: (-entry[0], entry[1].axes))]
-
-
-def _single_axes(graph: Graph, places: frozenset[tuple[int, int]], links: Links) -> dict[int, int]:
-    """The axis of each op that runs along a class once; those that do twice are left out."""
-    axes: dict[int, int] = {}
-    for op in graph.ops:
-        along = [axis for axis, group in enumerate(links.get(op.id, ())) if not places.isdisjoint(group)]
-        if len(along) == 1:
-            axes[op.id] = along[0]
-    return axes
 
 
 def _of_levels(tree: _Tree, scores: Mapping[int, float], most: float, levels: int) -> list[int]:

@@ -14,6 +14,8 @@ from lowtide.transform.loops import ACCUMULATORS, Axes, Loop, LoopRules, Ring
 
 _ONE = (1, 1, 0, 0, 1)
 """Index of the columns where there is one axis: of one column, the only one."""
+_Problem = tuple[tuple[tuple, ...], tuple[tuple[int, bool, int], ...], tuple[int, ...], int]
+"""A loop as the core takes it, by numbers of its own."""
 
 
 def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
@@ -46,10 +48,12 @@ def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -
     inputs = outside_reads(rules, growth.axes, order, dying)
     ops: list[tuple] = [_handed(rules, growth, t, number[t]) for t in given]
     for o in order:
-        outside = [read for reads, _ in inputs.values() for read in reads.get(o, ())]
+        outside = tuple(read for reads, _ in inputs.values() for read in reads.get(o, ()))
         ops.append((*_played(rules, growth, o, number), outside))
-    tensors = [(number[over[t]] if t in over else -1, t in whole, _position_bytes(rules, growth, t)) for t in listed]
-    play = _core.play_loop(ops, tensors, [unit for _, unit in inputs.values()])
+    tensors = tuple(
+        (number[over[t]] if t in over else -1, t in whole, _position_bytes(rules, growth, t)) for t in listed
+    )
+    play = _play(rules, (tuple(ops), tensors, tuple(unit for _, unit in inputs.values()), len(given)))
     rings = []
     for t in listed:
         if t not in whole:
@@ -74,6 +78,13 @@ def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -
     first = {t: next((u for u in listed if u not in over and _last_over(u, over) == t), t) for t in whole}
     results = {t: number[first[t]] for t in whole if t in growth.dims and leads(rules, t, growth.dims[t])}
     return best_over(rules, loop, play, list(inputs), number, results)
+
+
+def _play(rules: LoopRules, problem: _Problem) -> _core.LoopPlay:
+    """A loop played; those of repeated blocks are one problem, which is played once."""
+    if problem not in rules.plays:
+        rules.plays[problem] = _core.play_loop(*problem)
+    return rules.plays[problem]
 
 
 def _position_bytes(rules: LoopRules, growth: Growth, tensor: int) -> int:
@@ -144,7 +155,7 @@ def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
 def _handed(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
     """What hands an input over."""
     rows = rules.tensor_counts(tensor, growth.dims[tensor])
-    return (rows[0], rows[1] if len(rows) > 1 else 1, [], [number], [])
+    return (rows[0], rows[1] if len(rows) > 1 else 1, (), (number,), ())
 
 
 def _played(rules: LoopRules, growth: Growth, op: int, number: dict[int, int]) -> tuple:
@@ -159,8 +170,8 @@ def _played(rules: LoopRules, growth: Growth, op: int, number: dict[int, int]) -
                 assert index is not None, (op, t)
                 rows.append(_index(rules.index(op, index, t, d), count))
             reads.append((number[t], rows[0], rows[1] if len(rows) > 1 else _ONE))
-    makes = [number[t] for t in rules.graph.op_by_id[op].outputs]
-    return (sizes[0], sizes[1] if len(sizes) > 1 else 1, reads, makes)
+    makes = tuple(number[t] for t in rules.graph.op_by_id[op].outputs)
+    return (sizes[0], sizes[1] if len(sizes) > 1 else 1, tuple(reads), makes)
 
 
 def _accumulators(rules: LoopRules, growth: Growth, order: Sequence[int]) -> list[tuple[int, int]]:

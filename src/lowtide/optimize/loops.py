@@ -147,6 +147,7 @@ class LoopSearch:
             for k in range(max(0, self.first[s]), min(len(self.order) - 1, self.last[s]) + 1):
                 self.whole[k] -= self.memory.storages[s].size
         self._steps = [[] for _ in self.order] if self.around is None else self.around.steps()
+        self._most = MAX_BYTES
         self._level, self._paused = 0, list[tuple[int, _Intervals]]()
         for end, op in enumerate(self.ids, 1):
             if self.around is not None and not self.around.begin < end <= self.around.until:
@@ -174,16 +175,36 @@ class LoopSearch:
             steps = list(islice(search, _AT_ONCE))
             more = [found for found in steps if isinstance(found, int)]
             for step in steps:
-                if isinstance(step, _Step) and (self.around is None or self._of_use(step, self.around)):
+                if isinstance(step, _Step) and self._of_use(step):
                     self._steps[step.end - 1].append(step)
             if more:  # said again and again until it goes on
                 self._paused.append((more[0], search))
             elif len(steps) == _AT_ONCE:
                 searches.append(search)
 
-    @staticmethod
-    def _of_use(step: _Step, around: Around) -> bool:
-        return step.begin < around.end and step.bytes <= around.limit
+    def offer(self, begin: int, end: int, start: Axes) -> bool:
+        """Take in one loop before others are looked for; whether it is one."""
+        level, self._level = self._level, MAX_BYTES
+        found = [step for step in islice(self._loops(end, start), end - begin) if isinstance(step, _Step)]
+        self._level = level
+        taken = [step for step in found if step.begin == begin]
+        self._steps[end - 1] += taken
+        return bool(taken)
+
+    def _of_use(self, step: _Step) -> bool:
+        """Whether a loop may be on a path that is better than what is known, or that leads on."""
+        around = self.around
+        return step.bytes <= self._most and (around is None or (step.begin < around.end and step.bytes <= around.limit))
+
+    def _bound_by_known(self, enough: int) -> None:
+        """Work out the best path of the loops that were offered: none that needs more than it, or than is enough, is of
+        use."""
+        if all(step.start is None for steps in self._steps for step in steps):
+            return
+        path, _ = self._walk(MAX_BYTES)
+        if path is not None:
+            self._settled(path)
+            self._most = max(enough, *(step.bytes for step in path))
 
     def _loops(self, end: int, start: Axes) -> _Intervals:
         """Loops that end at a position and run along these axes of the op there, the shortest first; None for an
@@ -353,11 +374,17 @@ class LoopSearch:
 
     def reach(self, limit: int) -> int:
         """The last position to which paths within a limit lead, as far as it is known."""
-        reached = {0}
+        ends: list[list[int]] = [[] for _ in range(len(self.order) + 1)]
         for end, steps in enumerate(self._steps, 1):
-            if any(step.begin in reached and step.bytes <= limit for step in steps):
-                reached.add(end)
-        return max(reached)
+            for begin in {step.begin for step in steps if step.bytes <= limit}:
+                ends[begin].append(end)
+        furthest, reached = 0, [True] + [False] * len(self.order)
+        for begin, listed in enumerate(ends):
+            if reached[begin]:
+                furthest = begin
+                for end in listed:
+                    reached[end] = True
+        return furthest
 
     def reaches(self, limit: int, beyond: int) -> bool:
         """Whether a path within a limit leads beyond a position, all of it worked out."""
@@ -375,10 +402,11 @@ class LoopSearch:
         best: list[_Label] = [(0, 0, None), *[(MAX_BYTES, 0, None)] * len(self.order)]
         for end, steps in enumerate(self._steps[:until], 1):
             for step in steps:
+                if step.bytes > limit or step.bytes > best[end][0] or (exact and not step.exact):
+                    continue
                 before = best[step.begin]
                 key = (max(before[0], step.bytes), before[1] + step.looped)
-                known = step.exact or not exact
-                if known and step.bytes <= limit and key[0] < MAX_BYTES and key < best[end][:2]:
+                if key[0] < MAX_BYTES and key < best[end][:2]:
                     best[end] = (*key, step)
         return self._back(best if until is None else best[: until + 1])
 
@@ -435,6 +463,7 @@ class LoopSearch:
     def best(self, enough: int = 0) -> LoopPath | None:
         """The path of least peak; of those that need no more, or no more than `enough` bytes, one with the fewest ops
         in loops. None if inputs are to be handed over, and no path does so."""
+        self._bound_by_known(enough)
         for level in self._levels():  # what is not looked for yet needs more
             self._look(max(level, enough))
             if self._worked_out(self._level) is not None:

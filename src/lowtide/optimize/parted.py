@@ -6,7 +6,8 @@
 
 `base` is what is live beside a part while the region runs, `rest` the highest step outside. Within a bound on time the
 body of each number of parts is asked for its least peak, within bytes for its least time (`recompute.sequence`), the
-promising ones for longer.
+promising ones for longer. Where values may leave memory meanwhile, what is searched is one part by the clock of
+transfers, and the step is timed part by part (`part_clock`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from lowtide._core import SequenceResult
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.labelled import Families, reckoned
 from lowtide.graph import Graph
+from lowtide.optimize.part_clock import PartClock, clock_of_parts, clock_of_step
 from lowtide.optimize.recompute.least_bytes import Spent, lower, once, sweep
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
+from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.stop import Limits
 from lowtide.target import Target
 from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_of, even_ends, outer_of
@@ -36,8 +40,13 @@ _BUDGETS, _SWEEP_STEPS = 24, 64
 _DESCENT = 0.6
 """Part of the time for a number of parts that the first sweep may take; the rest is for halving from there."""
 
+_ALONE = 0.4
+"""Part of a search with transfers for runs again alone, before."""
+
 _QUICK = 0.5
 """Part of the time in which all of them are searched."""
+
+_NANO = 1_000_000_000
 
 Orders = Callable[[Graph], Sequence[int]]
 """A good order of a graph, positions."""
@@ -55,6 +64,10 @@ class Parted:
         Bytes beside the body, and at the highest step outside.
     outside_seconds
         What the ops outside take.
+    clock
+        Where values may leave memory: the time of all parts. The sequence is then of one part, else of all together.
+    within
+        Regions in parts, each an op of what is searched (`lowtide.optimize.together`); there is then no other region.
     """
 
     region: Region | None
@@ -65,11 +78,25 @@ class Parted:
     base: int
     rest: int
     outside_seconds: float
+    clock: PartClock | None = None
+    within: tuple[Parted, ...] = ()
 
     @property
     def count(self) -> int:
-        """Parts."""
-        return 1 if self.fission is None else len(self.fission.ends)
+        """Parts, of several regions the most."""
+        most = max((choice.count for choice in self.within), default=1)
+        return most if self.fission is None else len(self.fission.ends)
+
+    @property
+    def cut_ops(self) -> int:
+        """Ops that run in parts."""
+        own = 0 if self.region is None else len(self.region.axes)
+        return own + sum(choice.cut_ops for choice in self.within)
+
+    @property
+    def alone(self) -> Sequenced:
+        """Of the body, nothing of which leaves memory."""
+        return replace(self.sequence, transfers=())
 
     @property
     def begin(self) -> Spent:
@@ -82,11 +109,16 @@ class Parted:
 
     def seconds(self, spent: Spent) -> float:
         """Of the step, with a sequence of the body."""
+        if self.clock is not None:
+            return self.outside_seconds + self.clock.seconds(spent.order)
         return self.outside_seconds + (spent.units + self.sequence.unmoved_units) / self.sequence.costs.scale
 
     def units(self, seconds: float) -> int:
-        """Units that the body may take where the step takes so many seconds."""
-        return int((seconds - self.outside_seconds) * self.sequence.costs.scale)
+        """Units that the body may take where the step takes so many seconds: with a clock about so many."""
+        inside = seconds - self.outside_seconds
+        if self.clock is not None:
+            return int(inside * _NANO / self.clock.parts)
+        return int(inside * self.sequence.costs.scale)
 
 
 def part_counts(rows: int) -> list[int]:
@@ -95,15 +127,25 @@ def part_counts(rows: int) -> list[int]:
     return sorted(largest.values())
 
 
-def whole(graph: Graph, target: Target, order: Sequence[int]) -> Parted:
-    """The step as it stands."""
-    return Parted(None, None, None, sequenced(memory_model(graph, target), order), tuple(order), 0, 0, 0.0)
+def whole(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwidth | None = None) -> Parted:
+    """The step as it stands; with a bandwidth its values may leave memory."""
+    model = memory_model(graph, target)
+    clock = None if bandwidth is None else clock_of_step(graph, model, order, bandwidth)
+    sequence = sequenced(model, order) if clock is None else clock.searched
+    return Parted(None, None, None, sequence, tuple(order), 0, 0, 0.0, clock)
 
 
 def parted(
-    graph: Graph, target: Target, region: Region, counts: Sequence[int], families: Families, orders: Orders
+    graph: Graph,
+    target: Target,
+    region: Region,
+    counts: Sequence[int],
+    families: Families,
+    orders: Orders,
+    bandwidth: Bandwidth | None = None,
 ) -> list[Parted]:
-    """A region in each of these numbers of parts. The order of one of them serves all: their ops are the same."""
+    """A region in each of these numbers of parts. The order of one of them serves all: their ops are the same. With a
+    bandwidth the values of a part may leave memory."""
     result: list[Parted] = []
     order: tuple[int, ...] = ()
     around = memory_model(outer_of(graph, [Loop(region, 0, 0.0)]), target)
@@ -115,10 +157,13 @@ def parted(
     outside = sum(op.cost or 0.0 for op in around.graph.ops)
     for count in counts:
         fission = Fission(region.axes, even_ends(region.rows, count))
-        body = body_of(graph, region, fission, reckoned(families))
+        body = body_of(graph, region, fission.all, reckoned(families))
         model = memory_model(body.graph, target)
-        order = order or tuple(orders(body.graph))
-        result.append(Parted(region, fission, body, sequenced(model, order), order, base, rest, outside))
+        order, clock = order or tuple(orders(body.graph)), None
+        if bandwidth is not None:
+            clock = clock_of_parts(graph, region, fission, reckoned(families), model, order, bandwidth)
+        sequence = sequenced(model, order) if clock is None else clock.searched
+        result.append(Parted(region, fission, body, sequence, order, base, rest, outside, clock))
     return result
 
 
@@ -140,6 +185,7 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
     found = within
 
     def improve(choice: Parted, spent: Spent, seconds: float) -> Spent:
+        begin = spent
         least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
         units = choice.units(most_seconds)
         if limits.interrupt.seen or spent.peak <= least or units <= spent.units:
@@ -147,7 +193,8 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
         share = _share(limits, seconds)
         spent = _descended(choice, spent, units, least, replace(share, seconds=share.seconds * _DESCENT))
         lowest = lower(choice.sequence, spent, units, least, share)
-        return min((spent, lowest.found[-1]), key=lambda s: (s.peak, s.units))
+        kept = [s for s in (spent, *lowest.found) if choice.seconds(s) <= most]
+        return min(kept, key=lambda s: (s.peak, s.units), default=begin)
 
     quick = limits.left_seconds * _QUICK / len(found)
     found = [(c, improve(c, s, quick)) for c, s in found]
@@ -161,17 +208,31 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
 
 def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limits) -> Spent:
     """One sweep of ever lower budgets, each begun at the sequence before, until one costs too much."""
-    best, most = begin, most - choice.sequence.unmoved_units
+    best, most, alone = begin, most - choice.sequence.unmoved_units, choice.alone
     with limits.interrupt:
         for k in range(1, _BUDGETS + 1):
             budget = begin.peak - (begin.peak - least) * k // _BUDGETS
             if limits.over() or budget >= best.peak:
                 continue
-            result = search(choice.sequence, best.order, budget, limits, steps=_SWEEP_STEPS)
+            problem = alone if max(best.order, default=0) < len(alone.ops) else choice.sequence
+            result = search(problem, best.order, budget, limits, steps=_SWEEP_STEPS)
             if not result.found or result.cost > most:
                 break
             best = Spent(tuple(result.order), result.peak, result.cost)
     return best
+
+
+def _within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SequenceResult:
+    """A sequence of the body within so many bytes. Where values may leave memory what runs again alone comes first: it
+    is searched many times as fast, and is where to begin."""
+    if choice.clock is None or len(order) != len(choice.order):
+        return search(choice.sequence, order, room, limits)
+    alone = search(choice.alone, order, room, _share(limits, limits.left_seconds * _ALONE))
+    begin = alone.order if alone.found else order
+    if limits.interrupt.seen:
+        return alone
+    both = search(choice.sequence, begin, room, limits)
+    return alone if alone.found and (not both.found or alone.cost <= both.cost) else both
 
 
 def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best | None:
@@ -187,7 +248,7 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
             return spent
         start, result = choice.order if spent is None else spent.order, None
         with limits.interrupt:
-            result = search(choice.sequence, start, room, _share(limits, seconds))
+            result = _within(choice, start, room, _share(limits, seconds))
         if result is None or not result.found or (spent is not None and spent.units <= result.cost):
             return spent
         return Spent(tuple(result.order), result.peak, result.cost)

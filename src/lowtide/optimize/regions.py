@@ -7,7 +7,7 @@ graph, for any graph and axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -79,6 +79,25 @@ class Bounds:
 ANY = Bounds()
 
 
+@dataclass(frozen=True)
+class Handed:
+    """What may go to its readers in pieces as it is.
+
+    Attributes
+    ----------
+    dims
+        Of these tensors: along which dimensions.
+    below
+        Bytes; only ways of lower peaks are of use, so that ops that need as much are cut in all of them.
+    """
+
+    dims: Mapping[int, Sequence[int]]
+    below: int
+
+
+NOTHING = Handed({}, 0)
+
+
 def best_regions(
     cutter: Cutter,
     memory: MemoryModel,
@@ -86,6 +105,7 @@ def best_regions(
     limits: Limits,
     bounds: Bounds = ANY,
     cost: CostModel | None = None,
+    handed: Handed = NOTHING,
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
@@ -99,8 +119,10 @@ def best_regions(
         Positions in the graph's own order.
     cost
         What ops take: under each limit on the peak the way of least time is taken, not that of fewest ops.
+    handed
+        Tensors whose pieces nobody puts together.
     """
-    model = cut_model(cutter, memory, order, cost)
+    model = cut_model(cutter, memory, order, cost, handed=handed)
     stop = _stop(memory, order, limits, bounds.least)
     most = bounds.most_nanoseconds
     position = {i: k for k, i in enumerate(order)}
@@ -178,6 +200,7 @@ def cut_model(
     cost: CostModel | None = None,
     *,
     transfers: bool = False,
+    handed: Handed = NOTHING,
 ) -> _core.CutModel:
     """The graph in an order, with the axes of its ops, and what these take, as the core takes it.
 
@@ -197,6 +220,8 @@ def cut_model(
             sorted(position[o] for o in graph.consumers.get(t.id, ())),
             t.kind is Kind.OUTPUT,
             memory.storage_of.get(t.id, -1),
+            list(handed.dims.get(t.id, ())),
+            t.id in handed.dims and lives.footprint[position[graph.producer[t.id]]] >= handed.below,
         )
         for t in graph.tensors
         if t.kind is not Kind.CONSTANT

@@ -54,6 +54,52 @@ def axes_of_class(graph: Graph, places: frozenset[Place], links: Links) -> dict[
     return axes
 
 
+def stretches(graph: Graph, order: Sequence[int]) -> list[Region]:
+    """Of each class of dimensions that is no region, where a sum over its rows is read, say, stretches of an order that
+    are, each as long as it can be: those of most ops first."""
+    meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
+    links, found = links_of(graph, meanings), list[Region]()
+    place = {graph.ops[i].id: step for step, i in enumerate(order)}
+    for places in axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id)):
+        along = single_axes(graph, places, links)
+        ops = sorted(along, key=place.__getitem__)
+        if len(ops) < max(2, _FEWEST * len(graph.ops)) or _region(graph, along) is not None:
+            continue
+        begin = 0
+        while begin < len(ops):
+            end, region = _longest(graph, along, ops, begin)
+            begin = max(end, begin + 1)
+            found += [] if region is None else [region]
+    return sorted(found, key=lambda r: (-len(r.axes), r.axes))
+
+
+def _longest(graph: Graph, along: Mapping[int, int], ops: Sequence[int], begin: int) -> tuple[int, Region | None]:
+    """From an op on as many as are a region, found by halves; None where not even two are."""
+    low, high, best = begin + 1, len(ops), None
+    while low < high:
+        end = (low + high + 1) // 2
+        region = _region(graph, {v: along[v] for v in ops[begin:end]})
+        low, high, best = (end, high, region) if region is not None else (low, end - 1, best)
+    return low, best
+
+
+def _region(graph: Graph, axes: Mapping[int, int]) -> Region | None:
+    try:
+        return region_of(graph, axes)
+    except NoFission:
+        return None
+
+
+def single_axes(graph: Graph, places: frozenset[Place], links: Links) -> dict[int, int]:
+    """The axis of each op that runs along a class once; those that do twice are left out."""
+    axes: dict[int, int] = {}
+    for op in graph.ops:
+        along = [axis for axis, group in enumerate(links.get(op.id, ())) if not places.isdisjoint(group)]
+        if len(along) == 1:
+            axes[op.id] = along[0]
+    return axes
+
+
 def step_regions(graph: Graph) -> StepRegions:
     """The largest region of each class of dimensions."""
     meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}

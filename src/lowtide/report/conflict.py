@@ -60,4 +60,5 @@ def too_small_text(plan: Plan, name: str, capacity_bytes: int) -> str:
         return f"the graph outputs need {needed:,} B at once at the end; {name} has {capacity_bytes:,} B"
     at = plan.order[plan.conflict.step]
     op = next(op for op in plan.ops if op.id == at)
-    return f"{op.name or f'op {op.id}'} ({op.type}) alone needs {needed:,} B; {name} has {capacity_bytes:,} B"
+    kind = f" ({op.type})" if op.type else ""
+    return f"{op.name or f'op {op.id}'}{kind} alone needs {needed:,} B; {name} has {capacity_bytes:,} B"

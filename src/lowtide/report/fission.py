@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from lowtide.fission_plan import PlanFission
 from lowtide.plan import Plan
 from lowtide.report.cuts import EXACTNESS
@@ -25,8 +28,16 @@ def fission_rows(plan: Plan) -> list[tuple[str, str]]:
 
 def _part_text(part: PlanFission) -> str:
     again = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
-    body = format_size(int(part.body["required_bytes"]))
+    body, swapping = format_size(int(part.body["required_bytes"])), part.body.get("swapping")
     return (
         f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts, {body} each; "
-        f"{format_count(again, 'run')} again in each"
+        f"{format_count(again, 'run')} again in each" + ("" if swapping is None else _moved_text(part, swapping))
     )
+
+
+def _moved_text(part: PlanFission, swapping: Mapping[str, Any]) -> str:
+    """What leaves memory while a part runs."""
+    moved = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "swap")
+    out, back = format_size(int(swapping["stored_bytes"])), format_size(int(swapping["loaded_bytes"]))
+    waiting = swapping["waiting_nanoseconds"] / 1e6
+    return f"; {format_count(moved, 'tensor')} leave memory, {out} out and {back} in, {waiting:,.2f} ms waiting"

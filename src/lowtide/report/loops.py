@@ -46,7 +46,10 @@ def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
     own = {t: r for t, r in loop.keep.items() if r.over is None}
     kept = sum(r.slots * r.bytes for r in own.values()) + sum(s.bytes for s in loop.sums.values())
     way = "pixels" if any(len(axes) == 2 for axes in loop.along.values()) else "rows"
-    lines = [f"{format_count(len(loop.ops), 'op')}, {label.removeprefix('loop of ')}: {loop.parts:,} {way}, {kept:,} B"]
+    what = label.removeprefix("loop of ")
+    if len(loop.ops) == 1:  # the name says the first and the last op
+        what = what.partition(" to op ")[0]
+    lines = [f"{format_count(len(loop.ops), 'op')}, {what}: {loop.parts:,} {way}, {kept:,} B"]
     shown = sorted(own.items(), key=lambda pair: (-pair[1].slots * pair[1].bytes, int(pair[0])))
     cells = [_ring_cells(loop, t, r) for t, r in shown[:_SHOWN]]
     lines += columns(cells, right=(1, 3)).splitlines() if cells else []
@@ -62,7 +65,7 @@ def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanRing) -> tuple[str, ...]:
     dims = ", ".join(str(d) for d in loop.axis[tensor])
     handed = ", handed over" if tensor in loop.streamed else ""
     name = shorten(ring.name, _NAME) if ring.name else f"tensor {tensor}"
-    return (f"  {name}", f"{ring.slots:,}", f"of dimension {dims}{handed}", f"{ring.slots * ring.bytes:,}", "B")
+    return (f"  {name}", f"{ring.slots:,}", f"of dimension {dims}{handed}", f"{ring.slots * ring.bytes:,} B")
 
 
 def loop_run_text(run: LoopRunReport) -> str:

@@ -49,7 +49,7 @@ def _with_body(view: PlanView, part: PlanFission, body: PlanView) -> PlanView:
         ops=(*view.ops[:at], *ops, *view.ops[at + 1 :]),
         rectangles=tuple(rectangles),
         live_bytes=(*view.live_bytes[:at], *live, *view.live_bytes[at + 1 :]),
-        repeated=(at, body.steps, count),
+        repeated=(*((b + more * (b > at), steps, n) for b, steps, n in view.repeated), (at, body.steps, count)),
     )
 
 

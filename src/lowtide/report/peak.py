@@ -78,11 +78,15 @@ def peak_groups(view: PlanView, most: int = MOST_GROUPS) -> list[PeakGroup]:
 
 
 def module_path(view: PlanView, rectangle: Rectangle) -> tuple[str, ...]:
-    """Where in the model a rectangle is from: the path in the name of the op that makes it, or else that op's type."""
+    """Where in the model a rectangle is from: the path in the name of the op that makes it, or else that op's type;
+    the step of a loop."""
     if rectangle.kind in ("input", "constant"):
         return (f"graph {rectangle.kind}s",)
     first = rectangle.used[0] if rectangle.tensor is not None else rectangle.start
-    op = view.ops[min(first, view.steps - 1)]
+    step = min(first, view.steps - 1)
+    op = view.ops[step]
+    if op.edit == "loop":  # its name is a sentence with the names of two ops
+        return (f"the loop at step {step:,}",)
     name = (op.of or op.name).partition(";")[0]
     parts = tuple(part for part in re.split(r"[/.]", name) if part)
     return parts[:-1] or (op.type or "ops without a name",)
@@ -146,13 +150,11 @@ def _peak_without(view: PlanView, index: int, span: tuple[int, int, int]) -> int
 
 def _shifts(view: PlanView, rectangle: Rectangle) -> list[int]:
     """Steps to where a rectangle is again: ops that run in parts have the same tensors in each part."""
-    if view.repeated is None:
-        return [0]
-    first, steps, count = view.repeated
-    part = (rectangle.start - first) // steps
-    if not 0 <= part < count or rectangle.end > first + steps * (part + 1):
-        return [0]
-    return [steps * (k - part) for k in range(count)]
+    for first, steps, count in view.repeated:
+        part = (rectangle.start - first) // steps
+        if 0 <= part < count and rectangle.end <= first + steps * (part + 1):
+            return [steps * (k - part) for k in range(count)]
+    return [0]
 
 
 def top_at_peak(view: PlanView, most: int = 5) -> Sequence[int]:

@@ -124,7 +124,7 @@ class PlanView:
     room_bytes
         What the budget, or the fast memory, leaves for what is drawn; None without one.
     repeated
-        First step, steps and count of parts that run one after the other, each with its own tensors, if there are some.
+        Of each region that runs in parts: first step, steps of a part, and count; each part has its own tensors.
     """
 
     plan: Plan
@@ -135,7 +135,7 @@ class PlanView:
     own_order_bytes: tuple[int, ...]
     bound_bytes: int | None
     room_bytes: int | None
-    repeated: tuple[int, int, int] | None = None
+    repeated: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, place: str = "plan") -> PlanView:

@@ -1,4 +1,5 @@
-"""A training step run in numpy, as it stands and as a plan has it: parts one after the other, ops again where it says.
+"""A training step run in numpy, as it stands and as a plan has it: parts one after the other, ops again where it says,
+tensors stored and loaded.
 
 What is dead is dropped, so that a plan whose ops read what is no longer there fails here. It is a reference: plain,
 slow, for small sizes and for the kinds of ops of `lowtide.run.step_kernels`.
@@ -29,6 +30,7 @@ from lowtide.transform.fission import (
     outer_of,
     region_of,
 )
+from lowtide.transform.runs import LOAD, STORE
 from lowtide.verify.check.rewrites import with_ops
 
 Array = Any
@@ -61,19 +63,18 @@ def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
     """
     parts = () if plan.fission is None else plan.fission.parts
     inner = msgspec.structs.replace(plan, fission=None)
-    loops: dict[int, _Loop] = {}
-    outer = graph
-    for part in parts:
-        loop = _Loop.of(graph, part)
-        loops[part.op] = loop
-        outer = outer_of(graph, [Loop(loop.region, int(part.body["required_bytes"]), None)])
+    loops = {part.op: _Loop.of(graph, part) for part in parts}
+    stand_for = [Loop(loops[part.op].region, int(part.body["required_bytes"]), None) for part in parts]
+    outer = outer_of(graph, stand_for) if parts else graph
+    again = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    loops |= {op: loops[of] for op, of in again.items() if of in loops}
     whole = with_ops(outer, inner)
     return _run(whole, plan.order, feeds, loops)
 
 
 def run_parts(graph: Graph, region: Region, ends: Sequence[int], feeds: Mapping[int, Array]) -> Values:
     """Results of a step of which a region runs in parts that end at these rows, without a plan: nothing runs again."""
-    body = body_of(graph, region, Fission(region.axes, tuple(ends)), None)
+    body = body_of(graph, region, Fission(region.axes, tuple(ends)).all, None)
     loop = _Loop(region, ends, body.graph, [op.id for op in body.graph.ops], body.copies)
     outer = outer_of(graph, [Loop(region, 0, None)])
     number = next(op.id for op in outer.ops if op.id not in graph.op_by_id)
@@ -103,7 +104,7 @@ class _Loop:
                 raise InputError(f"{op.label} has no rows {word!r}: the plan is for another step", graph.name)
             axes[op_id] = named[0]
         region = region_of(graph, axes)
-        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)), None)
+        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)).all, None)
         plan = msgspec.convert(part.body, Plan)
         copies = dict(body.copies)
         for rewrite in plan.rewrites or ():
@@ -111,8 +112,11 @@ class _Loop:
                 copies[rewrite.op] = copies[rewrite.of]
         return cls(region, part.ends, with_ops(body.graph, plan), plan.order, copies)
 
-    def run(self, given: Mapping[int, Array]) -> Values:
-        """All parts, from whole operands to whole results."""
+    def run(self, operands: Sequence[Array]) -> list[Array]:
+        """All parts, from whole operands to whole results, as the op that stands for them has them, or one of its
+        clones."""
+        read = sorted((*(t for t, _ in self.region.sliced), *self.region.whole))
+        given = dict(zip(read, operands, strict=True))
         results: Values = {}
         first = 0
         dims, joined = dict(self.region.sliced), dict(self.region.joined)
@@ -128,7 +132,7 @@ class _Loop:
                     results[t] = np.empty(shape, made[t].dtype)
                 results[t][(*(slice(None),) * dim, slice(first, end))] = made[t]
             first = end
-        return results
+        return [results[t] for t in sorted(self.region.results)]
 
 
 def _rows(x: Array, dim: int, first: int, end: int) -> Array:
@@ -147,10 +151,16 @@ def _run(
     values: Values = dict(feeds)
     keep = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}.union(kept)
     last = {t: step for step, v in enumerate(order) for t in graph.op_by_id[v].inputs}
+    stored: Values = {}  # by the op that stores it
     for step, v in enumerate(order):
         op = graph.op_by_id[v]
         if v in loops:
-            values.update(loops[v].run({t: values[t] for t in op.inputs}))
+            given = [values[t] for t in op.inputs]
+            values.update(zip(op.outputs, loops[v].run(given), strict=True))
+        elif op.type == STORE:
+            stored[v] = values[op.inputs[0]].copy()
+        elif op.type == LOAD:
+            values[op.outputs[0]] = stored[op.after[0]].copy()
         elif copies is not None and v in copies:
             values[op.outputs[0]] = values[op.inputs[0]].copy()
         else:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -62,25 +63,32 @@ def litert_values(graph: Graph, model: Path, seed: int, inputs: int) -> list[Val
 
 def main() -> None:
     """Answer the request on standard input: a file of arrays for each input."""
+    request = json.loads(sys.stdin.read())
+    values = kept_by_litert(Path(request["file"]), request["seed"], request["inputs"], request["tensors"])
+    for k, kept in enumerate(values):
+        arrays = {str(t): value for t, value in kept.items()}
+        np.savez(Path(request["folder"]) / f"{k}.npz", allow_pickle=False, **arrays)
+
+
+def kept_by_litert(model: Path, seed: int, inputs: int, tensors: Sequence[int]) -> Iterator[Values]:
+    """Some tensors, for each of some random inputs, from LiteRT in this process: only for files that are trusted."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     from lowtide.run.tflite_process import draw
 
-    request = json.loads(sys.stdin.read())
     interpreter = Interpreter(
-        model_content=Path(request["file"]).read_bytes(),
+        model_content=model.read_bytes(),
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         experimental_preserve_all_tensors=True,
         num_threads=1,
     )
     interpreter.allocate_tensors()
-    rng = np.random.default_rng(request["seed"])
-    for k in range(request["inputs"]):
+    rng = np.random.default_rng(seed)
+    for _ in range(inputs):
         for d in interpreter.get_input_details():
             interpreter.set_tensor(d["index"], draw(rng, d["dtype"], tuple(int(n) for n in d["shape"])))
         interpreter.invoke()
-        arrays = {str(t): np.array(interpreter.get_tensor(t)) for t in request["tensors"]}
-        np.savez(Path(request["folder"]) / f"{k}.npz", allow_pickle=False, **arrays)
+        yield {t: np.array(interpreter.get_tensor(t)) for t in tensors}
 
 
 def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: Dims) -> list[Values]:

@@ -39,6 +39,8 @@ class Exact:
         Beam searches for good orders.
     closure, safe_moves, commits
         The three pruning rules of the searches.
+    demand
+        Searches from the start run what ends no tensor only where something that does needs it.
     forward, reversed
         Search from the start, from the end.
     best_first, nested
@@ -61,6 +63,7 @@ class Exact:
     closure: bool = True
     safe_moves: bool = True
     commits: bool = True
+    demand: bool = True
     forward: bool = True
     reversed: bool = True
     best_first: bool = True

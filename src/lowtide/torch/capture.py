@@ -93,6 +93,8 @@ def capture(
         torch is not installed.
     """
     torch = library()
+    if isinstance(example, torch.Tensor):
+        raise InputError("a batch is a tuple of tensors; write (x, y), or (x,)", type(model).__name__)
     leaves, spec = torch.utils._pytree.tree_flatten(tuple(example))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     wrapper = _wrapper(torch, model, loss_fn, (leaves, spec, places))

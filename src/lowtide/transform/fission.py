@@ -60,6 +60,36 @@ class Fission:
         """How many parts there are of so many rows."""
         return Counter(b - a for a, b in pairwise((0, *self.ends)))
 
+    @property
+    def all(self) -> Parts:
+        """All of them."""
+        return Parts(tuple(sorted(self.rows.items())), len(self.ends) - 1)
+
+    @property
+    def searched(self) -> Parts:
+        """One part, the largest, that adds to sums."""
+        return Parts(((max(self.rows), 1),), 1)
+
+    @property
+    def alike(self) -> dict[Parts, int]:
+        """Single parts, and how many take the same time: the first adds to no sum."""
+        first, *others = [b - a for a, b in pairwise((0, *self.ends))]
+        found = Counter(Parts(((rows, 1),), 1) for rows in others)
+        return {**found, Parts(((first, 1),), 0): 1}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts whose seconds are added up: rows, ascending, with how many parts have as many; how many add to sums."""
+
+    rows: tuple[tuple[int, int], ...]
+    added: int
+
+    @property
+    def largest(self) -> int:
+        """Rows of the largest."""
+        return self.rows[-1][0]
+
 
 def even_ends(rows: int, parts: int) -> tuple[int, ...]:
     """Ends of parts as equal as can be, the larger ones first."""
@@ -199,15 +229,15 @@ class Body:
     copies: Mapping[int, int]
 
 
-def body_of(graph: Graph, region: Region, fission: Fission, reckon: Reckon | None) -> Body:
-    """The largest part of a region, with costs of all parts together.
+def body_of(graph: Graph, region: Region, parts: Parts, reckon: Reckon | None) -> Body:
+    """The largest of these parts of a region, with costs of all of them together.
 
     Parameters
     ----------
     reckon
         What ops take; None: their own cost.
     """
-    largest, inside = max(fission.rows), dict(region.axes)
+    largest, inside = parts.largest, dict(region.axes)
     tensors: dict[int, Tensor] = {}
     ops: list[Op] = []
     copied: dict[int, int] = {}
@@ -225,7 +255,7 @@ def body_of(graph: Graph, region: Region, fission: Fission, reckon: Reckon | Non
             if t in dims and t not in copied and prod((graph.tensor_by_id[t].shape or ())[: dims[t]]) > 1:
                 part = replace(tensors[t], id=fresh_tensor, kind=Kind.ACTIVATION, name=f"rows of {tensors[t].name}")
                 tensors[fresh_tensor] = part
-                cost = _glue(reckon, "slice", 2 * graph.tensor_by_id[t].size, fission)
+                cost = _glue(reckon, "slice", 2 * graph.tensor_by_id[t].size, region, parts)
                 ops.append(Op(fresh_op, (t,), (fresh_tensor,), f"slice of {tensors[t].name}", "slice", cost=cost))
                 copied[t], copies[fresh_op] = fresh_tensor, t
                 fresh_tensor, fresh_op = fresh_tensor + 1, fresh_op + 1
@@ -237,7 +267,7 @@ def body_of(graph: Graph, region: Region, fission: Fission, reckon: Reckon | Non
                 if dim is None
                 else _rows_of(old, dim, largest, region.rows, Kind.ACTIVATION)
             )
-        cost = _cost(graph, op, access, axis, region, fission, reckon)
+        cost = _cost(graph, op, access, axis, region, parts, reckon)
         inputs = tuple([copied.get(t, t) for t in op.inputs])
         operands = tuple([None if t is None else copied.get(t, t) for t in op.operands])
         flops = None if op.flops is None else op.flops * largest // region.rows
@@ -257,9 +287,9 @@ def _rows_of(tensor: Tensor, dim: int, rows: int, of: int, kind: Kind) -> Tensor
 
 
 def _cost(
-    graph: Graph, op: Op, access: Access, axis: int, region: Region, fission: Fission, reckon: Reckon | None
+    graph: Graph, op: Op, access: Access, axis: int, region: Region, parts: Parts, reckon: Reckon | None
 ) -> float | None:
-    """Of all parts of an op, and of what puts its results together."""
+    """Of these parts of an op, and of what puts its results together."""
     if reckon is None:
         return op.cost
     cut = [(t, _dim(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)]
@@ -267,25 +297,24 @@ def _cost(
     shared = sum(graph.tensor_by_id[t].size for t, along in cut if not along)
     own = sum(graph.tensor_by_id[t].size for t, _ in cut) - shared
     total = 0.0
-    for rows, count in sorted(fission.rows.items()):
+    for rows, count in parts.rows:
         size = shared + own * rows // region.rows
         total += count * reckon(op.type, (op.flops or 0) * rows / region.rows, size)
     joined = dict(region.joined)
     for t in op.outputs:
         size = graph.tensor_by_id[t].size
         if t in joined:
-            total += _glue(reckon, "join", 2 * size, fission) or 0.0
+            total += _glue(reckon, "join", 2 * size, region, parts) or 0.0
         elif t in region.summed:
-            total += (len(fission.ends) - 1) * reckon("merge", 0, 3 * size)
+            total += parts.added * reckon("merge", 0, 3 * size)
     return total
 
 
-def _glue(reckon: Reckon | None, role: str, size: int, fission: Fission) -> float | None:
-    """Of moving so many bytes, all parts together."""
+def _glue(reckon: Reckon | None, role: str, size: int, region: Region, parts: Parts) -> float | None:
+    """Of moving these parts of so many bytes."""
     if reckon is None:
         return None
-    total = fission.ends[-1]
-    return sum(count * reckon(role, 0, size * rows // total) for rows, count in sorted(fission.rows.items()))
+    return sum(count * reckon(role, 0, size * rows // region.rows) for rows, count in parts.rows)
 
 
 @dataclass(frozen=True)

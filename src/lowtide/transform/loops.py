@@ -18,11 +18,12 @@ Source: the rows that msf-CNN (NeurIPS 2025) and MCUNetV2 keep of chains, for an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from lowtide.graph import MAX_BYTES, Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
@@ -152,6 +153,8 @@ class LoopRules:
         self._views: dict[int, int | None] = {}
         self._grain: dict[tuple[int, int], int] = {}
         self._slot: dict[tuple[int, Axes], int | None] = {}
+        self.plays: dict[Hashable, Any] = {}
+        """What playing loops gave: of each problem of `lowtide.optimize.loop_rings`."""
 
     def meaning(self, op: int) -> Meaning | None:
         """What an op means; None if nothing is known, or it may not run in parts at all."""

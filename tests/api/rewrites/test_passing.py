@@ -36,13 +36,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(source: Path) -> Plan:
     """Of the least peak for at most three times the operations."""
-    return lowtide.plan(source, target="generic", allow="fission,recompute", max_overhead="200%", time=30)
+    return lowtide.plan(source, target="generic", allow="fission,recompute", max_overhead="200%", time=5)
 
 
 @pytest.mark.slow
 def test_norms_are_added_up_and_the_rest_runs_again(source: Path, plan: Plan, tmp_path: Path):
     """Below what cuts alone reach, within the bound, written and run to the same numbers."""
-    cut = lowtide.plan(source, target="generic", allow="fission", time=10)
+    cut = lowtide.plan(source, target="generic", allow="fission", time=3)
     assert plan.peak_bytes < cut.peak_bytes
     assert plan.recomputation is not None
     assert 0 < plan.recomputation.overhead <= 2
@@ -55,7 +55,8 @@ def test_norms_are_added_up_and_the_rest_runs_again(source: Path, plan: Plan, tm
 @pytest.mark.slow
 def test_onnxruntime_has_in_use_what_is_planned(source: Path):
     """To the byte, at every op."""
-    plan = lowtide.plan(source, target="onnxruntime", allow="fission,recompute", max_overhead="200%", time=30)
+    plan = lowtide.plan(source, target="onnxruntime", allow="fission,recompute", max_overhead="200%", time=4)
+    assert plan.recomputation is not None
     run = lowtide.verify(source, plan, run=True, timed=False).run
     assert isinstance(run, RunReport)
     assert all(node.planned_bytes in (None, node.in_use_bytes) for node in run.planned.nodes)

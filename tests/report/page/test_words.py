@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 import lowtide
 from lowtide.report.page.words import head_html, sentence, text, words_html
 from lowtide.report.view import PlanView
+from support.small_models import onnx_file
 
 
 def _plain(markup: str) -> str:
@@ -39,3 +41,15 @@ def test_commands_are_marked_and_names_are_escaped():
     """Backticks are ours; angle brackets are a name's."""
     assert sentence("`lowtide verify` of <b>") == "<code>lowtide verify</code> of &lt;b&gt;"
     assert text("a\x00<b>\"'") == "a\ufffd&lt;b&gt;&quot;&#x27;"
+
+
+def test_what_the_runtime_takes_stands_first(tmp_path: Path):
+    """Today and with the plan, before the figures; and what the arena has above the peak in bytes."""
+    plan = lowtide.plan(onnx_file(tmp_path), target="generic")
+    figure = (plan.runtime_figures or [])[0]
+    told = _plain(head_html(PlanView.of(plan)))
+    pair = f"{figure.what} {figure.default_bytes:,} B → {figure.planned_bytes:,} B"
+    assert told.index("onnxruntime today → with this plan: ") < told.index(pair) < told.index("own order's peak")
+    assert plan.arena_bytes is not None
+    assert plan.arena_bytes > plan.peak_bytes
+    assert f"{plan.arena_bytes - plan.peak_bytes:,} B above the peak" in told

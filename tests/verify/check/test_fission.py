@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 import lowtide
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan
+from support.decisions import drawn_plan
 from support.steps import random_step
 
 GRAPH = random_step(7, batch=6)
@@ -98,3 +100,41 @@ def test_a_smaller_workspace_is_refused(plan: Plan) -> None:
     lower = msgspec.structs.replace(plan, peak_bytes=plan.peak_bytes - 64)
     with pytest.raises(VerificationError, match="peak"):
         lowtide.verify(GRAPH, lower)
+
+
+@pytest.fixture(scope="module")
+def moving() -> Plan:
+    """Whose parts are not alike, and whose tensors leave memory while they run."""
+    for seed in range(1, 200, 2):
+        plan = drawn_plan(GRAPH, seed)
+        parts = [] if plan.fission is None else plan.fission.parts
+        unequal = any(len({b - a for a, b in pairwise((0, *part.ends))}) > 1 for part in parts)
+        if unequal and any(part.body["swapping"]["stored_bytes"] for part in parts):
+            return plan
+    pytest.fail("no such decision is drawn")
+
+
+MOVES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "faster ops": lambda swapping: swapping.update(op_nanoseconds=[n - 1 for n in swapping["op_nanoseconds"]]),
+    "a time too many": lambda swapping: swapping["op_nanoseconds"].append(1),
+    "a faster way out": lambda swapping: swapping.update(to_host=1e15),
+    "fewer bytes": lambda swapping: swapping.update(stored_bytes=swapping["stored_bytes"] - 8),
+    "less waiting": lambda swapping: swapping.update(waiting_nanoseconds=swapping["waiting_nanoseconds"] - 1),
+}
+
+
+@pytest.mark.parametrize("change", MOVES)
+def test_a_changed_claim_about_transfers_is_refused(moving: Plan, change: str) -> None:
+    """Whatever they are reckoned with, and what they come to."""
+    claim = msgspec.to_builtins(moving.fission)
+    MOVES[change](claim["parts"][0]["body"]["swapping"])
+    changed = msgspec.structs.replace(moving, fission=msgspec.convert(claim, type(moving.fission)))
+    with pytest.raises(VerificationError):
+        lowtide.verify(GRAPH, changed)
+
+
+def test_transfers_that_a_plan_does_not_allow_are_refused(moving: Plan) -> None:
+    """And the plan as it is holds, its parts timed one after the other by a clock played op by op."""
+    lowtide.verify(GRAPH, moving)
+    with pytest.raises(VerificationError, match="does not allow"):
+        lowtide.verify(GRAPH, msgspec.structs.replace(moving, allow=["recompute", "fission"]))

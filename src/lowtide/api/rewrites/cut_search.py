@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SEARCH = 0.6
 """Share of the time after which the search for regions is over."""
+_JOINED = 0.3
+"""The same where regions may hand on what they make, for which the rest of `_SEARCH` is."""
 _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
 _FIRST = 0.7
@@ -268,6 +270,8 @@ class CutSearch:
         was asked for, those of the lowest peak that need fewer than without cuts; within a budget those of fewest ops.
         """
         proposals = self._regions(None) if "fission" in self.job.allow else []
+        if "unjoined" in self.job.allow and not self.interrupted:
+            proposals += self._handed(min([self.uncut.keys["peak_bytes"], *(p.peak for p in proposals)]))
         seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
         if seamed is not None:
             proposals.append(seamed)
@@ -311,6 +315,20 @@ class CutSearch:
             return None
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
 
+    def _handed(self, below: int) -> list[Proposal]:
+        """The best regions along the best order where nobody puts together what one hands on to others, if they need
+        less than some bytes."""
+        from lowtide.optimize.handed import best_handed
+        from lowtide.optimize.regions import Bounds
+
+        search = self._until(_SEARCH)
+        bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
+        best, interrupted = best_handed(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
+        self.interrupted = self.interrupted or interrupted
+        if best is None or interrupted or (0 < self.job.max_ops < len(best.parts.graph.ops)):
+            return []
+        return [self._proposal(best.parts, best.peak, {"regions": best.evaluated})]
+
     def _regions(self, seamed: Proposal | None) -> list[Proposal]:
         """The best regions along the best order, of what seams left whole if there are some."""
         from lowtide.transform.cut import Cutter
@@ -325,7 +343,8 @@ class CutSearch:
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
-        search = self._until(_SEARCH if seamed is None else _BOTH)
+        alone = _JOINED if "unjoined" in self.job.allow else _SEARCH
+        search = self._until(alone if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
         complete = all(way.complete for way in ways)
         self.interrupted = self.interrupted or (not complete and not search.over())

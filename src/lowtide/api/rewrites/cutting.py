@@ -11,6 +11,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.rewrites import ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
@@ -34,12 +35,16 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     listed = words.split(",") if isinstance(words, str) else list(words)
     for word in listed:
         if word and word not in ALLOWED:
-            raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
+            raise InputError(
+                f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}{did_you_mean(word, ALLOWED)}"
+            )
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
-    pairs = ({"recompute", "fission"}, {"recompute", "swap"})
+    if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
+        raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
+    pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
     for alone in ("recompute", "swap", "loops"):
         if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
             raise InputError(
@@ -63,6 +68,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
 
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
+    if "unjoined" in job.allow and job.costs is not None:
+        raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
     if "rounds" in job.allow and job.costs is not None:
         raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
@@ -144,11 +151,15 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
-        mend = "plan it without --allow"
+        mend = "plan it without --allow fission"
         if problem.place.startswith("zoo:"):
-            mend += ", or write it with `lowtide zoo NAME -o NAME.onnx` first"
+            mend = f"write it first: `lowtide zoo {problem.place.removeprefix('zoo:')} -o NAME.onnx`"
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
         raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+    if "unjoined" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
+        raise InputError(
+            "only ONNX models hand pieces on, and not for TFLM; leave unjoined out of --allow", problem.place
+        )
     if "rounds" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
         raise InputError("only ONNX models are cut again, and not for TFLM; leave rounds out of --allow", problem.place)

@@ -141,6 +141,7 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
 def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
     """The part graph of one round."""
     from lowtide.transform.cut import Cutter
+    from lowtide.transform.hand_on import hand_on
     from lowtide.transform.passed import in_parts
     from lowtide.transform.seam_parts import apply_with_seams
     from lowtide.transform.sections import of_user
@@ -154,18 +155,25 @@ def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
         raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)
     try:
         if passed is None:
-            parts = with_file(apply_with_seams(cutter, regions, seams))
-            parts = parts if sectioned is None else of_user(parts, sectioned)
+            ways = [with_file(apply_with_seams(cutter, regions, seams))]
+            if "unjoined" in (plan.allow or ()):
+                ways.append(hand_on(cutter.graph, ways[0]))
+            ways = ways if sectioned is None else [of_user(parts, sectioned) for parts in ways]
         else:
-            parts = in_parts(*passed, regions).parts
+            ways = [in_parts(*passed, regions).parts]
     except ValueError as error:
         raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
-    new = (op for op, part in parts.parts.items() if part.role != "whole")
-    made = {op: ([*own.operands], [*own.outputs]) for op in new for own in (parts.graph.op_by_id[op],)}
-    if listed != made:
+    parts = next((parts for parts in ways if _new_ops(parts) == listed), None)
+    if parts is None:
         raise InputError("its parts are not what its rewrites give; plan the model again", place)
     return parts
+
+
+def _new_ops(parts: PartGraph) -> dict[int, tuple[list[int | None], list[int]]]:
+    """What each new op of a part graph reads and makes."""
+    new = (op for op, part in parts.parts.items() if part.role != "whole")
+    return {op: ([*own.operands], [*own.outputs]) for op in new for own in (parts.graph.op_by_id[op],)}
 
 
 def _sectioned(graph: Graph, plan: Plan, place: str) -> Sectioned | None:

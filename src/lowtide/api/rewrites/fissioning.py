@@ -15,6 +15,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
 from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
+from lowtide.api.rewrites.swapping import Host, bandwidth_of, costs_of_step, numbers
 from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.8
 """Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
+
+_MOST_OPS = 0.5
+"""Part of the ops that the largest region has where no stretches are asked for."""
 
 _FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
 """Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
@@ -58,7 +62,8 @@ def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
     _check(job, goal, problem)
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if (goal.budget is None) == (not bounded):
-        raise InputError("--allow recompute,fission needs --budget or --max-overhead, and takes one of them")
+        words = ",".join(job.allow)
+        raise InputError(f"--allow {words} needs --budget or --max-overhead, and takes one of them")
     with noting(limits.interrupt):
         return _Step(job, goal, problem, limits).solve()
 
@@ -81,7 +86,7 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
             len(spent.order) - len(choice.begin.order),
             0.0,
             choice.count,
-            0 if choice.region is None else len(choice.region.axes),
+            choice.cut_ops,
         )
         for choice, spent in found
     ]
@@ -94,17 +99,19 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
 def _check(job: Job, goal: OneArena, problem: Problem) -> None:
     if problem.graph.dialect != "labels":
         raise InputError(
-            "--allow recompute,fission is for training steps whose ops say which rows they need: a graph JSON with "
-            "`labels`, or zoo:magis_*; name recompute or fission alone",
+            f"--allow {','.join(job.allow)} is for training steps whose ops say which rows they need: a graph JSON "
+            "with `labels`, or zoo:magis_*; name recompute or fission alone",
             problem.place,
         )
     if job.target.rule or job.target.allocates_one_by_one:
         raise InputError(f"target {job.target.name} runs each op of a file once; plan under --target generic")
     if job.max_ops or goal.spread or job.exact_bits:
         raise InputError(
-            "--max-ops, --spread and --exact-bits are not for --allow recompute,fission: sums over parts are added in "
+            "--max-ops, --spread and --exact-bits are not for training steps in parts: sums over parts are added in "
             "another order; leave them out"
         )
+    if isinstance(job.repeats, Microbatch) and "swap" in job.allow:
+        raise InputError(f"--method {job.repeats.name} moves nothing; leave swap out of --allow, or the method")
     if job.repeats is not None and not isinstance(job.repeats, Microbatch):
         raise InputError(f"--method {job.repeats.name} runs ops again and cuts none; use --allow recompute with it")
 
@@ -122,15 +129,13 @@ class _Step:
     """One call."""
 
     def __init__(self, job: Job, goal: OneArena, problem: Problem, limits: Limits) -> None:
-        from lowtide.api.costs import Costs
-        from lowtide.cost.file import stand_in
         from lowtide.cost.labelled import families_of, priced
 
         self.job, self.goal, self.limits = job, goal, limits
         self.user = problem
-        given = job.costs if job.costs is not None and job.costs.given else None
-        self.costs = given or Costs(*stand_in("rtx3090.json"), "rtx3090.json", given=False)
+        self.costs = costs_of_step(job)
         self.families: Families = families_of(self.costs.file, self.costs.place)
+        self.bandwidth = bandwidth_of(self.costs) if "swap" in job.allow else None
         self.max_overhead = None if job.costs is None else job.costs.max_overhead
         self.problem = Problem.of(priced(problem.graph, self.families), problem.target)
         self.uncut_seconds = sum(op.cost or 0.0 for op in self.problem.graph.ops)
@@ -193,7 +198,7 @@ class _Step:
     def _whole(self) -> Parted:
         from lowtide.optimize.parted import whole
 
-        return whole(self.problem.graph, self.problem.target, self.once.order)
+        return whole(self.problem.graph, self.problem.target, self.once.order, self.bandwidth)
 
     def choices(self) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
@@ -218,18 +223,37 @@ class _Step:
         if self.limits.interrupt.seen:
             return choices
         with self.limits.interrupt:
-            largest = step_regions(self.problem.graph).regions[:1]
-            for region in largest:
+            regions = step_regions(self.problem.graph).regions
+            for region in regions[:1]:
                 choices += self._parted(region, part_counts(region.rows))
-            choices += self._smaller(choices, largest)
+            smaller = self._smaller(regions)
+            for choice in smaller:
+                at = (choice.peak(choice.begin), choice.seconds(choice.begin))
+                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in choices):
+                    choices.append(choice)
+            for count in _FEW:
+                choices += self._several([choice for choice in smaller if choice.count == count])
         return choices
+
+    def _several(self, pool: Sequence[Parted]) -> list[Parted]:
+        """Several of these regions at once, in what is searched."""
+        from lowtide.optimize.together import around, loops_of, together
+
+        graph, target = self.problem.graph, self.problem.target
+        found: list[Parted] = []
+        began = time.perf_counter()
+        for within in together(graph, target, pool, self.once.order):
+            found.append(around(graph, target, within, loops_of(within), self._positions, self.bandwidth))
+        self.limits.tally.add("part_graphs", len(found), began)
+        return found
 
     def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
         from lowtide.optimize.parted import parted
 
         began, tally = time.perf_counter(), self.limits.tally
         ordering = tally.seconds.get("orders", 0.0)
-        made = parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+        graph, target = self.problem.graph, self.problem.target
+        made = parted(graph, target, region, counts, self.families, self._positions, self.bandwidth)
         tally.add("part_graphs", len(made), began + tally.seconds.get("orders", 0.0) - ordering)
         return made
 
@@ -241,23 +265,21 @@ class _Step:
             raise InputError(f"microbatch.parts is {counts[0]}, and the step has {rows} rows")
         return counts
 
-    def _smaller(self, choices: Sequence[Parted], largest: Sequence[Region]) -> list[Parted]:
-        """Regions of the fission tree, in a few parts, which none of the choices is as low and as fast as."""
+    def _smaller(self, regions: Sequence[Region]) -> list[Parted]:
+        """Regions of the fission tree, and where sums over rows are read, stretches between, in a few parts."""
         from lowtide.optimize.fission_tree import tree_regions
+        from lowtide.optimize.step_regions import stretches
 
-        taken: list[Parted] = []
-        most = len(largest[0].axes) if largest else len(self.problem.graph.ops)
-        regions = tree_regions(self.problem.graph, self.problem.memory, self.once.order)
-        smaller = [region for region in regions if len(region.axes) < _ALIKE * most]
-        for region in smaller[:_SMALLER]:
+        found: list[Parted] = []
+        most = len(regions[0].axes) if regions else len(self.problem.graph.ops)
+        graph, order = self.problem.graph, self.once.order
+        tree = [r for r in tree_regions(graph, self.problem.memory, order) if len(r.axes) < _ALIKE * most]
+        between = stretches(graph, order) if not regions or most < _MOST_OPS * len(graph.ops) else []
+        for region in (*tree[:_SMALLER], *between[:_SMALLER]):
             if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
                 break
-            for choice in self._parted(region, [n for n in _FEW if n <= region.rows]):
-                begin = choice.begin
-                at = (choice.peak(begin), choice.seconds(begin))
-                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in (*choices, *taken)):
-                    taken.append(choice)
-        return taken
+            found += self._parted(region, [n for n in _FEW if n <= region.rows])
+        return found
 
     def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
         from lowtide.optimize.parted import least_peak, least_time
@@ -302,23 +324,42 @@ class _Step:
 
     def _plans(self, choice: Parted, spent: Spent | None) -> _Placed:
         """Plans of a choice: the body's, then that of what stands around it."""
-        if choice.region is None or choice.body is None or choice.fission is None:
+        if choice.within:
+            return self._several_placed(choice, spent)
+        if choice.region is None:
             call = self._call(self.problem, choice, self.goal)
             order = choice.order if spent is None else spent.order
             answer = self._sequence(call, order)
-            return _Placed(answer, (), _seconds(answer))
-        body_problem = Problem.of(choice.body.graph, self.problem.target)
-        call = self._call(body_problem, choice, OneArena())
-        body = self._sequence(call, choice.order if spent is None else spent.order)
-        loop = _loop(choice.region, body)
+            return _Placed(answer, (), _seconds(choice, answer))
+        part, loop = self._part(choice, choice.order if spent is None else spent.order, 0)
         outer = self._around(loop)
-        op = next(op for op in outer.graph.ops if op.id not in self.problem.graph.op_by_id)
-        words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
-        plan = msgspec.to_builtins(
-            with_profile(assemble(body, self.job.rules, self.job.search.seed), body, body_problem)
-        )
-        part = PlanFission(op=op.id, ops=words, ends=list(choice.fission.ends), body=plan)
         return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
+
+    def _part(self, choice: Parted, order: Sequence[int], number: int) -> tuple[PlanFission, Loop]:
+        """A region with its body's plan, and what the graph around it has in its place: the loop of that number."""
+        from lowtide.transform.fission import Loop
+
+        assert choice.region is not None
+        assert choice.body is not None
+        assert choice.fission is not None
+        problem = Problem.of(choice.body.graph, self.problem.target)
+        body = self._sequence(self._call(problem, choice, OneArena()), order)
+        loop = Loop(choice.region, body.keys["required_bytes"], _seconds(choice, body))
+        words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
+        plan = msgspec.to_builtins(with_profile(assemble(body, self.job.rules, self.job.search.seed), body, problem))
+        op = max(self.problem.graph.op_by_id) + 1 + number
+        return PlanFission(op=op, ops=words, ends=list(choice.fission.ends), body=plan), loop
+
+    def _several_placed(self, choice: Parted, spent: Spent | None) -> _Placed:
+        """Several regions: each body as it begins, then what stands around them as it was searched."""
+        from lowtide.optimize.together import around
+
+        placed_ones = [self._part(inner, inner.order, k) for k, inner in enumerate(choice.within)]
+        loops, graph, target = [loop for _, loop in placed_ones], self.problem.graph, self.problem.target
+        outside = around(graph, target, choice.within, loops, lambda _: choice.order, self.bandwidth)
+        call = self._call(Problem.of(outside.sequence.model.graph, target), outside, self.goal)
+        answer = self._sequence(call, outside.order if spent is None else spent.order)
+        return _Placed(answer, tuple(part for part, _ in placed_ones), _seconds(outside, answer))
 
     def _word(self, op_id: int, axis: int) -> str:
         from lowtide.ops.labels import word_of
@@ -328,10 +369,14 @@ class _Step:
         return word_of(op, access_of(self.problem.graph, op), axis)
 
     def _call(self, problem: Problem, choice: Parted, goal: OneArena) -> RecomputeCall:
-        job = replace(self.job.of_graph(problem.graph), allow=("recompute",), costs=None, repeats=None, goal=goal)
+        words = ("recompute",) if self.bandwidth is None else ("recompute", "swap")
+        job = replace(self.job.of_graph(problem.graph), allow=words, costs=None, repeats=None, goal=goal)
         once = replace(self.once, problem=problem, order=choice.order)
         limits = self._until(_ENDING) if self.limits.interrupt.seen else self.limits
-        return RecomputeCall(job, goal, problem, choice.sequence, once, limits)
+        host = None
+        if self.bandwidth is not None:
+            host = Host(self.bandwidth, choice.sequence.costs.units, self.costs.sha256, again=True)
+        return RecomputeCall(job, goal, problem, choice.sequence, once, limits, host)
 
     def _sequence(self, call: RecomputeCall, order: Sequence[int]) -> Answer:
         from lowtide.optimize.recompute.bound import PriceBound
@@ -402,14 +447,11 @@ def _all_but_updates(graph: Graph, region: Region) -> bool:
     )
 
 
-def _loop(region: Region, body: Answer) -> Loop:
-    from lowtide.transform.fission import Loop
-
-    return Loop(region, body.keys["required_bytes"], _seconds(body))
-
-
-def _seconds(answer: Answer) -> float:
-    """What the runs of an answer take, in the order in which they run."""
+def _seconds(choice: Parted, answer: Answer) -> float:
+    """What the runs of a choice take, as they are placed, in the order in which they run."""
+    if choice.clock is not None:
+        ids = [answer.graph.ops[i].id for i in answer.order]
+        return choice.clock.seconds(numbers(choice.sequence, answer.keys.get("rewrites") or (), ids))
     of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     cost: Mapping[int, float] = {op.id: op.cost or 0.0 for op in answer.graph.ops if op.id not in of}
     return sum(cost[_origin(answer.graph.ops[i].id, of)] for i in answer.order)

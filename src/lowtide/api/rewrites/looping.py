@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 _ONCE, _SEARCH = 0.2, 0.8
 """Shares of the time after which the order without loops and the search for loops are over."""
 
-_ALONG = ((0.3, 0.7), (0.85, 1.0))
-"""Of each order the share of the search's time until which loops are looked for along it, and until which sets of ops
+_REGIONS = 0.25
+"""Share of the search's time after which that for regions, with which loops begin, is over."""
+
+_ALONG = ((0.4, 0.7), (0.85, 1.0))
+"""Of each order the share of what then is left until which loops are looked for along it, and until which sets of ops
 are made neighbours; if the time was not enough for the first, none is left for another order."""
 
 
@@ -83,16 +86,24 @@ def _best_path(
     """The path of least peak over the orders, inputs handed over where that is asked for and no worse; and whether
     Ctrl-C ended the search."""
     from lowtide.optimize.loop_orders import LoopOrders
+    from lowtide.optimize.loop_seeds import region_seeds
     from lowtide.optimize.loops import LoopPath, LoopSearch
 
     found: list[LoopPath] = []
     interrupted = False
-    for order, (until_along, until) in zip(orders, _ALONG, strict=False):
-        along = replace(limits, seconds=limits.seconds * until_along)
-        share = replace(limits, seconds=limits.seconds * until)
+    seeds = None if stream else region_seeds(rules, problem.memory, orders[0], _within(limits, _REGIONS), room)
+    if limits.interrupt.seen:
+        return LoopPath((), 0, 0, 0, complete=False), True
+    if seeds is not None and seeds.order not in orders:
+        orders = (seeds.order, *orders)[:2]
+    shares = [(_within(limits, along), _within(limits, until)) for along, until in _ALONG]
+    for order, (along, share) in zip(orders, shares, strict=False):
         try:
             handing = _handing(rules, problem, order, along) if stream else None
-            for search in (handing, LoopSearch(rules, problem.memory, order, along)):
+            held = LoopSearch(rules, problem.memory, order, along)
+            if seeds is not None and seeds.order == tuple(order):
+                seeds.into(held)
+            for search in (handing, held):
                 path = None if search is None else search.best(room)
                 if path is not None and search is not None:
                     found.append(path)
@@ -104,6 +115,12 @@ def _best_path(
         return LoopPath((), 0, 0, 0, complete=False), interrupted
     best = min(found, key=lambda path: (max(path.peak, room), sum(len(loop.ops) for loop in path.loops)))
     return best, interrupted
+
+
+def _within(limits: Limits, share: float) -> Limits:
+    """Limits of a search that has a share of the time that is left."""
+    began = limits.seconds - limits.left_seconds
+    return replace(limits, seconds=began + limits.left_seconds * share)
 
 
 def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> LoopSearch | None:

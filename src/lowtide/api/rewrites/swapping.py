@@ -93,8 +93,25 @@ def moved_tensors(problem: Sequenced) -> list[int]:
     return found
 
 
+def costs_of_step(job: Job) -> Costs:
+    """The cost file that a job names, else lowtide's own for a card of 2020."""
+    costs = job.costs
+    return Costs(*stand_in("rtx3090.json"), "rtx3090.json", given=False) if costs is None or not costs.given else costs
+
+
+def bandwidth_of(costs: Costs) -> Bandwidth:
+    """What a cost file says of transfers. Raises `InputError` if it says nothing."""
+    if costs.file.bandwidth is None:
+        raise InputError(
+            'it says nothing of bandwidth; add "bandwidth": {"to_host": 1.2e10, "from_host": 1.2e10} with your '
+            "machine's bytes per second",
+            costs.place,
+        )
+    return Bandwidth(costs.file.bandwidth.to_host, costs.file.bandwidth.from_host)
+
+
 def host_of(job: Job, graph: Graph) -> Host | None:
-    """What a job says of transfers; None if it allows none. Without a cost file, lowtide's own for a card of 2020.
+    """What a job says of transfers; None if it allows none.
 
     Raises
     ------
@@ -103,17 +120,8 @@ def host_of(job: Job, graph: Graph) -> Host | None:
     """
     if "swap" not in job.allow:
         return None
-    costs = job.costs
-    if costs is None or not costs.given:
-        costs = Costs(*stand_in("rtx3090.json"), "rtx3090.json", given=False)
-    if costs.file.bandwidth is None:
-        raise InputError(
-            'it says nothing of bandwidth; add "bandwidth": {"to_host": 1.2e10, "from_host": 1.2e10} with your '
-            "machine's bytes per second",
-            costs.place,
-        )
-    bandwidth = Bandwidth(costs.file.bandwidth.to_host, costs.file.bandwidth.from_host)
-    return Host(bandwidth, _each(graph, costs), costs.sha256, "recompute" in job.allow)
+    costs = costs_of_step(job)
+    return Host(bandwidth_of(costs), _each(graph, costs), costs.sha256, "recompute" in job.allow)
 
 
 def _each(graph: Graph, costs: Costs) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 /* Where a tensor lies: element (y, x, c) of position p = y * py + x * px + c * pc, which is in slot p % slots. */
 typedef struct {
-    int32_t base;   /* byte of the arena */
+    int32_t base;   /* byte of the arena, or of all memories one after the other */
     int32_t slots;  /* positions there is room for; 0: the tensor is whole */
     int32_t stride; /* bytes of a slot */
     int32_t py, px, pc;
@@ -21,7 +21,7 @@ static int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
     if (v->slots > 0) {
         place += (((y * v->py) + (x * v->px) + (c * v->pc)) % v->slots) * v->stride;
     }
-    return &arena[place];
+    return bytes_at(place);
 }
 
 /* How many channels from one on can be reached by steps of v->c: all of them, or each has a position of its own. */
@@ -43,4 +43,32 @@ static int32_t most(int32_t a, int32_t b)
 static int8_t clamped(int32_t value, int32_t low, int32_t high)
 {
     return (int8_t)most(low, least(high, value));
+}
+
+/* Numbers of 16 and 32 bits, the lowest byte first. */
+static int32_t half_at(const int8_t *from)
+{
+    uint32_t bits = (uint32_t)(uint8_t)from[0] | ((uint32_t)(uint8_t)from[1] << 8);
+    return (int32_t)(int16_t)(uint16_t)bits;
+}
+
+static void set_half(int8_t *to, int32_t value)
+{
+    uint32_t bits = (uint32_t)value;
+    to[0] = (int8_t)(uint8_t)(bits & 0xFFU);
+    to[1] = (int8_t)(uint8_t)((bits >> 8) & 0xFFU);
+}
+
+static uint32_t word_at(const int8_t *from)
+{
+    return (uint32_t)(uint8_t)from[0] | ((uint32_t)(uint8_t)from[1] << 8) | ((uint32_t)(uint8_t)from[2] << 16)
+           | ((uint32_t)(uint8_t)from[3] << 24);
+}
+
+static void set_word(int8_t *to, uint32_t bits)
+{
+    to[0] = (int8_t)(uint8_t)(bits & 0xFFU);
+    to[1] = (int8_t)(uint8_t)((bits >> 8) & 0xFFU);
+    to[2] = (int8_t)(uint8_t)((bits >> 16) & 0xFFU);
+    to[3] = (int8_t)(uint8_t)(bits >> 24);
 }

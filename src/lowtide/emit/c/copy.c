@@ -5,10 +5,12 @@ typedef struct {
 
 static void copy(const copy_t *k, const box_t *box)
 {
+    const int8_t *from = bytes_at(k->from);
+    int8_t *to = bytes_at(k->to);
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->bytes; i++) {
         int32_t j = (k->to < k->from) ? i : (k->bytes - 1 - i);
-        arena[k->to + j] = arena[k->from + j];
+        to[j] = from[j];
     }
 }

@@ -1,27 +1,30 @@
-/* Takes the next position of the input that the schedule waits for. */
-static void feed(const int8_t *position)
+/* Where parts of an input that is handed over go. */
+typedef struct {
+    int32_t base, slots, bytes; /* slots of so many bytes, taken in turn */
+    int16_t input;              /* which input of the model */
+} source_t;
+
+@SOURCES@
+
+/* The input that the schedule waits for. */
+static const source_t *wanted(void)
+{
+    return &sources[nodes[loops[counters.loop].first + counters.waiting[counters.depth - 1]].index];
+}
+
+/* Takes the next part of it. */
+static void feed(const int8_t *part)
 {
     const loop_t *loop = &loops[counters.loop];
+    const source_t *source = wanted();
     int16_t top = counters.waiting[counters.depth - 1];
-    int8_t *to = &arena[SOURCE_BASE + ((counters.done[top] % SOURCE_SLOTS) * SOURCE_BYTES)];
+    int8_t *to = bytes_at(source->base + ((counters.done[top] % source->slots) * source->bytes));
     int32_t i;
-    for (i = 0; i < SOURCE_BYTES; i++) {
-        to[i] = position[i];
+    for (i = 0; i < source->bytes; i++) {
+        to[i] = part[i];
     }
     counters.done[top]++;
     counters.depth--;
     run_followers(loop, top);
 }
 
-int model_feed_rows(const int8_t *rows, int32_t count)
-{
-    int32_t positions = count * (MODEL_ROW_BYTES / SOURCE_BYTES);
-    int32_t i;
-    for (i = 0; i < positions; i++) {
-        if (run_on() == 0) {
-            return 0;
-        }
-        feed(&rows[i * SOURCE_BYTES]);
-    }
-    return run_on();
-}

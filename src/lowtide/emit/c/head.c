@@ -16,7 +16,3 @@
 #define MODEL_GUARD 0
 #endif
 
-/* All tensors and all kept rows, at the plan's addresses. */
-static int8_t memory[MODEL_GUARD + MODEL_ARENA_BYTES + MODEL_GUARD];
-static int8_t *const arena = &memory[MODEL_GUARD];
-

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 #define MODEL_ARENA_BYTES @ARENA@  /* static: tensors and kept rows */
-#define MODEL_COUNTER_BYTES @COUNTERS@  /* static: counters of the schedule */
+@BANKS@#define MODEL_COUNTER_BYTES @COUNTERS@  /* static: counters of the schedule */
 #define MODEL_WEIGHT_BYTES @WEIGHTS@ /* constants */
 #define MODEL_MACS @MACS@
 #define MODEL_INPUT_BYTES @INPUT@  /* of all inputs */

@@ -65,15 +65,37 @@ static void run_position(const loop_t *loop, int16_t which)
     counters.done[which]++;
 }
 
-/* What nobody in the loop reads runs as soon as it can. */
+/* The node that runs next so that a follower can: itself, or one that it needs and the last node does not; -1: none. */
+static int16_t ready(const loop_t *loop, int16_t which)
+{
+    int16_t next = which;
+    int16_t before;
+    if (counters.done[which] == nodes[loop->first + which].positions) {
+        return -1;
+    }
+    before = missing(loop, next);
+    while (before >= 0) {
+        if (nodes[loop->first + before].aside == 0) {
+            return -1;
+        }
+        next = before;
+        before = missing(loop, next);
+    }
+    return next;
+}
+
+/* What the last node needs nothing of runs as far as it can, the first follower that can before all others. */
 static void run_followers(const loop_t *loop, int16_t which)
 {
     const node_t *node = &nodes[loop->first + which];
-    int16_t i;
-    for (i = 0; i < node->followers; i++) {
-        int16_t follower = followers[node->first_follower + i];
-        while ((counters.done[follower] < nodes[loop->first + follower].positions) && (missing(loop, follower) < 0)) {
-            run_position(loop, follower);
+    int16_t i = 0;
+    while (i < node->followers) {
+        int16_t next = ready(loop, followers[node->first_follower + i]);
+        if (next >= 0) {
+            run_position(loop, next);
+            i = 0;
+        } else {
+            i++;
         }
     }
 }

@@ -14,9 +14,10 @@ typedef struct {
     int32_t height_all, width_all, channels_all;
     int16_t kernel, index;    /* which kernel, with which of its parameters */
     int16_t first_read, reads;
-    int16_t first_follower, followers; /* nodes that run as soon as they can after this one */
+    int16_t first_follower, followers; /* nodes that run as far as they can after this one */
     int8_t axes[2];           /* dimension of the result that an axis runs along: 0 rows, 1 columns, 2 channels */
     int8_t leaves;            /* whether it has to be finished in the end */
+    int8_t aside;             /* whether the last node of the loop needs nothing of it */
 } node_t;
 
 typedef struct {

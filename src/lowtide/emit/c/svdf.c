@@ -1,6 +1,3 @@
-/* What filters over time have kept, less their zero points. */
-static int8_t kept_results[STATE_BYTES];
-
 /* Filters over time: each keeps its last results, and adds them up with weights. */
 typedef struct {
     view_t in, out;

@@ -1,22 +1,20 @@
-/* Elements of 8, 16 or 32 bits, the lowest byte first. */
+/* Elements of 8, 16 or 32 bits. */
 static int32_t wide_at(const int8_t *from, int32_t bytes)
 {
-    uint32_t value = 0U;
-    int32_t i;
-    for (i = 0; i < bytes; i++) {
-        value |= (uint32_t)(uint8_t)from[i] << (8 * i);
+    if (bytes == 2) {
+        return half_at(from);
     }
-    if ((bytes < 4) && ((value >> ((8 * bytes) - 1)) != 0U)) {
-        value |= 0xFFFFFFFFU << (8 * bytes);
-    }
-    return (int32_t)value;
+    return (bytes == 1) ? (int32_t)*from : (int32_t)word_at(from);
 }
 
 static void set_wide(int8_t *to, int32_t bytes, int32_t value)
 {
-    int32_t i;
-    for (i = 0; i < bytes; i++) {
-        to[i] = (int8_t)(uint8_t)(((uint32_t)value >> (8 * i)) & 0xFFU);
+    if (bytes == 2) {
+        set_half(to, value);
+    } else if (bytes == 1) {
+        *to = (int8_t)(uint8_t)((uint32_t)value & 0xFFU);
+    } else {
+        set_word(to, (uint32_t)value);
     }
 }
 

@@ -80,12 +80,28 @@ def _gemm(node: Node, *, activated: bool = False) -> Form:
 
 
 def _fused_matmul(node: Node) -> Form:
-    if node.attribute("transBatchA") or node.attribute("transBatchB"):
-        raise NoForm("its batches are transposed")
+    """onnxruntime's product, which takes its operands as transposes before it left them.
+
+    Where the batches of one are transposed, its first dimension is the one that `MatMul` has last but one, and the
+    batches are behind it. Where batches are broadcast, their sizes say so, as in `MatMul`.
+    """
     left, right, result = product_labels(node.shape(0), node.shape(1))
-    left = (*left[:-2], *left[:-3:-1]) if node.attribute("transA") and len(left) > 1 else left
-    right = (*right[:-2], *right[:-3:-1]) if node.attribute("transB") and len(right) > 1 else right
+    left = _as_stored(left, node.attribute("transA"), node.attribute("transBatchA"))
+    right = _as_stored(right, node.attribute("transB"), node.attribute("transBatchB"))
     return Contraction((left, right), (result,))
+
+
+def _as_stored(labels: Labels, turned: Any, batches_turned: Any) -> Labels:
+    """Labels of an operand of a product, in the order in which its dimensions lie.
+
+    >>> _as_stored((0, 1, -1, -2), turned=0, batches_turned=1)
+    (-1, 0, 1, -2)
+    """
+    if len(labels) < 2:
+        return labels
+    *batches, a, b = labels
+    first, last = (b, a) if turned else (a, b)
+    return (first, *batches, last) if batches_turned else (*batches, first, last)
 
 
 def _einsum(node: Node) -> Form:

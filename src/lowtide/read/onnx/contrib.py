@@ -133,11 +133,14 @@ def _product(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _fused_matmul(call: Call) -> Made:
-    if call.attributes.get("transBatchA") or call.attributes.get("transBatchB"):
-        return []
-    left = _turned(call.shape(0), bool(call.attributes.get("transA")))
-    right = _turned(call.shape(1), bool(call.attributes.get("transB")))
-    return [TensorType(call.element(0), _product(left, right))]
+    operands = []
+    for i, side in enumerate("AB"):
+        shape = call.shape(i)
+        if call.attributes.get(f"transBatch{side}"):  # the batches stand between the dimensions of the matrices
+            first, *batches, last = shape
+            shape = (*batches, first, last)
+        operands.append(_turned(shape, bool(call.attributes.get(f"trans{side}"))))
+    return [TensorType(call.element(0), _product(*operands))]
 
 
 def _matmul_of(element: Callable[[Call], int]) -> Callable[[Call], Made]:

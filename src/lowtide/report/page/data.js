@@ -148,3 +148,9 @@
     for (let s = Math.ceil(lo / step) * step; s < hi; s += step) made.push(s);
     return made;
   }
+  // The first of some heights at which a name meets none of those before it: what lies over its input has two.
+  function freeHeight(names, x, width, heights) {
+    const y = heights.find((at) => !names.some(([left, right, height]) => x < right && left < x + width && Math.abs(height - at) < 12));
+    if (y !== undefined) names.push([x, x + width, y]);
+    return y;
+  }

@@ -237,8 +237,7 @@
       const seen = [];
       for (let i = 0; i < view.count; i++)
         if (view.memory[i] === memory && view.offset[i] >= 0 && view.start[i] < this.hi && view.end[i] > this.lo && view.size[i]) seen.push(i);
-      figure.seen = seen;
-      figure.y = y;
+      Object.assign(figure, { seen, y });
       const place = (i) => {
         const left = Math.max(LEFT, this.x(view.start[i])), right = Math.min(LEFT + this.width, this.x(view.end[i]));
         const top = y(view.offset[i] + view.size[i]);
@@ -261,10 +260,10 @@
       pattern.append(shape("line", { x1: 0, y1: 0, x2: 0, y2: 6, stroke: "#000", "stroke-width": 2, "stroke-opacity": 0.45 }));
       const definitions = shape("defs", {});
       definitions.append(pattern);
-      const marks = shape("g", { class: "marks" });
+      const marks = shape("g", { class: "marks" }), names = [];
       for (const i of seen) {
         const [x, top, w, h] = place(i), box = { x: x.toFixed(2), y: top.toFixed(2), width: w.toFixed(2), height: h.toFixed(2) };
-        const rectangle = shape("rect", { ...box, fill: SHADES[this.colour(i)][i % 3], class: !view.atPeak[i] ? "" : h < 4 ? "at-peak thin" : "at-peak" });
+        const rectangle = shape("rect", { ...box, fill: SHADES[this.colour(i)][i % 3], class: !view.atPeak[i] ? "" : h < 2 ? "at-peak hair" : h < 4 ? "at-peak thin" : "at-peak" });
         rectangle.append(shape("title", {}, `${view.names[i]}, ${bytes(view.size[i])}`));
         marks.append(rectangle);
         if (view.over[i] >= 0) marks.append(shape("rect", { ...box, fill: `url(#${id})`, class: "hatched" }));
@@ -272,7 +271,8 @@
       for (const i of seen) {
         const [x, top, w, h] = place(i), room = Math.floor((w - 6) / 6.9);
         if (h < 14 || room < 4) continue;
-        marks.append(shape("text", { x: x + 4, y: top + h / 2 + 4, class: "name" }, cut(view, view.label[i], room)));
+        const name = cut(view, view.label[i], room), y = freeHeight(names, x + 4, 6.9 * name.length, [top + h / 2 + 4, top + 12, top + h - 4]);
+        if (y !== undefined) marks.append(shape("text", { x: x + 4, y, class: "name" }, name));
       }
       figure.svg.append(definitions, marks);
     }
@@ -348,9 +348,9 @@
       const { view, step } = this, out = this.readout;
       if (!view.steps) return out.replaceChildren("no ops run in this plan");
       const live = liveAt(view, step), total = view.live[step];
-      const edit = view.edits[step] ? `, ${view.edits[step]}${view.of[step] ? " of " + view.of[step] : ""}` : "";
+      const edit = view.edits[step] ? `${view.edits[step]}${view.of[step] ? " of " + view.of[step] : ""}` : "";
       const name = element("b", {}, view.ops[step]);
-      const head = element("p", {}, `step ${count(step)} of ${count(view.steps)}${this.pinned ? " (pinned)" : ""}: `, name, ` (${view.types[view.type[step]]}${edit})`);
+      const head = element("p", {}, `step ${count(step)} of ${count(view.steps)}${this.pinned ? " (pinned)" : ""}: `, name, ` (${[view.types[view.type[step]], edit].filter(Boolean).join(", ")})`.replace(" ()", ""));
       const parts = view.stacks.filter(([, column]) => column[step]).map(([kind, column]) => `${kind} ${short(column[step])}`).join(" + ");
       const grey = this.before ? `; the other plan: ${short(this.grey().at(step))}` : `; own order at this place: ${short(this.grey().at(step))}`;
       const sum = element("p", {}, `${bytes(total)} live = ${parts || "nothing"}${grey}${step === view.peak ? "; this is the peak" : ""}`);

@@ -3,8 +3,10 @@ escaped here."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
+from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import change
 from lowtide.report.compared import who_left
 from lowtide.report.conflict import conflict_text
@@ -18,7 +20,7 @@ MOST_ROWS = 200
 
 
 def head_html(view: PlanView, before: PlanView | None = None) -> str:
-    """Headline and numbers."""
+    """Headline, what a runtime takes today and with the plan, and numbers."""
     return f"{_head(view)}\n{_cards(view, before)}"
 
 
@@ -45,7 +47,19 @@ def _head(view: PlanView) -> str:
     edits = ", ".join(f"{count:,} {what}" for what, count in view.edits.items())
     line = f"{format_count(view.steps, 'op')}, target {plan.target}, method {plan.method}, status {plan.status}"
     line += f"; {edits}" if edits else ""
-    return f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}; lowtide {text(plan.lowtide)}</p>'
+    today = f'\n<p class="today">{text(_today(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
+    head = f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}; lowtide {text(plan.lowtide)}</p>'
+    return head + today
+
+
+def _today(figures: Sequence[RuntimeFigure]) -> str:
+    """What the runtime takes as the file stands, and with the plan: what a reader came to see."""
+    pairs = [
+        f"{f.what} {f.default_bytes:,} B"
+        + ("" if f.planned_bytes is None else f" → {f.planned_bytes:,} B ({change(f.default_bytes, f.planned_bytes)})")
+        for f in figures
+    ]
+    return f"{figures[0].runtime} today → with this plan: {', '.join(pairs)}"
 
 
 def _cards(view: PlanView, before: PlanView | None) -> str:
@@ -63,8 +77,8 @@ def _cards(view: PlanView, before: PlanView | None) -> str:
     else:
         rows.append(("traffic", plan.traffic_bytes or 0, "proved least" if plan.optimal else "not proved least"))
     if plan.arena_bytes is not None and plan.memories is None:
-        above = change(plan.peak_bytes, plan.arena_bytes)
-        rows.append(("arena", plan.arena_bytes, "the peak" if above == "as before" else f"{above} beside the peak"))
+        above = plan.arena_bytes - plan.peak_bytes
+        rows.append(("arena", plan.arena_bytes, f"{above:,} B above the peak" if above else "the peak"))
     for name, size in fits(view):
         spare = name == "excess" and size <= 0
         rows.append(
@@ -108,7 +122,8 @@ def _sum(view: PlanView) -> str:
             f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
             "<td></td></tr>"
         )
-    where = f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {text(op.name)} ({text(op.type)}) runs"
+    kind = f" ({text(op.type)})" if op.type else ""
+    where = f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {text(op.name)}{kind} runs"
     return (
         f"<h3>The peak: {where}</h3>"
         '<div class="scroll"><table><thead><tr><th scope="col">made in</th><th scope="col">kind</th>'
@@ -135,7 +150,8 @@ def _advice(view: PlanView) -> str:
         return ""
     return (
         "<h3>What would help: the five largest at the peak</h3>"
-        '<div class="scroll"><table><thead><tr><th scope="col">tensor</th><th scope="col" class="number">bytes</th>'
+        '<div class="scroll advice"><table><thead><tr><th scope="col">tensor</th>'
+        '<th scope="col" class="number">bytes</th>'
         f'<th scope="col">if it were</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         '<p class="note">Each is computed for this plan’s own order, so the gain is proved: an order that needs no '
         "more is at hand. The best order after the change may need still less.</p>"

@@ -24,9 +24,16 @@ from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import simulate
+from lowtide.verify.check.rewrites import with_ops
+from lowtide.verify.check.swaps import time_of
 from lowtide.verify.report import HeldRule, Report
 
 Verify = Callable[[Graph, Plan, Target], Report]
+
+_Parts = tuple[list[tuple[int, int]], int]
+"""Rows, ascending, with how many parts have as many; and how many parts add to sums."""
+
+_NANO = 1_000_000_000
 
 
 def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> Report:
@@ -53,12 +60,15 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     priced = _priced(graph, claim.families)
     checks: list[HeldRule] = []
     for part in claim.parts:
-        body = verify(_Region(priced, part, claim.families).body(), _body_plan(part), target)
+        region, body_plan = _Region(priced, part, claim.families), _body_plan(part)
+        _check_transfers(plan, body_plan, region.body(region.searched))
+        body = verify(region.body(region.all), body_plan, target)
         checks += [HeldRule(f"body {r.name}", r.result) for r in body.checks if r.name in ("order", "arena")]
         checks.append(HeldRule("parts", f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts"))
     outer, inner = around_parts(graph, plan, target)
+    _check_transfers(plan, plan, outer)
     report = verify(outer, inner, target)
-    checks.append(HeldRule("fission", _check_times(graph, plan, claim, priced, _seconds(outer, plan))))
+    checks.append(HeldRule("fission", _check_times(graph, plan, claim, priced, _seconds(outer, plan, target))))
     if plan.exactness != ("sum" if claim.parts else "bits") or plan.proved_over != "orders":
         raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
     seen = HeldRule("own_order_peak", format_size(own.peak))
@@ -72,12 +82,15 @@ def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]
     claim = plan.fission
     if claim is None:
         return graph, plan
-    outer = _priced(graph, claim.families)
-    if len(claim.parts) > 1:
-        raise VerificationError("fission", "several regions run in parts, and a plan has one at most")
-    for part in claim.parts:
-        region, body = _Region(outer, part, claim.families), _body_plan(part)
-        outer = _around(outer, part, region.loop(body, _seconds(region.body(), body)))
+    outer = priced = _priced(graph, claim.families)
+    loops: dict[int, Op] = {}
+    for number, part in enumerate(claim.parts):
+        region, body = _Region(priced, part, claim.families), _body_plan(part)
+        loop = region.loop(body, _part_seconds(region, body, target), number)
+        if not loops.keys().isdisjoint(v for v, _ in part.ops):
+            raise VerificationError("fission", "an op runs in the parts of two regions")
+        loops |= {v: loop for v, _ in part.ops}
+    outer = _around(priced, loops) if loops else priced
     own = simulate(outer, work_out(outer, target), outer.own_order)
     inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=own.peak)
     if plan.profile is not None:
@@ -166,8 +179,45 @@ def _priced(graph: Graph, families: Mapping[str, PlanFamily]) -> Graph:
     return replace(graph, ops=tuple(ops))
 
 
-def _seconds(graph: Graph, plan: Plan) -> float:
+def _check_transfers(plan: Plan, body: Plan, graph: Graph) -> None:
+    """That ops take what the families say where tensors leave memory, and that the plan may move them."""
+    swapping = body.swapping
+    if swapping is None:
+        return
+    if plan.allow is None or "swap" not in plan.allow:
+        raise VerificationError("fission", "tensors leave memory, which the plan does not allow")
+    each = [round((op.cost or 0.0) * _NANO) for op in graph.ops]
+    if len(each) != len(swapping.op_nanoseconds):
+        raise VerificationError("fission", f"times of {len(swapping.op_nanoseconds)} ops are given, {len(each)} run")
+    for op, said, real in zip(graph.ops, swapping.op_nanoseconds, each, strict=True):
+        if said != real:
+            raise VerificationError("fission", f"{op.label} takes {real} ns by the families; the plan says {said}")
+
+
+def _part_seconds(region: _Region, body: Plan, target: Target) -> float:
+    """What all parts take, one after the other."""
+    if body.swapping is None:
+        return _seconds(region.body(region.all), body, target)
+    return sum(count * _clock(region.body(parts), body, target) for parts, count in region.alike) / _NANO
+
+
+def _clock(graph: Graph, plan: Plan, target: Target) -> int:
+    """Nanoseconds of a plan whose tensors leave memory, by costs of this graph's ops."""
+    whole = with_ops(graph, plan)
+    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    units = {v: round((graph.op_by_id[of.get(v, v)].cost or 0.0) * _NANO) for v in plan.order if _own(graph, of, v)}
+    return time_of(whole, work_out(whole, target), plan, units)
+
+
+def _own(graph: Graph, of: Mapping[int, int], op: int) -> bool:
+    """Whether an op is a run of one of the graph's, and no transfer."""
+    return of.get(op, op) in graph.op_by_id
+
+
+def _seconds(graph: Graph, plan: Plan, target: Target) -> float:
     """What a plan's runs take."""
+    if plan.swapping is not None:
+        return _clock(graph, plan, target) / _NANO
     of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
     total = 0.0
     for v in plan.order:
@@ -264,9 +314,27 @@ class _Region:
         kept = {t.id for t in self.graph.tensors if t.kind is Kind.OUTPUT}
         return [t for t in self.made if t in kept or not inside.issuperset(self.graph.consumers.get(t, ()))]
 
-    def body(self) -> Graph:
-        """The largest part."""
-        largest = max(n for n, _ in self.counts)
+    @property
+    def all(self) -> _Parts:
+        """All parts, and how many add to sums."""
+        return self.counts, len(self.part.ends) - 1
+
+    @property
+    def searched(self) -> _Parts:
+        """One part, the largest, that adds to sums."""
+        return [(self.counts[-1][0], 1)], 1
+
+    @property
+    def alike(self) -> list[tuple[_Parts, int]]:
+        """Single parts, and how many of each there are: the first adds to no sum."""
+        first = self.part.ends[0]
+        later = [(([(n, 1)], 1), times - (n == first)) for n, times in self.counts]
+        return [*((parts, n) for parts, n in later if n), (([(first, 1)], 0), 1)]
+
+    def body(self, parts: _Parts) -> Graph:
+        """The largest of some parts, with what all of them cost."""
+        counts, _ = parts
+        largest = counts[-1][0]
         tensors: dict[int, Tensor] = {}
 
         def take(t: int, dim: int | None, kind: Kind) -> None:
@@ -292,9 +360,7 @@ class _Region:
                 if dim is None or t in copied or prod((old.shape or ())[:dim]) == 1:
                     continue
                 tensors[tensor_id] = replace(tensors[t], id=tensor_id, kind=Kind.ACTIVATION, name=f"rows of {old.name}")
-                cost = sum(
-                    n * _cost(self.families, "slice", 0, 2 * old.size * rows // self.rows) for rows, n in self.counts
-                )
+                cost = sum(n * _cost(self.families, "slice", 0, 2 * old.size * rows // self.rows) for rows, n in counts)
                 ops.append(Op(op_id, (t,), (tensor_id,), f"slice of {old.name}", "slice", cost=cost))
                 copied[t] = tensor_id
                 tensor_id, op_id = tensor_id + 1, op_id + 1
@@ -302,33 +368,35 @@ class _Region:
                 take(t, self.made[t], Kind.ACTIVATION)
             flops = None if op.flops is None else op.flops * largest // self.rows
             inputs = tuple([copied.get(t, t) for t in op.inputs])
-            ops.append(replace(op, inputs=inputs, operands=(), flops=flops, cost=self._parts_cost(op), overwrites=None))
+            cost = self._cost(op, parts)
+            ops.append(replace(op, inputs=inputs, operands=(), flops=flops, cost=cost, overwrites=None))
         return replace(
             self.graph, name=f"{self.graph.name} in parts", tensors=tuple(tensors.values()), ops=tuple(ops), folded=(),
             file=None, file_order=(),
         )  # fmt: skip
 
-    def _parts_cost(self, op: Op) -> float:
-        """All parts of an op, and what puts its results together."""
+    def _cost(self, op: Op, parts: _Parts) -> float:
+        """Parts of an op, and what puts its results together."""
+        counts, added = parts
         sizes = {t: self.graph.tensor_by_id[t].size for t in (*op.inputs, *op.outputs)}
         own = sum(sizes[t] for t in (*op.inputs, *op.outputs)) - self.shared[op.id]
         total = 0.0
-        for rows, n in self.counts:
+        for rows, n in counts:
             moved = self.shared[op.id] + own * rows // self.rows
             total += n * _cost(self.families, op.type, (op.flops or 0) * rows / self.rows, moved)
         leaving = set(self.leaving)
         for t in (t for t in op.outputs if t in leaving):
             if self.made[t] is None:
-                total += (len(self.part.ends) - 1) * _cost(self.families, "merge", 0, 3 * sizes[t])
+                total += added * _cost(self.families, "merge", 0, 3 * sizes[t])
             else:
                 total += sum(
-                    n * _cost(self.families, "join", 0, 2 * sizes[t] * rows // self.rows) for rows, n in self.counts
+                    n * _cost(self.families, "join", 0, 2 * sizes[t] * rows // self.rows) for rows, n in counts
                 )
         return total
 
-    def loop(self, body: Plan, seconds: float) -> Op:
-        """The op that stands for the region."""
-        op_id = max(self.graph.op_by_id) + 1
+    def loop(self, body: Plan, seconds: float, number: int) -> Op:
+        """The op that stands for the region, the plan's first being number 0."""
+        op_id = max(self.graph.op_by_id) + 1 + number
         if self.part.op != op_id:
             raise VerificationError("fission", f"op {self.part.op} stands for the region; the next free id is {op_id}")
         first = self.graph.op_by_id[self.part.ops[0][0]].name
@@ -338,17 +406,28 @@ class _Region:
         )  # fmt: skip
 
 
-def _around(graph: Graph, part: PlanFission, loop: Op) -> Graph:
-    """The graph with that op in the place of the region's: behind all that it waits for, before what waits for it."""
-    inside = {v for v, _ in part.ops}
-    behind: set[int] = set(inside)
-    for op in graph.ops:
-        if any(graph.producer.get(t) in behind for t in op.inputs) or any(u in behind for u in op.after):
-            behind.add(op.id)
-    first = [op for op in graph.ops if op.id not in behind]
-    last = [op for op in graph.ops if op.id in behind - inside]
-    ops = (*first, loop, *last)
-    there = {t for op in ops for t in (*op.inputs, *op.outputs)}
+def _around(graph: Graph, loops: Mapping[int, Op]) -> Graph:
+    """The graph with these ops in the place of those that run in parts: of what can come next always the first as the
+    file has it, a region as its first op has.
+
+    Raises
+    ------
+    VerificationError
+        ``fission``: regions wait for each other.
+    """
+    ops = {loops.get(op.id, op).id: loops.get(op.id, op) for op in graph.ops}  # as their first ops stand
+    maker = {t: op.id for op in ops.values() for t in op.outputs}
+    waits = {
+        op.id: {maker[t] for t in op.inputs if t in maker} | {loops[u].id if u in loops else u for u in op.after}
+        for op in ops.values()
+    }
+    ordered: dict[int, Op] = {}
+    while len(ordered) < len(ops):
+        following = next((v for v in ops if v not in ordered and waits[v] <= ordered.keys()), None)
+        if following is None:
+            raise VerificationError("fission", "regions wait for each other")
+        ordered[following] = ops[following]
+    there = {t for op in ops.values() for t in (*op.inputs, *op.outputs)}
     touched = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in touched])
-    return replace(graph, tensors=tensors, ops=ops, file=None, file_order=())
+    return replace(graph, tensors=tensors, ops=tuple(ordered.values()), file=None, file_order=())

@@ -1,8 +1,8 @@
 """A loop of a plan, position by position, as the checker works it out from `docs/loops.md`.
 
 The driving op's positions are asked for one after the other. Whoever is asked first asks for what it still needs, the
-operands in order, then runs one position. When a position is there, ops that nobody in the loop reads run as far as
-they can. In the end everything that leaves is asked for, op by op.
+operands in order, then runs one position. When a position is there, ops of which the driving op needs nothing run as
+far as they can. In the end everything that leaves is asked for, op by op.
 """
 
 from __future__ import annotations
@@ -210,36 +210,45 @@ class LoopPlay:
     def events(self) -> Iterator[Event]:
         """All that happens, in turn."""
         maker = {t: op for op in self.ops for t in op.outputs}
-        readers: dict[int, list[Op]] = {}
-        for op in self.ops:
-            for t, _ in self.operands(op):
-                if t in self.dims and op not in readers.setdefault(t, []):
-                    readers[t].append(op)
-        eager = {op.id for op in self.ops[:-1] if not any(t in readers for t in op.outputs)}
+        read = {t for op in self.ops for t, _ in self.operands(op)}
+        aside, listed = self.asides()
+        late = [self.graph.op_by_id[o] for o in listed]
         done = dict.fromkeys(self.access, 0)
         there = dict.fromkeys(self.dims, 0)
         handed = dict.fromkeys(self.given, 0)
+        waits: dict[int, tuple[int, int]] = {}  # who cannot run before so many positions of a tensor are there
 
-        def missing(op: Op) -> int | None:
+        def missing(op: Op) -> tuple[int, int] | None:
             for t, ((first, end), (left, last)) in self.reads(op, done[op.id]):
-                if first < end and left < last and there[t] < (end - 1) * self.sizes(t)[1] + last:
-                    return t
+                least = (end - 1) * self.sizes(t)[1] + last
+                if first < end and left < last and there[t] < least:
+                    return t, least
             return None
 
-        def run(op: Op) -> Iterator[Event]:
+        def ready(op: Op) -> Op | None:
+            t, least = waits.get(op.id, (-1, 0))
+            if done[op.id] == self.count(op.id) or there.get(t, 0) < least:
+                return None
+            at = op
+            while (needed := missing(at)) is not None:
+                if needed[0] in handed or maker[needed[0]].id not in aside:
+                    waits[op.id] = needed
+                    return None
+                at = maker[needed[0]]
+            return at
+
+        def run(op: Op) -> Event:
             number = done[op.id]
-            yield Event(op.id, number, self.reads(op, number), op.outputs)
+            event = Event(op.id, number, self.reads(op, number), op.outputs)
             done[op.id] += 1
             for t in op.outputs:
                 if t in there:
                     there[t] += 1
-            for t in op.outputs:
-                yield from follow(t)
+            return event
 
-        def follow(tensor: int) -> Iterator[Event]:
-            for reader in readers.get(tensor, ()):
-                while reader.id in eager and done[reader.id] < self.count(reader.id) and missing(reader) is None:
-                    yield from run(reader)
+        def keep_up() -> Iterator[Event]:
+            while (now := next((o for op in late if (o := ready(op)) is not None), None)) is not None:
+                yield run(now)
 
         def ask(op: Op) -> Iterator[Event]:
             waiting: list[Op | int] = [op]
@@ -250,7 +259,7 @@ class LoopPlay:
                     handed[top] += 1
                     there[top] += 1
                     waiting.pop()
-                    yield from follow(top)
+                    yield from keep_up()
                     continue
                 if done[top.id] == self.count(top.id):
                     waiting.pop()
@@ -258,20 +267,40 @@ class LoopPlay:
                 needed = missing(top)
                 if needed is None:
                     waiting.pop()
-                    yield from run(top)
+                    yield run(top)
+                    yield from keep_up()
                 else:
-                    waiting.append(needed if needed in handed else maker[needed])
+                    waiting.append(needed[0] if needed[0] in handed else maker[needed[0]])
 
         for _ in range(self.loop.parts):
             yield from ask(self.ops[-1])
         for op in self.ops[:-1]:
-            leaves = op.id in eager or any(str(t) not in self.loop.keep for t in op.outputs)
+            leaves = not read.intersection(op.outputs) or any(str(t) not in self.loop.keep for t in op.outputs)
             while leaves and done[op.id] < self.count(op.id):
                 yield from ask(op)
         for op in self.ops:
             for t in op.outputs:
                 if str(t) not in self.loop.keep and done[op.id] != self.count(op.id):
                     raise fail(f"tensor {t} leaves the loop before it is whole")
+
+    def asides(self) -> tuple[set[int], list[int]]:
+        """Ops of which the driving op needs nothing, not through others either; and those of them that run as far as
+        they can whenever a position is there, the last one first: they read, themselves or through such ops, of what
+        other ops make."""
+        maker = {t: op for op in self.ops for t in op.outputs}
+        aside = set(self.access)
+        needed = [self.ops[-1]]
+        while needed:
+            op = needed.pop()
+            if op.id in aside:
+                aside.remove(op.id)
+                needed += [maker[t] for t, _ in self.operands(op) if t in maker]
+        makers = {o: {maker[t].id if t in maker else -1 for t, _ in self.operands(self.graph.op_by_id[o])
+                      if t in self.dims} for o in aside}  # fmt: skip
+        late: set[int] = set()
+        while more := {o for o in aside - late if makers[o] - aside or makers[o] & late}:
+            late |= more
+        return aside, [op.id for op in reversed(self.ops) if op.id in late]
 
 
 def _rows(index: Index | None, at: Mapping[int, Rows], size: int) -> Rows:

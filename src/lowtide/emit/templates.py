@@ -1,0 +1,19 @@
+"""Pieces of C that are kept as files, and the words that they leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+
+def text(name: str) -> str:
+    """A file of C."""
+    return files("lowtide.emit").joinpath("c", name).read_text(encoding="utf-8")
+
+
+def filled(name: str, words: Mapping[str, str]) -> str:
+    """A file with its words, which stand in it as ``@WORD@``."""
+    result = text(name)
+    for key, value in words.items():
+        result = result.replace(f"@{key}@", value)
+    return result

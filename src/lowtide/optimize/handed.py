@@ -1,0 +1,181 @@
+"""Regions of the lowest peak where what one region makes and the next ones read in parts is put together by nobody.
+
+    region 1 -> a b c d -> join -> x -> slices -> region 2        x is there twice, then whole until the last slice
+    region 1 -> a b c d -> region 2                               a goes when its rows have been read
+
+Whether nobody needs a tensor whole hangs on what is cut behind it, of which the search for regions knows nothing when
+it looks at one. So it first takes every tensor for one that is handed on whose readers could all be cut along its
+dimension; where some of the way that it finds are joined all the same, and the parts need more than it reckoned, these
+no longer count as such, and it looks again. What is joined is decided by `lowtide.transform.hand_on`, and the peak is
+that of its part graph: nothing rests on what the search believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.model import MemoryModel
+from lowtide.analyse.storage import memory_model
+from lowtide.graph import Kind
+from lowtide.ops.index import FIXED
+from lowtide.optimize.regions import ANY, Bounds, Handed, Way, best_regions
+from lowtide.stop import Limits
+from lowtide.transform.cut import PACES, Cutter, Region
+from lowtide.transform.hand_on import hand_on
+from lowtide.transform.parts import PartGraph, apply
+
+_SHARE = 0.5
+"""Of the time that is left, what each look has."""
+
+
+@dataclass(frozen=True)
+class HandedOn:
+    """What was found.
+
+    Attributes
+    ----------
+    way
+        Regions to cut; `Way.peak` is what the search reckoned.
+    parts
+        The part graph, with what is handed on.
+    peak
+        Bytes of the parts in turn.
+    evaluated
+        Candidates tried in all looks.
+    """
+
+    way: Way
+    parts: PartGraph
+    peak: int
+    evaluated: int
+
+
+def may_be_handed(cutter: Cutter) -> dict[int, tuple[int, ...]]:
+    """Tensors whose maker and readers can all be cut along some of their dimensions, and which these are."""
+    result: dict[int, tuple[int, ...]] = {}
+    for tensor in cutter.graph.tensors:
+        if tensor.kind is Kind.ACTIVATION and tensor.id in cutter.graph.producer and tensor.shape:
+            dims = tuple(d for d in range(len(tensor.shape)) if _may_be_handed(cutter, tensor.id, d))
+            if dims:
+                result[tensor.id] = dims
+    return result
+
+
+def _may_be_handed(cutter: Cutter, tensor: int, dim: int) -> bool:
+    graph = cutter.graph
+    maker = graph.producer[tensor]
+    known, readers = cutter.meaning(maker), graph.consumers.get(tensor, ())
+    if known is None or not readers:
+        return False
+    axis = known.access.outputs[graph.op_by_id[maker].outputs.index(tensor)][dim]
+    if axis is None or cutter.spelling(maker, axis) is None:
+        return False
+    for reader in readers:
+        reads = [dims for _, read, dims in cutter.reads(reader) if read == tensor]
+        if not reads:
+            return False
+        for dims in reads:
+            index = dims[dim] if dim < len(dims) else None
+            if index is None or index.axis == FIXED or index.num <= 0 or cutter.spelling(reader, index.axis) is None:
+                return False
+    return True
+
+
+def best_handed(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, below: int, bounds: Bounds = ANY
+) -> tuple[HandedOn | None, bool]:
+    """The best that was found, None if nothing below a peak was; and whether Ctrl-C ended the search.
+
+    Parameters
+    ----------
+    memory
+        The graph under a target.
+    order
+        Positions in the graph's own order.
+    below
+        Bytes that are reached otherwise.
+    """
+    dims = may_be_handed(cutter)
+    best: HandedOn | None = None
+    evaluated = 0
+    while dims and below > bounds.least:
+        began = limits.seconds - limits.left_seconds
+        look = replace(limits, seconds=began + _SHARE * limits.left_seconds)
+        handed = Handed(dims, below)
+        way = best_regions(cutter, memory, order, look, bounds, handed=handed)
+        evaluated += way.evaluated
+        if not way.complete and not look.over():
+            return best, True
+        if not way.regions or way.peak >= below:
+            break
+        found = _aligned(cutter, memory, _in_parts(cutter, memory, way, evaluated), look)
+        joined = _joined(cutter, way, found.parts, handed)
+        better = found.peak < below
+        if better:
+            best, below = found, found.peak
+        if limits.over() or not (better or joined):
+            break
+        if not better:
+            left = ((t, tuple(d for d in along if (t, d) not in joined)) for t, along in dims.items())
+            dims = {t: along for t, along in left if along}
+    return (None if best is None else replace(best, evaluated=evaluated)), False
+
+
+def _in_parts(cutter: Cutter, memory: MemoryModel, way: Way, evaluated: int) -> HandedOn:
+    ids = [cutter.graph.ops[i].id for i in way.order]
+    parts = hand_on(cutter.graph, apply(cutter, way.regions, ids))
+    peak = profile(memory_model(parts.graph, memory.target), range(len(parts.graph.ops))).peak
+    return HandedOn(way, parts, peak, evaluated)
+
+
+def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits) -> HandedOn:
+    """The same with regions in as many stripes as those that they hand on to, or have from, where that needs less: then
+    pieces are read as they come, and nothing is put together for a part."""
+    again = True
+    while again:
+        again = False
+        for k, stripes in _other_stripes(cutter, best.way.regions):
+            regions = best.way.regions
+            if regions[k].stripes == stripes:
+                continue
+            for pace in PACES[:2]:
+                if limits.over():
+                    return best
+                axes = {cut.op: cut.axis for cut in regions[k].cuts}
+                region = cutter.region([cut.op for cut in regions[k].cuts], axes, stripes, pace)
+                way = replace(best.way, regions=(*regions[:k], region, *regions[k + 1 :]))
+                other = _in_parts(cutter, memory, way, best.evaluated)
+                if other.peak < best.peak:
+                    best, again = other, True
+                    break
+    return best
+
+
+def _other_stripes(cutter: Cutter, regions: Sequence[Region]) -> list[tuple[int, int]]:
+    """Regions, by position, and how many stripes those have that they share a tensor with."""
+    graph = cutter.graph
+    of = {cut.op: k for k, region in enumerate(regions) for cut in region.cuts}
+    pairs = set()
+    for op, k in of.items():
+        for t in graph.op_by_id[op].outputs:
+            others = {of[reader] for reader in graph.consumers.get(t, ()) if of.get(reader, k) != k}
+            together = {k, *others} if others else set()
+            pairs |= {(a, regions[b].stripes) for a in together for b in together if a != b}
+    return sorted(pairs)
+
+
+def _joined(cutter: Cutter, way: Way, parts: PartGraph, handed: Handed) -> set[tuple[int, int]]:
+    """Tensors that are put together though they were taken for such as are not, and along which dimension; along all,
+    where they come in pieces along another one."""
+    result = set()
+    for region in way.regions:
+        for cut in region.cuts:
+            for t in cutter.graph.op_by_id[cut.op].outputs:
+                dim, maker = cutter.dim(cut.op, t, cut.axis), parts.graph.producer.get(t)
+                part = None if maker is None else parts.parts.get(maker)
+                if dim is not None and part is not None and part.role == "join":
+                    dims = handed.dims.get(t, ())
+                    result |= {(t, dim)} if dim in dims else {(t, d) for d in dims}
+    return result

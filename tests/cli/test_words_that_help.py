@@ -1,0 +1,42 @@
+"""What a user who stumbles is told: the mend, not only the fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.command import Captured, run
+from support.small_models import graph_file, op, tensor
+
+
+@pytest.mark.parametrize(
+    ("words", "mend"),
+    [
+        ("plan zoo:swiftnet_cell_a --allow fission seams", "commas between, as in --allow fission,seams"),
+        ("plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
+        ("plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
+        ("curve zoo:swiftnet_cell_a", "write it first: `lowtide zoo swiftnet_cell_a -o NAME.onnx`"),
+        ("report zoo:swiftnet_cell_a -o r.html", "this names a network: give the file of the plan"),
+    ],
+)
+def test_an_error_says_what_to_do(words: str, mend: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path):
+    """One line, exit status 2."""
+    monkeypatch.chdir(tmp_path)
+    status, _, errors = run(capsys, *words.split())
+    assert status == 2
+    assert mend in errors.splitlines()[-1]
+
+
+def test_an_op_without_a_type_has_no_empty_brackets(capsys: Captured, tmp_path: Path):
+    """Where it alone is larger than the fast memory."""
+    document = {
+        "name": "n",
+        "tensors": [tensor(0, 100, "input"), tensor(1, 100, "output")],
+        "ops": [{k: v for k, v in op(0, [0], [1], name="widen").items() if k != "type"}],
+    }
+    status, _, errors = run(
+        capsys, "plan", graph_file(tmp_path, document), "--memory", "fast=150", "--target", "strict"
+    )
+    assert status == 4
+    assert "widen alone needs 200 B; fast has 150 B" in errors

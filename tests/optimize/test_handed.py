@@ -1,0 +1,162 @@
+"""Pieces that nobody puts together: less than with joins, counted as the parts are, checked, run, refused elsewhere."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.api.problem import Problem
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Kind
+from lowtide.optimize.handed import best_handed, may_be_handed
+from lowtide.plan import Plan
+from lowtide.read import read_model
+from lowtide.run_reports import RunReport
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN
+from lowtide.transform.cut import Cutter
+from support.onnx_builder import saved
+from support.small_models import branches, graph_file
+from support.small_nets import Nets, pyramid, random_net
+
+pytest.importorskip("onnxruntime", reason="plans are run in onnxruntime, which is not installed")
+from support.part_runs import RELATIVE, difference, feeds
+
+
+def _first(options: Any) -> Any:
+    return next(iter(options))
+
+
+def _excited() -> Nets:
+    """A squeeze-and-excite block: a wide tensor that a mean over its image and a product read, channel by channel."""
+    nets = Nets(_first)
+    x = nets.input((1, 4, 8, 8))
+    (wide,) = nets.node("Conv", [x, nets.floats((32, 4, 1, 1), 0.3)])
+    (active,) = nets.node("Relu", [wide])
+    (deep,) = nets.node("MaxPool", [active], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    (mean,) = nets.node("GlobalAveragePool", [deep])
+    (gate,) = nets.node("Conv", [mean, nets.floats((32, 32, 1, 1), 0.1)])
+    (gate,) = nets.node("Sigmoid", [gate])
+    (scaled,) = nets.node("Mul", [deep, gate])
+    nets.node("Conv", [scaled, nets.floats((4, 32, 1, 1), 0.3)])
+    return nets
+
+
+DEEP_BYTES = 4 * 32 * 8 * 8
+"""Of the wide tensor that has to be there until its mean is known."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The block in a file."""
+    return saved(_excited().model(), tmp_path_factory.mktemp("handed"))
+
+
+@pytest.fixture(scope="module")
+def plan(source: Path) -> Plan:
+    """With pieces handed on."""
+    return lowtide.plan(source, allow="fission,unjoined", time=3)
+
+
+@pytest.mark.slow
+def test_what_others_read_in_parts_is_there_once(source: Path, plan: Plan, tmp_path: Path):
+    """Joined it would be there twice; written and run to the same numbers."""
+    joined = lowtide.plan(source, allow="fission", time=3)
+    assert joined.peak_bytes >= 2 * DEEP_BYTES > 1.3 * plan.peak_bytes
+    assert plan.region_bound is None
+    assert lowtide.verify(source, plan).checks
+    plan.apply(source, tmp_path / "out.onnx")
+    assert difference(source, tmp_path / "out.onnx", feeds(source)) <= RELATIVE
+
+
+@pytest.mark.slow
+def test_onnxruntime_has_in_use_what_is_planned(source: Path):
+    """To the byte, at every op."""
+    plan = lowtide.plan(source, target="onnxruntime", allow="fission,unjoined", time=3)
+    run = lowtide.verify(source, plan, run=True, timed=False).run
+    assert isinstance(run, RunReport)
+    assert run.planned.peak_bytes < run.original.peak_bytes
+    assert all(node.planned_bytes in (None, node.in_use_bytes) for node in run.planned.nodes)
+
+
+@pytest.mark.slow
+def test_what_does_not_hold_is_found(source: Path, plan: Plan):
+    """Every piece of the wide tensor said to be the channels beside its own, or to be made by nobody."""
+    deep = read_model(source).op_by_id[2].outputs[0]
+    pieces = [k for k, t in enumerate(plan.tensors) if t.piece is not None and t.piece.of == deep]
+    assert len(pieces) > 1
+    for k in pieces:
+        piece = plan.tensors[k].piece
+        assert piece is not None
+        (low, high), by = piece.box[1], 1 if piece.box[1][0] == 0 else -1
+        box = [*piece.box[:1], (low + by, high + by), *piece.box[2:]]
+        tensors = list(plan.tensors)
+        tensors[k] = msgspec.structs.replace(tensors[k], piece=msgspec.structs.replace(piece, box=box))
+        with pytest.raises((VerificationError, InputError)):
+            lowtide.verify(source, msgspec.structs.replace(plan, tensors=tensors))
+
+
+def test_tensors_that_may_be_handed_on(source: Path):
+    """The wide tensor along its channels, not along its rows, over which a mean is taken; no output, no input."""
+    graph = read_model(source)
+    handed = may_be_handed(Cutter(graph))
+    deep = graph.op_by_id[2].outputs[0]
+    assert handed[deep] == (1,)
+    assert all(graph.tensor_by_id[t].kind is Kind.ACTIVATION for t in handed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_the_peak_is_that_of_the_parts_and_holds(seed: int, tmp_path: Path):
+    """On random networks: what is said is what the part graph needs; plans are checked and run."""
+    rng = random.Random(seed)
+    path = saved(random_net(rng.choice, 9), tmp_path)
+    graph = read_model(path)
+    problem = Problem.of(graph, BUILT_IN["generic"])
+    order = range(len(graph.ops))
+    best, interrupted = best_handed(
+        Cutter(graph), problem.memory, order, Limits(10), profile(problem.memory, order).peak
+    )
+    assert not interrupted
+    if best is not None:
+        memory = memory_model(best.parts.graph, BUILT_IN["generic"])
+        assert best.peak == profile(memory, range(len(best.parts.graph.ops))).peak
+    plan = lowtide.plan(path, allow="fission,unjoined", time=1)
+    assert lowtide.verify(path, plan).checks
+    assert plan.peak_bytes <= lowtide.plan(path, time=1).peak_bytes
+    plan.apply(path, tmp_path / "out.onnx")
+    assert difference(path, tmp_path / "out.onnx", feeds(path)) <= RELATIVE
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"allow": "unjoined"}, "write --allow fission,unjoined"),
+        ({"allow": "fission,unjoined,seams"}, "write --allow fission,unjoined"),
+        ({"allow": "fission,unjoined", "max_overhead": "10%"}, "leave out unjoined"),
+        ({"allow": "fission,unjoined", "memories": ["fast=20KiB"]}, "leave out unjoined"),
+    ],
+)
+def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str, source: Path):
+    """With what to do instead."""
+    with pytest.raises(InputError, match=text):
+        lowtide.plan(source, **settings)
+
+
+def test_no_format_but_onnx(tmp_path: Path):
+    """A graph of no format has no parts."""
+    with pytest.raises(InputError, match="only ONNX"):
+        lowtide.plan(graph_file(tmp_path, branches()), allow="fission,unjoined")
+
+
+def test_a_budget_that_is_met_without_cuts_nothing(tmp_path: Path):
+    """Nothing is cut that need not be."""
+    path = saved(pyramid().model(), tmp_path)
+    assert lowtide.plan(path, allow="fission,unjoined", budget="1MiB", time=3).rewrites is None
