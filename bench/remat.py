@@ -2,6 +2,7 @@
 
     python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan,rotor --bound 0 \\
         -o bench/results/remat-methods
+    python bench/remat.py FOLDER --least 5 -o bench/results/remat-least
     python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat
 
 FOLDER holds the `data` of MOCCASIN's repository (haoming-codes/moccasin: node-link JSON, Checkmate's graphs and random
@@ -9,7 +10,8 @@ layered ones), which its user fetches: nothing of it is here. Budgets are shares
 order as that repository counts it, parts of a byte dropped (it rounds up). A row has the least overhead found within
 `--time` seconds after the best order is known, the bound over all orders, the bound over orders with these first runs,
 what CP-SAT proves in the same first runs with two runs of an op (up to 110 ops, `--solver` seconds), and what papers
-print. Every sequence is walked once more by the plain code of `lowtide.verify`.
+print. Every sequence is walked once more by the plain code of `lowtide.verify`. With `--least` a row has the least
+bytes found within so many per cent more time, and what no sequence within that time needs less than.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from lowtide.analyse.storage import memory_model
 from lowtide.api.models import load_own
 from lowtide.bench.machine import machine
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.optimize.recompute.bound import first_run_bound, price_bound
+from lowtide.optimize.recompute.bound import first_run_bound, peak_bound, price_bound
+from lowtide.optimize.recompute.least_bytes import least_bytes
 from lowtide.optimize.recompute.moccasin import moccasin, why_not
 from lowtide.optimize.recompute.registry import make_recompute
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
@@ -156,6 +159,58 @@ def row(problem: Sequenced, order: tuple[int, ...], budget: int, options: argpar
     return result
 
 
+def least_row(name: str, graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
+    """The least bytes within more time, and the bound on them over all orders; an op that takes all of it by name."""
+    model = memory_model(graph, BUILT_IN["strict"])
+    own = profile(model, range(len(graph.ops))).peak
+    order, _, _ = best_order(model, options.order)
+    problem = sequenced(model, order)
+    extra, (single, op) = int(problem.costs.total * options.least / 100), least_possible(problem)
+    limits = Limits(options.bound)
+    footprint = profile(model, order).footprint
+    steps = sorted(range(len(order)), key=lambda step: -footprint[step])
+    bound = peak_bound(problem, extra, single, [order[s] for s in steps], lambda: not limits.over())
+    limits = Limits(options.time, seed=options.seed)
+    lowest = least_bytes(problem, order, problem.costs.total + extra, bound.bytes, limits)
+    spent = lowest.found[-1]
+    whole = problem.with_views(spent.order)
+    walked = max(footprints_of_runs(graph, work_out(graph, BUILT_IN["strict"]), [graph.ops[i].id for i in whole]))
+    assert walked <= spent.peak, "the plain walk needs more"
+    return {
+        "instance": name, "ops": len(graph.ops), "own_bytes": own, "best_order_bytes": profile(model, order).peak,
+        "peak_bytes": walked, "bound_bytes": bound.bytes, "single_bytes": single, "op": graph.ops[op].label,
+        "overhead_percent": 100 * (sum(problem.costs.units[i] for i in whole) / problem.costs.total - 1),
+        "proved": walked == bound.bytes, "seconds": round(options.time - limits.left_seconds, 1),
+        "stopped": lowest.stopped,
+    }  # fmt: skip
+
+
+def least_page(document: dict[str, Any]) -> str:
+    """Markdown of the least bytes within a time."""
+    most = document["least"]
+    lines = [
+        "# The least bytes when ops run again", "",
+        f"{document['machine']['cpu']}, one core of a machine with other work to do, lowtide "
+        f"{document['machine']['commit']}; `bench/remat.py --least {most:g}`, seed {document['seed']}.", "",
+        f"The lowest peak found within {most:g} % more time than each op once, in per cent of the own order's; "
+        "*needed*: no sequence within that time takes less, over all orders and any number of runs; *one op*: what the "
+        "largest op takes by itself. `=`: equal, so that the peak is proved least. *s*: seconds of search, until the "
+        f"proof or {document['seconds']:g}, by the clock on the wall.", "",
+        "| instance | ops | own order, B | best order | within the time | needed | one op | more time | s |",
+        "|---" * 9 + "|",
+    ]  # fmt: skip
+    for r in document["rows"]:
+        best, peak, bound, single = (
+            f"{100 * r[key] / r['own_bytes']:.2f} %"
+            for key in ("best_order_bytes", "peak_bytes", "bound_bytes", "single_bytes")
+        )
+        lines.append(
+            f"| {r['instance']} | {r['ops']:,} | {r['own_bytes']:,} | {best} | {peak}{' =' if r['proved'] else ''} | "
+            f"{bound} | {single} | {r['overhead_percent']:.2f} % | {r['seconds']} |"
+        )
+    return "\n".join([*lines, ""])
+
+
 def by_method(
     name: str, problem: Sequenced, order: tuple[int, ...], budget: int, options: argparse.Namespace
 ) -> str | float:
@@ -263,11 +318,23 @@ def main() -> None:
     parser.add_argument("--captured", type=Path, nargs="*", default=[], help="training graphs as graph JSON")
     parser.add_argument("--budgets", default="90,80,70,60,50", help="for all but the published rows")
     parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
+    parser.add_argument("--least", type=float, help="per cent of time: the least bytes within them, a page of its own")
     parser.add_argument("--methods", default="", help="published methods to run too, with commas: a page of its own")
     options = parser.parse_args()
     options.methods = [name for name in options.methods.split(",") if name]
     budgets = tuple(int(b) for b in options.budgets.split(","))
     done: list[dict[str, Any]] = []
+    if options.least is not None:
+        names = {prefix: name for prefix, (name, _) in PUBLISHED.items()} | dict.fromkeys(OTHERS, "")
+        graphs = [(name or p, node_link(path)[0]) for p, name in names.items() for path in training(options.folder, p)]
+        graphs += [(path.name.partition(".")[0], load_own(path, {})[0]) for path in options.captured]
+        for name, graph in graphs:
+            done.append(least_row(name, graph, options))
+            print(json.dumps(done[-1]), flush=True)
+        document = {"machine": asdict(machine()), "seed": options.seed, "least": options.least}
+        document |= {"seconds": options.time, "rows": done}
+        write(options.out, document, least_page(document))
+        return
     for prefix, (name, published) in PUBLISHED.items():
         for path in training(options.folder, prefix):
             graph, _ = node_link(path)

@@ -97,7 +97,8 @@ ELSEWHERE = {
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
-    "pytorch/test_step.py": "torch/meter torch/optimizer torch/planning torch/step torch/step_plan bench/train_nets",
+    "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan "
+    "bench/train_nets",
     "pytorch/test_capture.py": "torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
     "pytorch/test_curve.py": "torch/curve",

@@ -21,8 +21,8 @@ with suppress(ImportError):
 pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
 
 
-def net() -> tuple[Any, Any]:
-    """Six blocks with a norm, a wide layer, dropout and a sum with what went in; and a batch."""
+def net(blocks: int = 6) -> tuple[Any, Any]:
+    """Blocks with a norm, a wide layer, dropout and a sum with what went in; and a batch."""
     nn = torch.nn
 
     class Block(nn.Module):
@@ -32,10 +32,10 @@ def net() -> tuple[Any, Any]:
 
         def forward(self, x: Any) -> Any:
             inside = nn.functional.gelu(self.wide(self.norm(x)))
-            return x + nn.functional.dropout(self.narrow(inside), 0.1)
+            return x + nn.functional.dropout(self.narrow(inside), 0.1, self.training)
 
     torch.manual_seed(0)
-    return nn.Sequential(*(Block() for _ in range(6))), torch.randn(256, 32)
+    return nn.Sequential(*(Block() for _ in range(blocks))), torch.randn(256, 32)
 
 
 def trained(model: Any, run: Callable[[Any], Any], x: Any) -> list[Any]:
@@ -99,15 +99,17 @@ def test_what_is_saved_is_what_the_forward_half_returns() -> None:
 
 
 def test_inductor_takes_it() -> None:
-    """Its code for both halves computes what eager does, as near as it does without."""
-    model, x = net()
+    """Its code for both halves computes what eager does, as near as it does without: with dropout off, whose numbers
+    Inductor draws in its own way."""
+    model, x = net(2)
     model.eval()
     expected = trained(model, model, x)
-    partition = partitioner("50%", time=20)
+    partition = partitioner("70%", time=20)
     torch._dynamo.reset()
-    with torch._inductor.config.patch(custom_partitioner_fn=partition):
+    config = import_module("torch._functorch.config")  # its cache would give halves without asking again
+    with torch._inductor.config.patch(custom_partitioner_fn=partition), config.patch(enable_autograd_cache=False):
         got = trained(model, torch.compile(model, dynamic=False), x)
-    assert [report.met for report in partition.reports] == [True]
+    assert [(report.met, report.again > 0) for report in partition.reports] == [(True, True)]
     for a, b in zip(got, expected, strict=True):
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-6)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -273,14 +273,15 @@ def test_a_budget_may_be_a_part_of_own_order() -> None:
 def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
     """A batch that is no tuple, a loss that is none, words for numbers, a class of optimizer, one of another module."""
     model, loss_fn, batch = perceptron()
-    sgd = torch.optim.SGD
+    sgd, named, words_for_time = torch.optim.SGD, cast("Any", {"x": batch[0]}), cast("Any", "5%")
+    swapped = cast("Any", batch)
     for call, words in (
         (lambda: compile_step(model, loss_fn, batch[0]), r"type Tensor; give a tuple .* as \(x, y\)"),
-        (lambda: compile_step(model, loss_fn, {"x": batch[0]}), "type dict; give a tuple"),
-        (lambda: compile_step(model, batch, loss_fn), "loss_fn is of type tuple"),
+        (lambda: compile_step(model, loss_fn, named), "type dict; give a tuple"),
+        (lambda: compile_step(model, swapped, loss_fn), "loss_fn is of type tuple"),
         (lambda: compile_step(loss_fn, loss_fn, batch), "the model is of type function; give a torch.nn.Module"),
         (lambda: compile(model, batch[0]), "type Tensor; give a tuple"),
-        (lambda: compile_step(model, loss_fn, batch, overhead="5%"), "such as 0.1, and not '5%'"),
+        (lambda: compile_step(model, loss_fn, batch, overhead=words_for_time), "such as 0.1, and not '5%'"),
         (lambda: compile_step(model, loss_fn, batch, time=-1), "time is -1; write seconds"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd), r"is the class SGD; make one, as SGD\(model"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd(deep()[0].parameters())), "no parameter of this"),

@@ -80,7 +80,8 @@ def partitioner(budget: str | int, *, time: float = 10.0, strict: bool = False) 
     Returns
     -------
     object
-        With ``reports``, a `Report` for each graph that it has split.
+        With ``reports``, a `Report` for each graph that it has split; none for what torch takes from its own cache of
+        an earlier run (``torch._functorch.config.enable_autograd_cache``).
 
     Raises
     ------

@@ -43,7 +43,13 @@ class Job:
     accumulate: bool = False
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program]:
-        """The step for batches of these sizes, traced, with the optimizer's updates."""
+        """The step for batches of these sizes, traced, with the optimizer's updates.
+
+        Raises
+        ------
+        InputError
+            torch cannot trace it; or the optimizer has none of the module's parameters.
+        """
         check_call(library(), self.model, self.loss_fn, batch)
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
