@@ -175,8 +175,8 @@ MUTATIONS = (
     Mutation(
         "next_is_the_last_hill",
         "order/mover.cc",
-        "next = std::min(next, f + outcomes.back().hill);",
-        "next = f + outcomes.back().hill;",
+        "next = std::min(next, f + o.hill);",
+        "next = f + o.hill;",
     ),
     Mutation(
         "next_above_a_unit",

@@ -130,7 +130,7 @@ def test_who_looks_on_can_end_a_search_for_moves(tmp_path: Path) -> None:
     def report(_: Progress) -> None:
         raise KeyboardInterrupt
 
-    path = graph_file(tmp_path, matrix_product(4))
+    path = graph_file(tmp_path, matrix_product(6))
     plan = lowtide.plan(path, target="strict", memories=["fast=120"], time=60, report=report)
     assert (plan.stopped, plan.exit_status) == ("interrupt", 130)
     assert plan.seconds.schedule < 30

@@ -115,7 +115,7 @@ def test_report_can_interrupt_a_search(tmp_path: Path):
     def report(_: Progress) -> None:
         raise KeyboardInterrupt
 
-    path = graph_file(tmp_path, matrix_product(4))
+    path = graph_file(tmp_path, matrix_product(6))
     made = lowtide.plan(path, target="strict", time=30, report=report)
     assert made.stopped == "interrupt"
     lowtide.verify(path, made)
@@ -146,7 +146,7 @@ def test_an_interrupted_method_leaves_the_own_order(tmp_path: Path, monkeypatch:
 @pytest.mark.slow
 def test_time_is_kept(tmp_path: Path):
     """A search that would take minutes ends, and says what ended it; how promptly is for the bench."""
-    path = graph_file(tmp_path, matrix_product(4))
+    path = graph_file(tmp_path, matrix_product(6))
     made = lowtide.plan(path, target="strict", time=1.0)
     assert made.stopped == "time"
     assert made.seconds.schedule + made.seconds.allocate < 20.0

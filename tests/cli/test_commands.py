@@ -318,7 +318,7 @@ def test_a_function_of_the_users_own_is_run_and_reported(tmp_path: Path, capsys:
 @pytest.mark.slow
 def test_progress_of_a_long_search_is_reported_on_stderr(tmp_path: Path, capsys: Captured):
     """Best, bound, gap and seconds, in plain lines where there is no terminal; and the time limit is kept."""
-    path = graph_file(tmp_path, matrix_product(4))
+    path = graph_file(tmp_path, matrix_product(6))
     status, out, err = run(capsys, "plan", path, "--time", "2.3", "--target", "strict")
     assert (status, "stopped by --time" in out) == (0, True)
     assert err.startswith("lowtide: best ")
@@ -396,7 +396,7 @@ def test_an_impossible_budget_says_its_bound_once(tmp_path: Path, capsys: Captur
 
 def test_check_and_inspect_say_that_time_was_up(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
     """A run that `--time` stopped says so."""
-    _, out, _ = run(capsys, "inspect", graph_file(tmp_path, matrix_product(5)), "--target", "strict", "--time", "0.1")
+    _, out, _ = run(capsys, "inspect", graph_file(tmp_path, matrix_product(6)), "--target", "strict", "--time", "0.1")
     assert "stopped by --time" in out
     late = lowtide.Check(20, 10, 10, 5, False, "strict", "over_budget", "time")
     monkeypatch.setattr(lowtide.api, "check", lambda *_, **__: late)

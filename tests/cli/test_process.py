@@ -30,7 +30,7 @@ def test_exit_statuses_reach_the_shell(tmp_path: Path):
 @pytest.mark.slow
 def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
     """The search stops at once, the plan so far is written and holds, status 130."""
-    path, plan_file = graph_file(tmp_path, matrix_product(4)), tmp_path / "p.json"
+    path, plan_file = graph_file(tmp_path, matrix_product(6)), tmp_path / "p.json"
     out = tmp_path / "o.graph.json"
     arguments = ["plan", path, "--plan", plan_file, "-o", out, "--time", "30", "--target", "strict"]
     with subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -50,7 +50,7 @@ def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
 @pytest.mark.slow
 def test_ctrl_c_while_comparing(tmp_path: Path):
     """Status 130, the row that it came in is marked, no traceback."""
-    path = graph_file(tmp_path, matrix_product(4))
+    path = graph_file(tmp_path, matrix_product(6))
     arguments = ["compare", str(path), "--methods", "exact", "--time", "30", "--target", "strict"]
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
@@ -90,7 +90,7 @@ def test_plain_ascii_terminals_get_plain_bars(tmp_path: Path):
 @pytest.mark.slow
 def test_json_is_all_that_is_on_stdout(tmp_path: Path):
     """Even where there is progress to tell."""
-    done = run("plan", graph_file(tmp_path, matrix_product(4)), "--time", "2.5", "--json", "--target", "strict")
+    done = run("plan", graph_file(tmp_path, matrix_product(6)), "--time", "2.5", "--json", "--target", "strict")
     assert json.loads(done.stdout)["stopped"] == "time"
     assert "best" in done.stderr
 

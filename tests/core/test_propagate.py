@@ -60,7 +60,7 @@ def scans(layers: int, steps: int) -> Graph:
 def test_scans_are_refuted_in_the_first_long_turns() -> None:
     """Four layers of twenty-four steps: states for all their interleavings, and a budget that propagation refutes."""
     core = core_model(memory_model(graph := scans(4, 24), BUILT_IN["generic"]))
-    found = solve(core, len(graph.ops), seconds=60.0)
+    found = solve(core, len(graph.ops), {**ALL_ON, "demand": False}, seconds=60.0)
     assert (found.stopped, found.direction) == ("proof", "propagation")
     assert found.states < 250_000
 

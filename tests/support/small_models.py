@@ -31,7 +31,7 @@ def branches() -> dict[str, Any]:
 
 
 def matrix_product(n: int) -> dict[str, Any]:
-    """The n * n * n products of a matrix product and the sums of each row and column: hard to prove from n = 4 on."""
+    """The n * n * n products of a matrix product and the sums of each row and column: hard to prove from n = 6 on."""
     tensors = [tensor(i, 8 + i % 5, "input") for i in range(2 * n * n)]
     ops: list[dict[str, Any]] = []
 
