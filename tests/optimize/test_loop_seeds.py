@@ -59,9 +59,9 @@ def test_regions_are_loops_before_any_is_looked_for():
 def test_what_is_no_loop_is_not_taken():
     """Along the channels that a convolution makes: it reads all of those before it."""
     search, _ = _search(blocks(1))
-    before = [len(steps) for steps in search._steps]
+    before = [len(steps) for steps in search.paths.steps]
     assert not search.offer(0, 3, (3,))
-    assert [len(steps) for steps in search._steps] == before
+    assert [len(steps) for steps in search.paths.steps] == before
 
 
 def test_equal_loops_are_played_once():

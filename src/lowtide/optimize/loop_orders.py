@@ -77,7 +77,7 @@ class LoopOrders:
         """Whether a path within a limit is found; then it is the one."""
         now, moved = self.search, self.path.reordered
         while not limits.over():
-            reached = now.reach(limit)
+            reached = now.paths.reach(limit)
             if reached < len(now.order):
                 further = self._further(now, reached, limit, limits)
                 if further is None:
@@ -103,7 +103,7 @@ class LoopOrders:
             found = LoopSearch(now.rules, now.memory, candidate.order, limits, now.streamed, around)
             left -= 1
             if found.reaches(limit, furthest):
-                best, furthest, left = found, found.reach(limit), min(left, _MORE)
+                best, furthest, left = found, found.paths.reach(limit), min(left, _MORE)
                 if furthest >= candidate.end:
                     break
         return best

@@ -20,6 +20,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import MAX_BYTES
 from lowtide.ops.index import Index
+from lowtide.optimize.loop_paths import LoopPaths, Shared, Step
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
@@ -62,29 +63,6 @@ class LoopPath:
     reordered: int = 0
 
 
-@dataclass
-class _Step:
-    """A step of a path: positions [begin, end) as a loop along `start` of the last op; None: one op that runs whole.
-
-    `bytes` is what it takes, at the least until `exact`: `beside` it and its rings, less what lies over one of the
-    tensors that are `dying` in it.
-    """
-
-    begin: int
-    end: int
-    start: Axes | None
-    bytes: int
-    exact: bool
-    loop: Loop | None = None
-    beside: int = 0
-    dying: tuple[int, ...] = ()
-
-    @property
-    def looped(self) -> int:
-        """Ops that do not run whole."""
-        return 0 if self.start is None else self.end - self.begin
-
-
 @dataclass(frozen=True)
 class Around:
     """Positions [begin, end) of an order that differ from those of the order of another search.
@@ -98,18 +76,15 @@ class Around:
     until: int
     limit: int
 
-    def steps(self) -> list[list[_Step]]:
+    def steps(self) -> list[list[Step]]:
         """The other search's steps that lie outside and need no more than the limit."""
-        listed = self.search._steps
         return [
             [step for step in steps if (end <= self.begin or step.begin >= self.end) and step.bytes <= self.limit]
-            for end, steps in enumerate(listed, 1)
+            for end, steps in enumerate(self.search.paths.steps, 1)
         ]
 
 
-_Intervals = Generator[_Step | int | None, None, None]
-_Label = tuple[int, int, _Step | None]
-"""Of the best path to a position: what is least, and then, and its last step."""
+_Intervals = Generator[Step | int | None, None, None]
 
 
 @dataclass
@@ -135,7 +110,7 @@ class LoopSearch:
     around: Around | None = None
     played: int = 0
     complete: bool = True
-    _steps: list[list[_Step]] = field(default_factory=list)
+    paths: LoopPaths = field(init=False)
 
     def __post_init__(self) -> None:
         self.ids = [self.memory.graph.ops[i].id for i in self.order]
@@ -146,7 +121,10 @@ class LoopSearch:
         for s in self.handed:
             for k in range(max(0, self.first[s]), min(len(self.order) - 1, self.last[s]) + 1):
                 self.whole[k] -= self.memory.storages[s].size
-        self._steps = [[] for _ in self.order] if self.around is None else self.around.steps()
+        if self.around is None:
+            self.paths = LoopPaths([[] for _ in self.order], Shared())
+        else:
+            self.paths = LoopPaths(self.around.steps(), self.around.search.paths.shared)
         self._most = MAX_BYTES
         self._level, self._paused = 0, list[tuple[int, _Intervals]]()
         for end, op in enumerate(self.ids, 1):
@@ -154,7 +132,7 @@ class LoopSearch:
                 continue
             inside = self.around is None or end <= self.around.end
             if inside and not self.handed.intersection(self.memory.touched[self.order[end - 1]]):
-                self._steps[end - 1].append(_Step(end - 1, end, None, self.whole[end - 1], True))
+                self.paths.add([Step(end - 1, end, None, self.whole[end - 1], True)])
             self._paused += ((0, self._loops(end, start)) for start in self.rules.starts(op))
         if self.around is not None:
             self._look(self.around.limit)
@@ -174,9 +152,7 @@ class LoopSearch:
             search = searches.popleft()
             steps = list(islice(search, _AT_ONCE))
             more = [found for found in steps if isinstance(found, int)]
-            for step in steps:
-                if isinstance(step, _Step) and self._of_use(step):
-                    self._steps[step.end - 1].append(step)
+            self.paths.add(step for step in steps if isinstance(step, Step) and self._of_use(step))
             if more:  # said again and again until it goes on
                 self._paused.append((more[0], search))
             elif len(steps) == _AT_ONCE:
@@ -185,13 +161,13 @@ class LoopSearch:
     def offer(self, begin: int, end: int, start: Axes) -> bool:
         """Take in one loop before others are looked for; whether it is one."""
         level, self._level = self._level, MAX_BYTES
-        found = [step for step in islice(self._loops(end, start), end - begin) if isinstance(step, _Step)]
+        found = [step for step in islice(self._loops(end, start), end - begin) if isinstance(step, Step)]
         self._level = level
         taken = [step for step in found if step.begin == begin]
-        self._steps[end - 1] += taken
+        self.paths.add(taken)
         return bool(taken)
 
-    def _of_use(self, step: _Step) -> bool:
+    def _of_use(self, step: Step) -> bool:
         """Whether a loop may be on a path that is better than what is known, or that leads on."""
         around = self.around
         return step.bytes <= self._most and (around is None or (step.begin < around.end and step.bytes <= around.limit))
@@ -199,9 +175,9 @@ class LoopSearch:
     def _bound_by_known(self, enough: int) -> None:
         """Work out the best path of the loops that were offered: none that needs more than it, or than is enough, is of
         use."""
-        if all(step.start is None for steps in self._steps for step in steps):
+        if all(step.start is None for step in self.paths):
             return
-        path, _ = self._walk(MAX_BYTES)
+        path, _ = self.paths.walk(MAX_BYTES)
         if path is not None:
             self._settled(path)
             self._most = max(enough, *(step.bytes for step in path))
@@ -245,14 +221,14 @@ class LoopSearch:
 
     def _bounded(
         self, begin: int, end: int, start: Axes, beside: int, rings: int, largest: int, dying: Sequence[int]
-    ) -> _Step:
+    ) -> Step:
         """A loop with its lower bound: as much lies over an input as is in rings, or as the largest result of an op
         has."""
         storages = self.memory.storages
         over = [s for s in dying if self.first[s] < begin]
         saving = max((min(storages[s].size, max(rings, largest)) for s in over), default=0)
         tensors = tuple(storages[s].tensors[0] for s in over)
-        return _Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
+        return Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
 
     @cached_property
     def _largest_made(self) -> list[int]:
@@ -359,7 +335,7 @@ class LoopSearch:
         """Whether some path hands over what is to be handed over."""
         for level in self._levels():
             self._look(level)
-            if self._walk(MAX_BYTES)[0] is not None:
+            if self.paths.walk(MAX_BYTES)[0] is not None:
                 return True
             if not self.complete:
                 break
@@ -372,81 +348,32 @@ class LoopSearch:
             yield max(level, self._level)
             level = level * 5 // 4 + 1
 
-    def reach(self, limit: int) -> int:
-        """The last position to which paths within a limit lead, as far as it is known."""
-        ends: list[list[int]] = [[] for _ in range(len(self.order) + 1)]
-        for end, steps in enumerate(self._steps, 1):
-            for begin in {step.begin for step in steps if step.bytes <= limit}:
-                ends[begin].append(end)
-        furthest, reached = 0, [True] + [False] * len(self.order)
-        for begin, listed in enumerate(ends):
-            if reached[begin]:
-                furthest = begin
-                for end in listed:
-                    reached[end] = True
-        return furthest
-
     def reaches(self, limit: int, beyond: int) -> bool:
         """Whether a path within a limit leads beyond a position, all of it worked out."""
         while not self.limits.over():
-            path, _ = self._walk(limit, until=self.reach(limit))
+            path, _ = self.paths.walk(limit, until=self.paths.reach(limit))
             if not path or path[-1].end <= beyond:
                 return False
             if self._settled(path):
                 return True
         return False
 
-    def _walk(self, limit: int, *, exact: bool = False, until: int | None = None) -> tuple[list[_Step] | None, int]:
-        """The path of least peak, then of the fewest ops in loops: (steps, peak); (None, 0) if there is none within a
-        limit. `exact`: over steps alone that are worked out. `until`: to this position only."""
-        best: list[_Label] = [(0, 0, None), *[(MAX_BYTES, 0, None)] * len(self.order)]
-        for end, steps in enumerate(self._steps[:until], 1):
-            for step in steps:
-                if step.bytes > limit or step.bytes > best[end][0] or (exact and not step.exact):
-                    continue
-                before = best[step.begin]
-                key = (max(before[0], step.bytes), before[1] + step.looped)
-                if key[0] < MAX_BYTES and key < best[end][:2]:
-                    best[end] = (*key, step)
-        return self._back(best if until is None else best[: until + 1])
-
-    def _walk_within(self, limit: int) -> tuple[list[_Step] | None, int]:
-        """The path with the fewest ops in loops, then the fewest steps, of those no step of which is above a limit."""
-        best: list[_Label] = [(0, 0, None), *[(len(self.order) + 1, 0, None)] * len(self.order)]
-        for end, steps in enumerate(self._steps, 1):
-            for step in steps:
-                before = best[step.begin]
-                key = (before[0] + step.looped, before[1] + 1)
-                if step.bytes <= limit and before[0] <= len(self.order) and key < best[end][:2]:
-                    best[end] = (*key, step)
-        return self._back(best)
-
-    def _back(self, best: list[_Label]) -> tuple[list[_Step] | None, int]:
-        at, path = len(best) - 1, []
-        while at:
-            step = best[at][2]
-            if step is None:
-                return None, 0
-            path.append(step)
-            at = step.begin
-        return path[::-1], max((step.bytes for step in path), default=0)
-
-    def _worked_out(self, limit: int) -> list[_Step] | None:
+    def _worked_out(self, limit: int) -> list[Step] | None:
         """The path of least peak, worked out, if that is within a limit, and there was time."""
         while not self.limits.over():
-            path, _ = self._walk(limit)
+            path, _ = self.paths.walk(limit)
             if path is None or self._settled(path):
                 return path
         return None
 
-    def _settled(self, path: Collection[_Step]) -> bool:
+    def _settled(self, path: Collection[Step]) -> bool:
         """Work out the steps of a path that are bounded only; whether there was none."""
         open_ = [step for step in path if not step.exact]
         for step in open_:
             self._work_out(step)
         return not open_
 
-    def _work_out(self, step: _Step) -> None:
+    def _work_out(self, step: Step) -> None:
         """Play a loop."""
         assert step.start is not None, step
         ids = self.ids[step.begin : step.end]
@@ -456,8 +383,7 @@ class LoopSearch:
         step.loop = made_loop(growth, ids, step.dying)
         exact = step.beside + sum(round_up(size, self.memory.alignment) for _, size in step.loop.pieces())
         exact -= 0 if step.loop.over is None else step.loop.over.saving
-        assert exact >= step.bytes, (step, exact)
-        step.bytes, step.exact = exact, True
+        self.paths.work_out(step, exact)
         self.played += 1
 
     def best(self, enough: int = 0) -> LoopPath | None:
@@ -470,7 +396,7 @@ class LoopSearch:
                 break
         overtime = 0
         while True:
-            path, peak = self._walk(MAX_BYTES)
+            path, peak = self.paths.walk(MAX_BYTES)
             if path is None:
                 return None
             if self._settled(path):
@@ -478,15 +404,15 @@ class LoopSearch:
             overtime += self.limits.over()
             if overtime > _OVERTIME or self.limits.interrupt.seen:  # the best of what is worked out; another may be it
                 self.complete = False
-                path, peak = self._walk(MAX_BYTES, exact=True)
+                path, peak = self.paths.walk(MAX_BYTES, exact=True)
                 assert path is not None, "the path that was just worked out"
                 break
         within = path
         while not self.limits.over():
-            fewest, _ = self._walk_within(max(peak, enough))
+            fewest, _ = self.paths.walk_within(max(peak, enough))
             if fewest is None or self._settled(fewest):
                 within = fewest or path
                 break
         loops = tuple(step.loop for step in within if step.loop is not None)
-        considered = sum(step.start is not None for steps in self._steps for step in steps)
+        considered = sum(step.start is not None for step in self.paths)
         return LoopPath(loops, max(step.bytes for step in within), self.played, considered, self.complete)

@@ -317,7 +317,7 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="only ONNX and TFLite models are cut"):
         lowtide.plan(path, allow="fission")
-    with pytest.raises(InputError, match="`lowtide zoo swiftnet_cell_a -o NAME.onnx`"):
+    with pytest.raises(InputError, match=r"`lowtide zoo swiftnet_cell_a -o NAME\.onnx`"):
         lowtide.plan("zoo:swiftnet_cell_a", allow="fission")
     with pytest.raises(InputError, match="it may be fission"):
         lowtide.plan(path, allow="fusion")
