@@ -45,6 +45,15 @@ static int8_t clamped(int32_t value, int32_t low, int32_t high)
     return (int8_t)most(low, least(high, value));
 }
 
+static int32_t leading_zeros(uint32_t value)
+{
+    int32_t count = 0;
+    while ((count < 32) && ((value & ((uint32_t)1 << (31 - count))) == 0U)) {
+        count++;
+    }
+    return count;
+}
+
 /* Numbers of 16 and 32 bits, the lowest byte first. */
 static int32_t half_at(const int8_t *from)
 {
