@@ -758,7 +758,7 @@ class CutModel:
                 int,
             ]
         ],
-        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int, Sequence[int], bool]],
+        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int, Sequence[int]]],
         storages: Sequence[tuple[int, int, int]],
         footprint: Sequence[int],
         before: Sequence[int],
@@ -833,6 +833,10 @@ class PathResult:
     @property
     def regions(self) -> list[PathRegion]:
         """What is cut, in order, by positions in that order."""
+
+    @property
+    def handed(self) -> list[int]:
+        """Tensors that they leave in pieces, which nobody puts together."""
 
     @property
     def evaluated(self) -> int:
