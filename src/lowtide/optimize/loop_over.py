@@ -34,11 +34,13 @@ _Reads = dict[int, list[tuple[int, Row, Row]]]
 
 
 def leads(rules: LoopRules, tensor: int, dims: Axes) -> bool:
-    """Whether positions along these dimensions lie one behind the other: nothing is before them or between them, and
-    none is several rows with columns of its own."""
-    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    """Whether positions along these dimensions lie one behind the other in memory: nothing is before them or between
+    them, and none is several rows with columns of its own."""
+    shape, lying = rules.graph.tensor_by_id[tensor].shape or (), rules.memory_dims(tensor)
+    places = [lying.index(d) for d in dims]
     single = all(rules.grain(tensor, d) == 1 for d in dims[:-1])
-    return single and prod(shape[: dims[0]]) == 1 and all(b == a + 1 for a, b in pairwise(dims))
+    before = prod(shape[d] for d in lying[: places[0]])
+    return single and before == 1 and all(b == a + 1 for a, b in pairwise(places))
 
 
 def outside_reads(

@@ -28,6 +28,7 @@ from typing import Any
 from lowtide.graph import MAX_BYTES, Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
+from lowtide.ops.raster import memory_dims
 from lowtide.sizes import round_up
 from lowtide.target import Target
 
@@ -269,6 +270,10 @@ class LoopRules:
             return 1
         axis = known.access.outputs[self.graph.op_by_id[maker].outputs.index(tensor)][dim]
         return 1 if axis is None else known.access.grain_of(axis)
+
+    def memory_dims(self, tensor: int) -> Axes:
+        """Dimensions of a whole tensor as they lie in memory under the target, the slowest first."""
+        return memory_dims(self.graph, tensor, channels_last=self.target.channels_last)
 
     def tensor_counts(self, tensor: int, dims: Axes) -> list[int]:
         """How many positions a tensor has along each of its dimensions."""

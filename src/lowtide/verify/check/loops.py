@@ -169,7 +169,7 @@ def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
         with _fitting():
             play = LoopPlay(graph, loop)
             _check_memory(graph, plan, loop, play, target)
-            check_behind(graph, plan, loop, play)
+            check_behind(graph, plan, loop, play, target)
             positions += _check_play(graph, loop, play)
         worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
     if plan.exactness != worst:
