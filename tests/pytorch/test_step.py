@@ -76,14 +76,14 @@ def differing(step: Step, net: Any, eager: Any, optimizer: Any, eager_optimizer:
 @pytest.mark.parametrize("name", NETS)
 def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
     """Two budgets between the largest op and own order: ops run again, and the allocator gives out what was planned."""
-    costs = None
+    own = None
     for share in (0.6, 0.4):
         net = training(name)
         eager = copy.deepcopy(net.model)
         optimizer, eager_optimizer = (torch.optim.AdamW(m.parameters(), fused=True) for m in (net.model, eager))
-        if costs is None:
+        if own is None:
             own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
-            costs = own.costs
+        costs = own.costs
         budget = own.plan.floor_bytes + int(share * (own.plan.peak_bytes - own.plan.floor_bytes))
         step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=costs, budget=budget)
         assert step.costs == costs
