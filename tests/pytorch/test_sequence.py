@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from random import Random
 
@@ -9,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.schedule.method import Schedule
+from lowtide.stop import Limits
 from lowtide.torch.search import floor, problem_of, search
 from lowtide.torch.sequence import sequence_of, why_not
 
@@ -183,3 +187,24 @@ def test_a_long_chain_fits_into_a_third() -> None:
     order = search(graph, dict.fromkeys(graph.own_order, 1.0), own // 3, 20.0)
     assert sequence_of(graph, order).peak_bytes <= own // 3
     assert len(order) <= 2 * length + 2 * length
+
+
+def test_the_first_plan_is_there_before_an_order_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler that takes all of the time and finds nothing: the plan within the budget stands, and is reported."""
+    graph = there_and_back(9, 3, extra=1)
+    own = sequence_of(graph, graph.own_order).peak_bytes
+    reported: list[float] = []
+
+    class Slow:
+        """Own order, when the time is over."""
+
+        def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+            assert len(reported) == 1
+            time.sleep(0.2)
+            return Schedule(graph.own_order)
+
+    monkeypatch.setattr("lowtide.torch.search.Exact", Slow)
+    budget, seconds = int(own * 0.8), dict.fromkeys(graph.own_order, 1.0)
+    order = search(graph, seconds, budget, 0.2, report=reported.append)
+    assert sequence_of(graph, order).peak_bytes <= budget
+    assert len(graph.ops) < len(order) <= reported[0]
