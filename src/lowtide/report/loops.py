@@ -29,10 +29,13 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     best = "" if without is None else f"; the best order without: {format_size(without)}"
     exact = EXACTNESS[plan.exactness or "bits"]
     rows = [("loops", f"{format_count(ops, 'op')} in {format_count(len(plan.loops), 'loop')}; outputs {exact}{best}")]
-    path = (plan.search or {}).get("loops_path_complete")
+    search = plan.search or {}
+    path = search.get("loops_path_complete")
     if path is not None:
         least = "least over all paths of loops along the order" if path else "the search for loops was stopped"
-        if moved := (plan.search or {}).get("loops_reordered"):
+        if path and search["loops_least_path_bytes"] < search["loops_path_bytes"]:
+            least = f"all paths of loops along the order need at least {search['loops_least_path_bytes']:,} B"
+        if moved := search.get("loops_reordered"):
             least = f"ops made neighbours by data flow {format_count(moved, 'time')}: no bound on other loops"
         rows.append(("", f"{least}; order and arena: of the loops as they are"))
     labels = {op.id: op.name for op in plan.ops}
