@@ -71,7 +71,7 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-ALLOWED = ("fission", "unjoined", "rounds", "seams", "accumulate", "recompute", "swap", "alias", "loops")
+ALLOWED = ("fission", "unjoined", "rounds", "seams", "accumulate", "recompute", "swap", "merge", "alias", "loops")
 """What a plan may be allowed to change."""
 
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]

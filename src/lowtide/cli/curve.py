@@ -29,6 +29,7 @@ def changes(p: Any) -> None:
         "time within --budget, or for the least peak within --max-overhead; recompute,fission: norms and means over "
         "rows that are cut, too, in passes of their own (.onnx), or training steps with labels in parts and again; "
         "swap, alone, with recompute, or with both: store tensors on the host and load them while other ops run; "
+        "merge, with recompute,fission: products of a step that read the same run as one where that takes less time; "
         "loops: run ops together row by row (--target loops)",
     )
     group.add_argument(
@@ -88,7 +89,8 @@ def _cut(options: argparse.Namespace) -> Curve:
 def _recomputed(options: argparse.Namespace) -> Front:
     """The front of ops that run again, or of tensors that leave memory."""
     words = set(options.allow.split(","))
-    timed = words in ({"recompute", "fission"}, {"recompute", "swap"}, {"swap"}, {"recompute", "fission", "swap"})
+    in_parts = {"recompute", "fission"} <= words <= {"recompute", "fission", "swap", "merge"}
+    timed = in_parts or words in ({"recompute", "swap"}, {"swap"})
     if (words != {"recompute"} and not timed) or options.exact_bits or (options.cost is not None and not timed):
         raise InputError(
             "a curve is of one thing; --allow recompute goes with nothing else but swap, or fission, of a training "

@@ -44,9 +44,11 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
     if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
         raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
+    if "merge" in listed and not {"recompute", "fission"} < set(listed):
+        raise InputError("merge is of products in a training step in parts; write --allow recompute,fission,merge")
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
     for alone in ("recompute", "swap", "loops"):
-        if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
+        if alone in listed and set(listed) != {alone} and set(listed) - {"merge"} not in pairs:
             raise InputError(
                 f"--allow {alone} does not go with such changes in one plan yet; name it alone"
                 + (", with fission or with swap" if alone == "recompute" else "")
