@@ -199,7 +199,8 @@ BY_HAND = (two_may_begin, falling_first, begun_already, begun_between)
 
 def _by_hand(name: str, sizes: dict[str, int], rows: list[tuple[str, str, int]]) -> Graph:
     at = {tensor: i for i, tensor in enumerate(sizes)}
-    made, read = ({t for row in rows for t in row[k].split()} for k in (1, 0))
+    made = {t for _, outputs, _ in rows for t in outputs.split()}
+    read = {t for inputs, _, _ in rows for t in inputs.split()}
     kinds = {t: Kind.INPUT if t not in made else Kind.ACTIVATION if t in read else Kind.OUTPUT for t in sizes}
     tensors = tuple(Tensor(at[t], size, kinds[t], t) for t, size in sizes.items())
     ops = tuple(
