@@ -39,8 +39,9 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
     graph, _ = load_own(path, FREE)
     strict = lowtide.plan(graph, target="strict", time=seconds)
     best = lowtide.plan(graph, target="generic", time=seconds)
-    began = time.perf_counter()
+    began, running = time.perf_counter(), time.process_time()
     plan = lowtide.plan(graph, target="generic", time=seconds, allow="fission")
+    ran = time.process_time() - running
     floor = lowtide.inspect(graph, target="generic", time=1.0).fission
     return {
         "model": path.stem,
@@ -54,10 +55,12 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
         "cut_bound_bytes": plan.lower_bound_bytes,
         "cut_optimal": plan.optimal,
         "cut_ops": len(plan.order),
+        "proved_over": plan.proved_over,
         "arena_bytes": plan.arena_bytes,
         "exactness": plan.exactness,
         "floor_bytes": None if floor is None else floor.floor_bytes,
         "seconds": time.perf_counter() - began,
+        "cpu_seconds": ran,
     }
 
 
@@ -187,7 +190,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    lines += _left_out(document)
+    lines += [*_left_out(document), *_kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -211,11 +214,18 @@ def _left_out(document: dict[str, Any]) -> list[str]:
 
 
 def _kept_lines(document: dict[str, Any]) -> list[str]:
-    """Which rows are of an earlier version."""
-    of = document.get("kept")
-    if not of or not of["models"]:
-        return []
-    return [f"Of lowtide {of['commit']}, at most 80 s a plan: {', '.join(of['models'])}.", ""]
+    """Which rows are of another version, or had other time."""
+    now = (short(document["machine"]["commit"]), document["seconds"])
+    groups: dict[tuple[str, float], list[str]] = {}
+    for row in (*document["rows"], *document["runs"]):
+        of = (row.get("commit", now[0]), row.get("limit_seconds", now[1]))
+        name = row["model"] + (" (measured)" if "before_bytes" in row else "")
+        if of != now and name not in groups.setdefault(of, []):
+            groups[of].append(name)
+    lines = []
+    for (commit, seconds), names in groups.items():
+        lines += [f"Of lowtide {commit}, at most {seconds:g} s a plan: {', '.join(names)}.", ""]
+    return lines
 
 
 def loop_table(rows: list[dict[str, Any]]) -> list[str]:
@@ -257,18 +267,27 @@ def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f}"
 
 
-def kept(results: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """All rows of a results file, with those planned now in their places, and which are not of now."""
+def kept(results: Path, rows: list[dict[str, Any]], runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """All rows and runs of a results file, with those of now in their places, each with its commit and its limit."""
+    document = json.loads(results.read_text())
+    of = {"commit": known_commit(results), "limit_seconds": document["seconds"]}
     new = {r["model"]: r for r in rows}
-    before = json.loads(results.read_text())["rows"]
-    others = [r["model"] for r in before if r["model"] not in new]
-    merged = [new.pop(r["model"], r) for r in before]
-    return {"rows": [*merged, *new.values()], "kept": {"commit": known_commit(results), "models": others}}
+    merged = [new.pop(r["model"], of | r) for r in document["rows"]]
+    again = {r["model"] for r in runs}
+    return {
+        "rows": [*merged, *new.values()],
+        "runs": [*(of | r for r in document["runs"] if r["model"] not in again), *runs],
+    }
 
 
 def known_commit(results: Path) -> str:
     """Of which commit a results file is."""
-    return (json.loads(results.read_text())["machine"]["commit"] or "")[:7]
+    return short(json.loads(results.read_text())["machine"]["commit"])
+
+
+def short(commit: str | None) -> str:
+    """The first letters of a commit, with the mark of a changed checkout."""
+    return (commit or "")[:7] + ("+" if (commit or "").endswith("+") else "")
 
 
 def main() -> int:
@@ -310,10 +329,13 @@ def main() -> int:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
                 print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
-    document = {"machine": asdict(machine()), "seconds": arguments.time}
+    here = asdict(machine())
+    for row in (*rows, *runs):
+        row |= {"commit": short(here["commit"]), "limit_seconds": arguments.time}
+    document = {"machine": here, "seconds": arguments.time}
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
     if arguments.keep:
-        document |= kept(arguments.keep, rows)
+        document |= kept(arguments.keep, rows, runs)
     document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
