@@ -111,10 +111,11 @@ def random_sibling_step(seed: int) -> Graph:
     x = net.tensor("x", (rows, seq, width))
     for _ in range(random.randint(1, 3)):
         many = [net.einsum(x, net.parameter((width, width)), "nsd", "df", "nsf") for _ in range(random.randint(2, 4))]
-        how = random.choice(("alike", "apart", "turned", "summed"))
-        if how == "turned":
-            many = [net.transpose(y, (0, 2, 1)) for y in many]
-            many = [net.transpose(net.relu(y), (0, 2, 1)) for y in many]
+        how = random.choice(("alike", "apart", "turned", "turned", "turned and not", "shifted and turned", "summed"))
+        if "turned" in how:  # by one of two readers, or what else is added to
+            many = [net.add(y, x) for y in many] if how.startswith("shifted") else many
+            turned = [net.transpose(net.relu(net.transpose(y, (0, 2, 1))), (0, 2, 1)) for y in many]
+            many = turned + ([net.relu(y) for y in many] if how == "turned and not" else [])
         elif how == "alike":
             many = [net.relu(y) for y in many]
         elif how == "apart":
@@ -128,7 +129,7 @@ def random_sibling_step(seed: int) -> Graph:
     return net.graph()
 
 
-STEPS = (random_step, random_attention_step, random_image_step)
+STEPS = (random_step, random_attention_step, random_image_step, random_sibling_step)
 
 
 def labelled_graph(ops: list[tuple[str, list[str], str, str]], shapes: dict[str, tuple[int, ...]]) -> Graph:
