@@ -907,12 +907,18 @@ class LoopPlay:
         """By how many bytes it has to begin below each input."""
 
     @property
+    def beside(self) -> list[list[int]]:
+        """
+        Of each with a ring of its own others whose rings have something when it has.
+        """
+
+    @property
     def begun(self) -> list[list[int]]:
         """
         Bytes of each input that are done with before its first position is written.
         """
 
-    __match_args__: tuple = ("slots", "made", "behind", "begun")
+    __match_args__: tuple = ("slots", "made", "behind", "beside", "begun")
 
     def __repr__(self) -> str: ...
     def __getstate__(self) -> tuple: ...

@@ -300,7 +300,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next position of its reader needs is there (`docs/loops.md`). `along`: of each op the axis of its access, as
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
     tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
-    whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    whole. `keep`: its rings, `sums`: accumulators, `kept_bytes`: of all of these where some rings share memory, as they
+    never have anything at once. `streamed`: names of graph inputs that the caller hands over.
     `over`: the tensor that may lie over an input which dies in the loop: a result, or one of the plan's own that stands
     for all rings and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
@@ -313,6 +314,7 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     merge: dict[str, LoopMerge]
     keep: dict[str, PlanRing] = {}
     sums: dict[str, PlanSum] = {}
+    kept_bytes: int | None = None
     streamed: dict[str, str] = {}
     over: int | None = None
     behind: dict[str, int] = {}

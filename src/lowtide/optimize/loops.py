@@ -20,9 +20,9 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import MAX_BYTES
 from lowtide.ops.index import Index
+from lowtide.optimize.loop_over import taken
 from lowtide.optimize.loop_paths import LoopPaths, Shared, Step
 from lowtide.optimize.loop_rings import leaves, made_loop
-from lowtide.sizes import round_up
 from lowtide.stop import Limits
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
@@ -384,9 +384,7 @@ class LoopSearch:
         for op in reversed(ids[:-1]):
             growth.add(op)
         step.loop = made_loop(growth, ids, step.dying)
-        exact = step.beside + sum(round_up(size, self.memory.alignment) for _, size in step.loop.pieces())
-        exact -= 0 if step.loop.over is None else step.loop.over.saving
-        self.paths.work_out(step, exact)
+        self.paths.work_out(step, max(step.bytes, step.beside + taken(step.loop, self.memory.alignment)))
         self.played += 1
 
     def best(self, enough: int = 0) -> LoopPath | None:

@@ -13,7 +13,6 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.rewrites import Exactness, LoopMerge, PlanLoop, PlanRing, PlanSum
-from lowtide.sizes import round_up
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -218,10 +217,7 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int |
     graph, alignment = rules.graph, answer.problem.target.alignment
     at = answer.keys.get("workspace_offsets") if block is None else answer.keys.get("offsets")
     begin = (at or {}).get(str(op if block is None else block), 0)
-    places: dict[int, int] = {}
-    for tensor, size in loop.pieces():
-        places[tensor] = begin
-        begin += round_up(size, alignment)
+    places = {t: begin + at for t, at in loop.places(alignment).items()}
     kept = {
         str(r.tensor): PlanRing(
             name=graph.tensor_by_id[r.tensor].name,
@@ -241,6 +237,7 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int |
         merge=_merges(rules, loop),
         keep=kept,
         sums={str(t): PlanSum(bytes=size, offset=places.get(t)) for t, size in loop.accumulators},
+        kept_bytes=loop.workspace(alignment) if loop.shared else None,
         streamed={str(t): graph.tensor_by_id[t].name for t in loop.streamed},
         over=None if loop.over is None else block if loop.over.tensor is None else loop.over.tensor,
         behind={} if loop.over is None else {str(loop.over.input): loop.over.distance},
