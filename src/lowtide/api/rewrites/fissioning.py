@@ -276,15 +276,21 @@ class _Step:
         from lowtide.optimize.step_regions import stretches
 
         found: list[Parted] = []
+        if regions and self._late():
+            return found
         most = len(regions[0].axes) if regions else len(self.problem.graph.ops)
         graph, order = self.problem.graph, self.once.order
         tree = [r for r in tree_regions(graph, self.problem.memory, order) if len(r.axes) < _ALIKE * most]
         between = stretches(graph, order) if not regions or most < _MOST_OPS * len(graph.ops) else []
         for region in (*tree[:_SMALLER], *between[:_SMALLER]):
-            if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
+            if self._late():
                 break
             found += self._parted(region, [n for n in _FEW if n <= region.rows])
         return found
+
+    def _late(self) -> bool:
+        """Whether no further region is tried."""
+        return self.limits.left_seconds < (1 - _TREE) * self.limits.seconds
 
     def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
         from lowtide.optimize.parted import least_peak, least_time
