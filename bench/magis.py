@@ -162,7 +162,8 @@ def mend(names: list[str], cost: str | None, seconds: float, short: float, out: 
         if entry["name"] in names:
             row = Row(entry["name"], cost, seconds, short)
             for cell in cells:
-                entry[cell] = {**row.cell(cell), "commit": machine().commit, "time": max(seconds, short)}
+                long = cell.startswith(("joint", "moved")) or cell.rpartition("_")[0] == "merged"
+                entry[cell] = {**row.cell(cell), "commit": machine().commit, "time": seconds if long else short}
                 print(entry["name"], cell, round(entry[cell]["share"], 3), entry[cell]["status"], flush=True)
             out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

@@ -240,7 +240,12 @@ def test_transfers_need_a_bandwidth() -> None:
 
 
 def test_microbatch_alone_runs_nothing_again() -> None:
-    """And says so where fission is not allowed."""
+    """Not where its parts do not fit, either; and it says so where fission is not allowed."""
+    plan = _plan(budget="30%", method="microbatch", time=2)
+    assert plan.fission is not None
+    assert plan.status == "over_budget"
+    assert not plan.rewrites
+    assert not any(part.body.get("rewrites") for part in plan.fission.parts)
     with pytest.raises(InputError, match="--allow recompute,fission"):
         lowtide.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
 
