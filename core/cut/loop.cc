@@ -44,11 +44,11 @@ class Player {
     for (int t = 0; t < static_cast<int>(tensors.size()); ++t) last_[t] = t;
     for (int t = static_cast<int>(tensors.size()) - 1; t >= 0; --t)  // a tensor is listed behind what it lies over
       if (tensors[t].over >= 0) last_[tensors[t].over] = last_[t];
-    root_.assign(tensors.size(), -1);  // whose ring a tensor lies in
+    root_.assign(tensors.size(), -1);
     for (int t = 0; t < static_cast<int>(tensors.size()); ++t)
       if (!tensors[last_[t]].whole) root_[t] = tensors[t].over < 0 ? t : root_[tensors[t].over];
-    holds_.assign(tensors.size(), false);
-    beside_.assign(tensors.size(), std::vector<bool>(tensors.size(), false));
+    holding_.assign((tensors.size() + 63) / 64, 0);
+    beside_.assign(tensors.size(), holding_);
     sink_.assign(ops.size(), true);
     for (int o = 0; o < static_cast<int>(ops.size()); ++o)
       for (const int t : ops[o].makes) sink_[o] = sink_[o] && readers_[t].empty();
@@ -66,7 +66,7 @@ class Player {
     LoopPlay result{slots_, made_, {}, {}, std::vector<std::vector<int>>(tensors_.size())};
     for (size_t t = 0; t < tensors_.size(); ++t)
       for (size_t u = 0; u < tensors_.size(); ++u)
-        if (beside_[t][u] || beside_[u][t]) result.beside[t].push_back(static_cast<int>(u));
+        if (t != u && (bit(beside_[t], u) || bit(beside_[u], t))) result.beside[t].push_back(static_cast<int>(u));
     for (size_t k = 0; k < inputs_.size(); ++k) {
       result.behind.emplace_back();
       result.begun.emplace_back();
@@ -214,19 +214,19 @@ class Player {
     for (const int t : ops_[op].makes) release(root_[t]);
   }
 
+  static bool bit(const std::vector<uint64_t>& bits, size_t k) { return bits[k / 64] >> (k % 64) & 1; }
+
   // A ring has something from now on, while what the op reads is still there.
   void hold(int root) {
-    if (holds_[root]) return;
-    for (const int other : holding_) beside_[root][other] = true;
-    holds_[root] = true;
-    holding_.push_back(root);
+    if (bit(holding_, root)) return;
+    for (size_t k = 0; k < holding_.size(); ++k) beside_[root][k] |= holding_[k];
+    holding_[root / 64] |= uint64_t{1} << (root % 64);
   }
 
   // A ring may have nothing any more.
   void release(int root) {
-    if (root < 0 || !holds_[root] || made_[root] > lowest_read(root)) return;
-    holds_[root] = false;
-    holding_.erase(std::find(holding_.begin(), holding_.end(), root));
+    if (root < 0 || !bit(holding_, root) || made_[root] > lowest_read(root)) return;
+    holding_[root / 64] &= ~(uint64_t{1} << (root % 64));
   }
 
   // The lowest position that is still read of the last tensor that lies in a ring.
@@ -248,10 +248,9 @@ class Player {
   std::vector<std::vector<std::pair<int, int>>> readers_;        // (op, which of its reads)
   std::vector<std::vector<std::pair<int, int>>> input_readers_;  // likewise, of inputs
   std::vector<std::vector<std::vector<int64_t>>> lows_;
-  std::vector<int> root_;                  // -1: whole
-  std::vector<bool> holds_;                // of roots: whether something that is still read is there
-  std::vector<int> holding_;               // those
-  std::vector<std::vector<bool>> beside_;  // of a root, others that had something when it began to
+  std::vector<int> root_;                      // whose ring a tensor lies in; -1: it is whole
+  std::vector<uint64_t> holding_;              // of roots, as bits: where something is that is still read
+  std::vector<std::vector<uint64_t>> beside_;  // of a root: where something was when it began to have something
   std::vector<bool> sink_, aside_;
   std::vector<int> fed_;  // ops that are aside and read of what others make, the last one first
   std::vector<std::vector<int>>
