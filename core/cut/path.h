@@ -23,6 +23,7 @@ struct PathResult {
   int64_t weight = 0;
   std::vector<int> order;           // the ops in the order of the way, in positions of the model's
   std::vector<PathRegion> regions;  // positions in that order
+  std::vector<int> handed;          // tensors that they leave in pieces, which nobody puts together
   int64_t evaluated = 0;            // regions whose footprint was worked out
   bool complete = false;            // whether it was not stopped
 };

@@ -14,10 +14,11 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
+from lowtide.api.rewrites.merging import merged_step
 from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
 from lowtide.api.rewrites.swapping import Host, bandwidth_of, costs_of_step, numbers
 from lowtide.errors import InputError
-from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
+from lowtide.fission_plan import PlanFamily, PlanFission, PlanMerge, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
 from lowtide.rewrites import Recompute
@@ -139,6 +140,10 @@ class _Step:
         self.max_overhead = None if job.costs is None else job.costs.max_overhead
         self.problem = Problem.of(priced(problem.graph, self.families), problem.target)
         self.uncut_seconds = sum(op.cost or 0.0 for op in self.problem.graph.ops)
+        self.merged: list[PlanMerge] = []
+        if "merge" in job.allow:
+            step, self.merged = merged_step(problem.graph, self.families)
+            self.problem = Problem.of(priced(step, self.families), problem.target)
         self.once = self._order(self.problem, limits.seconds * _ONCE)
 
     def _order(self, problem: Problem, seconds: float) -> Answer:
@@ -408,6 +413,7 @@ class _Step:
             floor_bytes=floor_bytes(self.user.graph),
             max_overhead=self.max_overhead,
             method="microbatch" if micro else "joint",
+            merged=self.merged,
         )
         interrupted = self.limits.interrupt.seen or best.answer.keys["stopped"] == "interrupt"
         answer = best.answer.under(self.job.allow)
@@ -415,7 +421,7 @@ class _Step:
         figures = {**answer.keys.get("search", {}), **self.limits.tally.figures()}
         keys: PlanKeys = {**answer.keys, "fission": fission, "stopped": stopped, "proved_over": "orders"}
         keys["search"] = figures
-        keys["exactness"] = "sum" if best.parts else "bits"
+        keys["exactness"] = "sum" if best.parts or self.merged else "bits"
         if self.job.search.require_optimal and keys["status"] == "ok":
             keys["status"] = "unproved"
         if self.max_overhead is not None and overhead > self.max_overhead + 1e-9:
