@@ -43,8 +43,8 @@ class ViewOp:
         Name of the user's op that this one is: itself, the one that it runs again, or the one that it is a part of;
         empty for an op that a cut added.
     edit
-        ``"again"`` (also of a part), ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what else a cut made
-        it (`PlanPart.role`); empty for an op of the user's own.
+        ``"again"`` (also of a part), ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what
+        else a cut made it (`PlanPart.role`); empty for an op of the user's own.
     """
 
     op: int
