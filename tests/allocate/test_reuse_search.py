@@ -90,7 +90,8 @@ def test_groups_that_can_change_places_lose_nothing(seed: int):
 
 
 def test_groups_change_places_alone_or_with_two_more():
-    """Of 0, 1 | 2, 3 in which 0 is to 2 what 1 is to 3, the value of 0 is not above that of 1; nothing is said of 2 and 3 then."""
+    """Of 0, 1 | 2, 3 in which 0 is to 2 what 1 is to 3, the value of 0 is not above that of 1; of 2 and 3 nothing is
+    said then."""
     apart, near, far = (np.array(rows) for rows in ([[0, 0], [0, 0]], [[1, 2], [3, 4]], [[5, 7], [6, 8]]))
     tables = {(0, 1): apart, (0, 2): near, (0, 3): far, (1, 2): far, (1, 3): near, (2, 3): apart}
     assert reuse_search._interchangeable([2] * 4, tables) == [[], [0], [], []]

@@ -14,7 +14,7 @@ from lowtide.names import brief
 from lowtide.sizes import format_size
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
-from lowtide.torch.cutting import cut_again, proposals, usual
+from lowtide.torch.cutting import cut_again, least_floor, proposals, usual
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
@@ -164,10 +164,11 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
     budget = wishes.budget
     if wishes.overhead is not None:
         return _lowest(torch, own, wishes, costs)
-    if budget is not None:
-        own_size, size = format_size(own.own.peak_bytes), format_size(budget)
-        wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
-    if budget is None or own.own.peak_bytes <= budget:
+    if budget is None:
+        return _Chosen(own, own.graph.own_order, costs)
+    own_size, size = format_size(own.own.peak_bytes), format_size(budget)
+    wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
+    if own.own.peak_bytes <= budget:
         return _Chosen(own, own.graph.own_order, costs)
     least, at = floor(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
@@ -176,8 +177,10 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         if floor(step.graph)[0] <= budget:
             steps.append((step, (record,), table))
     if not steps:
-        message = f"no plan is within {format_size(budget)}: {own.graph.op_by_id[at].label} alone takes"
-        whole = "fission" in wishes.allow or not any(r.kind == "loss" for r in own.program.results)
+        cut = "fission" in wishes.allow
+        least, label = least_floor(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
+        message = f"no plan is within {format_size(budget)}: {label} alone takes"
+        whole = cut or not any(r.kind == "loss" for r in own.program.results)
         more = "" if whole else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
@@ -185,7 +188,12 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
 
     def tried(entry: tuple[Costed, tuple[StepCut, ...], Costs | None], time: float, steps: int) -> _Tried:
         step, cuts, table = entry
-        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, wishes)))
+
+        def report(seconds: float) -> None:
+            more = seconds / own.seconds_of(own.graph.own_order) - 1
+            wishes.say(f"a plan within {size} takes {more:+.2%} time; seeking a faster one")
+
+        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, wishes), report))
         excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
         return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
 
