@@ -127,8 +127,8 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> s
         f"Forward and backward halves of {len({r['net'] for r in rows})} training steps of `lowtide.bench.train_nets` "
         f"(size {SIZE}), as Inductor has them when it reorders for peak memory. Proved least: "
         f"{sum(r['proved'] for r in rows)} of {len(rows)}. What Inductor takes, the lowest of its own order and the "
-        f"three that it tries, is 0 to {100 * max(over):.1f} % above the least, {sum(x > 0 for x in over)} of {len(rows)} "
-        f"above it at all. The peak of its own order is its own estimate in {agrees}.", "",
+        f"three that it tries, is 0 to {100 * max(over):.1f} % above the least, {sum(x > 0 for x in over)} of "
+        f"{len(rows)} above it at all. The peak of its own order is its own estimate in {agrees}.", "",
         "- **estimate**: Inductor's figure of its order before it reorders; **own**: the same order here.",
         "- **lpmf, bfs, dfs**: its estimates of what it tries. **takes**: the lowest of the four.",
         "- **least**: what no order of these kernels is below, where proved; else the best found, and the bound.", "",
@@ -148,8 +148,8 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> s
         )
         bound = "proved" if row["proved"] else f"{_mb(row['bound_bytes'])}"
         lines.append(
-            f"| {row['net']}, {row['part']} | {row['ops']} | {' | '.join(_mb(size) for size in sizes)} | {100 * more:.1f} % | "
-            f"{bound} | {row['cpu_seconds']:.1f} |"
+            f"| {row['net']}, {row['part']} | {row['ops']} | {' | '.join(_mb(size) for size in sizes)} | "
+            f"{100 * more:.1f} % | {bound} | {row['cpu_seconds']:.1f} |"
         )
     return "\n".join(lines) + "\n"
 
