@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _SEARCH = 0.6
 """Share of the time after which the search for regions is over."""
 _JOINED = 0.3
-"""The same where regions may hand on what they make, for which the rest of `_SEARCH` is."""
+"""The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
+regions that join it has to be through for that, where it is not asked for by name."""
 _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
 _FIRST = 0.7
@@ -319,8 +320,8 @@ class CutSearch:
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
 
     def _hands_on(self, joined: Sequence[Proposal]) -> bool:
-        """Whether to look for regions that hand on what they make: when the search for such as join it is through, and
-        a budget is not met by these; with `unjoined` whenever there is time."""
+        """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
+        it is soon through, and a budget is not met by these; with `unjoined` whenever there is time."""
         job, graph = self.job, self.problem.graph
         if self.interrupted or job.allow not in (("fission",), ("fission", "unjoined")) or self.first is not None:
             return False
@@ -328,7 +329,8 @@ class CutSearch:
             return False
         room = self.goal.room(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
-        return "unjoined" in job.allow or not (self.unfinished or met)
+        soon = self.limits.seconds - self.limits.left_seconds <= _JOINED * self.limits.seconds
+        return "unjoined" in job.allow or (soon and not self.unfinished and not met)
 
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need
