@@ -2,6 +2,7 @@
 
     python bench/below.py FOLDER [--time 60] [--built] [--measure NAME ...] -o bench/results/below
     python bench/below.py FOLDER --built --study --loops --cuts-of bench/results/below.json -o bench/results/below-loops
+    python bench/below.py ... --loops --loops-target loops,layout=channels_last -o bench/results/below-loops-last
 
 Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
 Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
@@ -39,8 +40,9 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
     graph, _ = load_own(path, FREE)
     strict = lowtide.plan(graph, target="strict", time=seconds)
     best = lowtide.plan(graph, target="generic", time=seconds)
-    began = time.perf_counter()
+    began, running = time.perf_counter(), time.process_time()
     plan = lowtide.plan(graph, target="generic", time=seconds, allow="fission")
+    ran = time.process_time() - running
     floor = lowtide.inspect(graph, target="generic", time=1.0).fission
     return {
         "model": path.stem,
@@ -54,18 +56,22 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
         "cut_bound_bytes": plan.lower_bound_bytes,
         "cut_optimal": plan.optimal,
         "cut_ops": len(plan.order),
+        "proved_over": plan.proved_over,
         "arena_bytes": plan.arena_bytes,
         "exactness": plan.exactness,
         "floor_bytes": None if floor is None else floor.floor_bytes,
         "seconds": time.perf_counter() - began,
+        "cpu_seconds": ran,
+        "commit": short(machine().commit),
+        "limit_seconds": seconds,
     }
 
 
-def looped(path: Path, seconds: float) -> dict[str, Any]:
-    """A model's row of loops under `generic`: peak, whether it is proved for all orders of these loops, and seconds."""
+def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
+    """A model's row of loops under a target: peak, whether it is proved for all orders of these loops, and seconds."""
     graph, _ = load_own(path, FREE)
     began, running = time.perf_counter(), time.process_time()
-    plan = lowtide.plan(graph, target="generic", time=seconds, allow="loops")
+    plan = lowtide.plan(graph, target=target, time=seconds, allow="loops")
     spent, ran = time.perf_counter() - began, time.process_time() - running
     if plan.loops:
         lowtide.verify(graph, plan)
@@ -79,6 +85,8 @@ def looped(path: Path, seconds: float) -> dict[str, Any]:
         "loop_exactness": plan.exactness,
         "loop_seconds": spent,
         "loop_cpu_seconds": ran,
+        "loop_limit_seconds": seconds,
+        "loop_commit": short(machine().commit),
     }
 
 
@@ -114,6 +122,8 @@ def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
                 "largest": max(o.largest for o in ran.outputs),
                 "before_seconds": None if timing is None else timing.original_seconds,
                 "after_seconds": None if timing is None else timing.planned_seconds,
+                "commit": short(machine().commit),
+                "limit_seconds": seconds,
             }
         )
     return rows
@@ -155,8 +165,8 @@ def tables(document: dict[str, Any]) -> list[str]:
         f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/below.py`, at most "
         f"{document['seconds']:g} s a plan. Sizes are bytes.",
         "",
-        "*strict*: the least peak of any order without views and in place. Else under `generic`; the bound is that of",
-        "all orders of these parts (`=`: reached), the floor that of any cut",
+        "*strict*: the least peak of any order without views and in place. Cuts are under `generic`; the bound is that",
+        "of all orders of these parts (`=`: reached), the floor that of any cut",
         "along one axis an op. `bits`, `kernel`, `sum`: what outputs may differ by.",
         "",
     ]
@@ -169,7 +179,8 @@ def tables(document: dict[str, Any]) -> list[str]:
         for r in rows
     ]  # fmt: skip
     if rows and "loop_bytes" in rows[0]:
-        lines += [*loop_table(rows), *_left_out(document), *_kept_lines(document)]
+        lines += [*loop_table(rows, document.get("loops_target", "generic")), *_left_out(document)]
+        lines += _kept_lines(document)
         if document["cuts_of"]:
             return [*lines, f"Cuts are of {document['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
@@ -187,7 +198,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    lines += _left_out(document)
+    lines += [*_left_out(document), *_kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -211,14 +222,22 @@ def _left_out(document: dict[str, Any]) -> list[str]:
 
 
 def _kept_lines(document: dict[str, Any]) -> list[str]:
-    """Which rows are of an earlier version."""
-    of = document.get("kept")
-    if not of or not of["models"]:
-        return []
-    return [f"Of lowtide {of['commit']}, at most 80 s a plan: {', '.join(of['models'])}.", ""]
+    """Which rows are of another version, or had other time: of loops, if the page is of them."""
+    now = (short(document["machine"]["commit"]), document["seconds"])
+    prefix = "loop_" if document["rows"] and "loop_bytes" in document["rows"][0] else ""
+    groups: dict[tuple[str, float], list[str]] = {}
+    for row in (*document["rows"], *document["runs"]):
+        of = (row.get(f"{prefix}commit", now[0]), row.get(f"{prefix}limit_seconds", now[1]))
+        name = row["model"] + (" (measured)" if "before_bytes" in row else "")
+        if of != now and name not in groups.setdefault(of, []):
+            groups[of].append(name)
+    lines = []
+    for (commit, seconds), names in groups.items():
+        lines += [f"Of lowtide {commit}, at most {seconds:g} s a plan: {', '.join(names)}.", ""]
+    return lines
 
 
-def loop_table(rows: list[dict[str, Any]]) -> list[str]:
+def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
     """Loops beside cuts, and the geometric means; what ONNX can carry and what it cannot is said apart."""
     cells, best = [], []
     for r in rows:
@@ -236,8 +255,8 @@ def loop_table(rows: list[dict[str, Any]]) -> list[str]:
     only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows]
     cut, loop, both = (mean_ratio(which, "strict_bytes") for which in (rows, only, best))
     return [
-        "Row loops (`--allow loops`, input held, no row twice) beside cuts. Loops are for compilers that can loop: no",
-        "ONNX file carries them. They are planned, and every plan is played by `verify`; none of these was run.",
+        f"Row loops (`--target {target} --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
+        "that can loop: no ONNX file carries them. Every plan is played by `verify`; none of these was run.",
         "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said.",
         "Seconds of one processor, of those in brackets: other work ran beside it.",
         "",
@@ -257,18 +276,41 @@ def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f}"
 
 
-def kept(results: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """All rows of a results file, with those planned now in their places, and which are not of now."""
+def kept(results: Path, rows: list[dict[str, Any]], runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """All rows and runs of a results file, with those of now in their places, each with its commit and its limit."""
+    document = json.loads(results.read_text())
+    of = {"commit": known_commit(results), "limit_seconds": document["seconds"]}
     new = {r["model"]: r for r in rows}
-    before = json.loads(results.read_text())["rows"]
-    others = [r["model"] for r in before if r["model"] not in new]
-    merged = [new.pop(r["model"], r) for r in before]
-    return {"rows": [*merged, *new.values()], "kept": {"commit": known_commit(results), "models": others}}
+    merged = [new.pop(r["model"], of | r) for r in document["rows"]]
+    again = {r["model"] for r in runs}
+    return {
+        "rows": [*merged, *new.values()],
+        "runs": [*(of | r for r in document["runs"] if r["model"] not in again), *runs],
+    }
 
 
 def known_commit(results: Path) -> str:
     """Of which commit a results file is."""
-    return (json.loads(results.read_text())["machine"]["commit"] or "")[:7]
+    return short(json.loads(results.read_text())["machine"]["commit"])
+
+
+def short(commit: str | None) -> str:
+    """The first letters of a commit, with the mark of a changed checkout."""
+    return (commit or "")[:7] + ("+" if (commit or "").endswith("+") else "")
+
+
+def _write(
+    arguments: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str], runs: list[dict[str, Any]]
+) -> None:
+    """Both files of what is there by now."""
+    here = asdict(machine())
+    document = {"machine": here, "seconds": arguments.time, "loops_target": arguments.loops_target}
+    document |= {"rows": rows, "left_out": left_out, "runs": runs}
+    if arguments.keep:
+        document |= kept(arguments.keep, rows, runs)
+    document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
+    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
 
 
 def main() -> int:
@@ -281,6 +323,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")
+    parser.add_argument("--loops-target", default="generic", help="target of loops (default: generic)")
     parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
@@ -290,7 +333,8 @@ def main() -> int:
     cuts = {r["model"]: r for r in known}
     rows, runs, left_out = [], [], {}
     with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
-        built = [Path(folder) / f"{name}.onnx" for name in MODELS] if arguments.built else []
+        wanted = [name for name in MODELS if not arguments.only or name in arguments.only]
+        built = [Path(folder) / f"{name}.onnx" for name in wanted] if arguments.built else []
         for path in built:
             MODELS[path.stem](path)
         for path in (*paths, *built):
@@ -299,24 +343,18 @@ def main() -> int:
                 continue
             try:
                 row = cuts[name] if arguments.cuts_of else planned(path, arguments.time)
-                rows.append(row | looped(path, arguments.time) if arguments.loops else row)
+                rows.append(row | looped(path, arguments.time, arguments.loops_target) if arguments.loops else row)
             except lowtide.LowtideError as error:
                 left_out[name] = str(error)
                 print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
                 continue
             shown = rows[-1].get("loop_bytes", rows[-1]["cut_bytes"])
             print(f"{path.name}: {shown / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
+            _write(arguments, rows, left_out, runs)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
                 print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
-    document = {"machine": asdict(machine()), "seconds": arguments.time}
-    document |= {"rows": rows, "left_out": left_out, "runs": runs}
-    if arguments.keep:
-        document |= kept(arguments.keep, rows)
-    document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
-    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
     return 0
 
 

@@ -3,7 +3,8 @@
     python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan,rotor --bound 0 \\
         -o bench/results/remat-methods
     python bench/remat.py FOLDER --least 5 -o bench/results/remat-least
-    python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat
+    python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat \\
+        [--keep bench/results/remat.json]
 
 FOLDER holds the `data` of MOCCASIN's repository (haoming-codes/moccasin: node-link JSON, Checkmate's graphs and random
 layered ones), which its user fetches: nothing of it is here. Budgets are shares of the peak of each instance's own
@@ -11,7 +12,9 @@ order as that repository counts it, parts of a byte dropped (it rounds up). A ro
 `--time` seconds after the best order is known, the bound over all orders, the bound over orders with these first runs,
 what CP-SAT proves in the same first runs with two runs of an op (up to 110 ops, `--solver` seconds), and what papers
 print. Every sequence is walked once more by the plain code of `lowtide.verify`. With `--least` a row has the least
-bytes found within so many per cent more time, and what no sequence within that time needs less than.
+bytes found within so many per cent more time, and what no sequence within that time needs less than. With `--keep`
+a row that a former run has cheaper stays, with the commit that it was measured at, and so does what is not measured
+now; the files are written row by row.
 """
 
 from __future__ import annotations
@@ -276,23 +279,23 @@ def page(document: dict[str, Any]) -> str:
     """Markdown."""
     lines = [
         "# Ops that run again", "",
-        f"{document['machine']['cpu']}, one core, lowtide {document['machine']['commit']}; `bench/remat.py`, seed "
-        f"{document['seed']}.", "",
+        f"{document['machine']['cpu']}, one core; `bench/remat.py`, seed {document['seed']}. A row stands as it was "
+        "measured at its *commit* of lowtide; with `--keep` the cheaper of two plans stays.", "",
         "Overheads in per cent of the time of running each op once. *limit*: seconds of search, by the clock on the "
         "wall of a machine with other work to do; *found*: what is found in them after the best order; *first*: "
         "the first plan, and the seconds until it was there. "
         "*all orders*: no plan costs less; *first runs*: none with the first runs of the plan found. *CP-SAT*: "
-        "retention intervals, two runs of an op, first runs in the best order; `=`: proved. The last three columns are "
-        "printed in papers.", "",
+        "retention intervals, two runs of an op, first runs in the best order; `=`: proved. *Checkmate*, *MOCCASIN*, "
+        "*FastSA*: printed in papers.", "",
         "| instance | ops | limit | budget | best order | found | first | s | all orders | first runs | CP-SAT | "
-        "Checkmate | MOCCASIN | FastSA |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "Checkmate | MOCCASIN | FastSA | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for r in document["rows"]:
         start = f"| {r['instance']} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % "
         start += f"| {r['best_order_percent']:.2f} % |"
         if "impossible" in r:
-            lines.append(f"{start} impossible: {r['impossible']} |" + " |" * 8)
+            lines.append(f"{start} impossible: {r['impossible']} |" + " |" * 8 + f" {r['commit'][:9]} |")
             continue
         found = text(r["overhead_percent"]) if r["met"] else "not met"
         zero = r["met"] and not r["overhead_percent"]
@@ -301,6 +304,7 @@ def page(document: dict[str, Any]) -> str:
             "0 (proved)" if zero else found,
             text(r["first_plan_percent"]), text(r["first_plan_seconds"]), text(r.get("bound_percent")),
             text(r.get("first_run_bound_percent")), solver, *(r.get("published") or ("", "", "")),
+            r["commit"][:9],
         ]  # fmt: skip
         lines.append(f"{start} " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
@@ -320,43 +324,78 @@ def main() -> None:
     parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
     parser.add_argument("--least", type=float, help="per cent of time: the least bytes within them, a page of its own")
     parser.add_argument("--methods", default="", help="published methods to run too, with commas: a page of its own")
+    parser.add_argument("--keep", type=Path, help="a former run's JSON: of a budget the cheaper of both rows stays")
+    parser.add_argument("--only", default="", help="instances, with commas; rows of others stay as --keep has them")
     options = parser.parse_args()
     options.methods = [name for name in options.methods.split(",") if name]
-    budgets = tuple(int(b) for b in options.budgets.split(","))
+    options.only = [name for name in options.only.split(",") if name]
+    here = asdict(machine())
     done: list[dict[str, Any]] = []
     if options.least is not None:
-        names = {prefix: name for prefix, (name, _) in PUBLISHED.items()} | dict.fromkeys(OTHERS, "")
-        graphs = [(name or p, node_link(path)[0]) for p, name in names.items() for path in training(options.folder, p)]
-        graphs += [(path.name.partition(".")[0], load_own(path, {})[0]) for path in options.captured]
-        for name, graph in graphs:
+        for name, graph, _ in instances(options):
             done.append(least_row(name, graph, options))
             print(json.dumps(done[-1]), flush=True)
-        document = {"machine": asdict(machine()), "seed": options.seed, "least": options.least}
+        document = {"machine": here, "seed": options.seed, "least": options.least}
         document |= {"seconds": options.time, "rows": done}
         write(options.out, document, least_page(document))
         return
-    for prefix, (name, published) in PUBLISHED.items():
+    former = former_rows(options.keep)
+    for name, graph, published in instances(options):
+        budgets = tuple(published) or tuple(int(b) for b in options.budgets.split(","))
+        for r in rows(name, graph, budgets, options):
+            row = {"commit": here["commit"]} | r
+            if published:
+                row["published"] = published[r["budget_percent"]]
+            done.append(cheaper(row, former.get(key(row))))
+            print(json.dumps(done[-1]), flush=True)
+            document = {"machine": here, "seed": options.seed, "methods": options.methods}
+            document["rows"] = in_former_order(done, former)
+            write(options.out, document, (methods_page if options.methods else page)(document))
+
+
+def instances(options: argparse.Namespace) -> Iterator[tuple[str, Graph, dict[int, tuple[str, str, str]]]]:
+    """Names, graphs and what is published of them."""
+    for prefix, (name, published) in [*PUBLISHED.items(), *((other, (other, {})) for other in OTHERS)]:
         for path in training(options.folder, prefix):
-            graph, _ = node_link(path)
-            for r in rows(name, graph, tuple(published), options):
-                done.append(r | {"published": published[r["budget_percent"]]})
-                print(json.dumps(done[-1]), flush=True)
-    for prefix in OTHERS:
-        for path in training(options.folder, prefix):
-            for r in rows(prefix, node_link(path)[0], budgets, options):
-                done.append(r)
-                print(json.dumps(r), flush=True)
+            if not options.only or name in options.only:
+                yield name, node_link(path)[0], published
     for path in options.captured:
-        for r in rows(path.name.partition(".")[0], load_own(path, {})[0], budgets, options):
-            done.append(r)
-            print(json.dumps(r), flush=True)
-    document = {
-        "machine": asdict(machine()),
-        "seed": options.seed,
-        "methods": options.methods,
-        "rows": done,
-    }
-    write(options.out, document, (methods_page if options.methods else page)(document))
+        if not options.only or path.name.partition(".")[0] in options.only:
+            yield path.name.partition(".")[0], load_own(path, {})[0], {}
+
+
+def key(row: dict[str, Any]) -> tuple[str, int]:
+    """What a row is of."""
+    return row["instance"], row["budget_percent"]
+
+
+def former_rows(path: Path | None) -> dict[tuple[str, int], dict[str, Any]]:
+    """Rows of a former run, each with the commit at which it was measured."""
+    if path is None:
+        return {}
+    document = json.loads(path.read_text())
+    return {key(r): {"commit": document["machine"]["commit"]} | r for r in document["rows"]}
+
+
+def cheaper(row: dict[str, Any], former: dict[str, Any] | None) -> dict[str, Any]:
+    """Of two rows the one whose plan takes less time, with the greater of both bounds and what a solver proved of
+    either: plans, bounds and proofs were checked when they were measured."""
+    if former is None or "impossible" in row or not former["met"]:
+        return row
+    chosen = row if row["met"] and row["overhead_percent"] <= former["overhead_percent"] + 1e-9 else former
+    kept: dict[str, Any] = {}
+    for r in (former, row):
+        if r.get("solver_proved"):
+            kept |= {name: r[name] for name in ("solver_percent", "solver_proved")}
+    if "bound_percent" in chosen:
+        kept["bound_percent"] = max(r["bound_percent"] for r in (row, former) if "bound_percent" in r)
+    return chosen | kept
+
+
+def in_former_order(done: list[dict[str, Any]], former: dict[tuple[str, int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows measured now in the places of former ones, those that are not, and new ones behind."""
+    measured = {key(r): r for r in done}
+    return list((former | measured).values())
 
 
 def write(out: Path, document: dict[str, Any], text: str) -> None:

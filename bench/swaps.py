@@ -7,7 +7,9 @@ and two random ones. Their costs have no common unit, so that of these a bandwid
 peak goes one way in just the time of the step. Of captured graphs ops take what `cost/files/rtx3090.json` says (a
 roofline, no measurement), and tensors go at its 12 GB/s each way. Budgets are shares of the own order's peak. A row
 has, for each of the three, how much longer the step takes with all its waiting, and what no order takes less than; each
-search has `--time` seconds from the best order. Every sequence is played once more by Python's clock.
+search has `--time` seconds from the best order. Every sequence is played once more by Python's clock. With `--keep`
+plans that a former run has cheaper stay, with the commit that they were found at, and so does what is not measured now;
+the files are written row by row.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from lowtide.optimize.recompute.swap_bound import swap_time_bound
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
-from remat import best_order, node_link, text, training, write
+from remat import best_order, former_rows, in_former_order, key, node_link, text, training, write
 
 INSTANCES = (
     "VGG16", "VGG19", "MobileNet", "ResNet50", "fcn_8_vgg", "segnet", "vgg_unet", "random_layered_n100_",
@@ -68,7 +70,8 @@ def rows(name: str, graph: Graph, options: argparse.Namespace) -> Iterator[dict[
     for percent in options.budgets:
         budget = own * percent // 100
         row: dict[str, Any] = {
-            "instance": name, "ops": len(graph.ops), "budget_percent": percent, "own_order_bytes": own,
+            "commit": options.commit, "seconds": options.time, "instance": name, "ops": len(graph.ops),
+            "budget_percent": percent, "own_order_bytes": own,
             "step_seconds": plain.costs.total / 1e9, "card": all(op.cost is None for op in graph.ops),
             "best_order_percent": round(100 * profile(model, order).peak / own, 2),
         }  # fmt: skip
@@ -77,8 +80,8 @@ def rows(name: str, graph: Graph, options: argparse.Namespace) -> Iterator[dict[
             continue
         for way, problem in zip(WAYS, ways, strict=True):
             row[way] = found(problem, order, budget, bandwidth if way != "recompute" else None, options)
-        for name, problem in (("rotor", ways[0]), ("pofo", ways[2])):
-            row[name] = by_method(name, problem, order, budget, options)
+        for method, problem in (("rotor", ways[0]), ("pofo", ways[2])):
+            row[method] = by_method(method, problem, order, budget, options)
         yield row
 
 
@@ -131,8 +134,10 @@ def page(document: dict[str, Any]) -> str:
     """Markdown."""
     lines = [
         "# Tensors that leave memory", "",
-        f"{document['machine']['cpu']}, one core of a machine with other work to do, lowtide "
-        f"{document['machine']['commit']}; `bench/swaps.py --time {document['time']:g}`, seed {document['seed']}.", "",
+        f"{document['machine']['cpu']}, one core of a machine with other work to do; "
+        f"`bench/swaps.py`, seed {document['seed']}, *s* seconds of search for each way by the clock on the wall. "
+        "Plans stand as they were found at their *commit* of lowtide: with `--keep` of each way the cheaper of two "
+        "stays, with the greater of both bounds.", "",
         "How much longer a step takes, waiting included, in per cent of running each op once, within shares of the "
         "own order's peak; in brackets what no order takes less than. Of captured graphs, which have a step's time "
         "and a peak here, ops take what a roofline of an RTX 3090's data sheet says, and transfers 12 GB/s each way; "
@@ -141,14 +146,16 @@ def page(document: dict[str, Any]) -> str:
         "*not met*: nothing was found; budgets below what a single op needs are left out. *rotor*, *pofo*: short "
         "implementations of ours of published methods for chains (`docs/recompute.md`), without and with transfers, in "
         f"{document['method']:g} s at most; empty: the graph is no chain.", "",
-        "| instance | ops | budget | again alone | away alone | both | stored | runs again | rotor | pofo |",
-        "|---" * 10 + "|",
+        "| instance | ops | s | budget | again alone | away alone | both | stored | runs again | rotor | pofo "
+        "| commit |",
+        "|---" * 12 + "|",
     ]  # fmt: skip
     for r in document["rows"]:
         name = r["instance"]
+        commits = ", ".join(dict.fromkeys(r[way].get("commit", r["commit"])[:9] for way in WAYS if way in r))
         if r["card"]:
             name += f", {1e3 * r['step_seconds']:.0f} ms, {r['own_order_bytes'] / 1e9:.2f} GB"
-        start = f"| {name} | {r['ops']:,} | {r['budget_percent']} % |"
+        start = f"| {name} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % |"
         if r.get("impossible"):
             continue
         both = r["recompute,swap"]
@@ -158,7 +165,7 @@ def page(document: dict[str, Any]) -> str:
             else " | |"
         )
         methods = " | ".join(text(r.get(name, ""), 2) for name in ("rotor", "pofo"))
-        lines.append(f"{start} {' | '.join(cell(r[way]) for way in WAYS)} | {tail} {methods} |")
+        lines.append(f"{start} {' | '.join(cell(r[way]) for way in WAYS)} | {tail} {methods} | {commits} |")
     return "\n".join([*lines, ""])
 
 
@@ -174,26 +181,39 @@ def main() -> None:
     parser.add_argument("--captured", type=Path, nargs="*", default=[], help="training graphs as graph JSON")
     parser.add_argument("--budgets", type=lambda text: [int(b) for b in text.split(",")], default=[80, 60, 40, 30])
     parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
+    parser.add_argument("--keep", type=Path, help="a former run's JSON: of each way the cheaper of both plans stays")
+    parser.add_argument("--only", default="", help="instances, with commas; rows of others stay as --keep has them")
     options = parser.parse_args()
-    graphs = [
-        (prefix.replace("_layered_n", " ").strip("_"), node_link(path)[0])
+    here, former, only = asdict(machine()), former_rows(options.keep), options.only.split(",")
+    options.commit = here["commit"]
+    paths = [
+        (prefix.replace("_layered_n", " ").strip("_"), path)
         for prefix in INSTANCES
         for path in training(options.folder, prefix)
     ]
-    graphs += [(path.name.partition(".")[0], load_own(path, {})[0]) for path in options.captured]
+    captured = [(path.name.partition(".")[0], path) for path in options.captured]
     done: list[dict[str, Any]] = []
-    for name, graph in graphs:
-        for row in rows(name, graph, options):
-            done.append(row)
-            print(json.dumps(row), flush=True)
-    document = {
-        "machine": asdict(machine()),
-        "seed": options.seed,
-        "time": options.time,
-        "method": options.method,
-        "rows": done,
-    }
-    write(options.out, document, page(document))
+    for name, path in [*paths, *captured]:
+        if options.only and name not in only:
+            continue
+        for row in rows(name, load_own(path, {})[0] if path in options.captured else node_link(path)[0], options):
+            done.append(cheaper_ways(row, former.get(key(row))))
+            print(json.dumps(done[-1]), flush=True)
+            document = {"machine": here, "seed": options.seed, "method": options.method}
+            document["rows"] = in_former_order(done, former)
+            write(options.out, document, page(document))
+
+
+def cheaper_ways(row: dict[str, Any], former: dict[str, Any] | None) -> dict[str, Any]:
+    """Of each way the plan of two rows that takes less time, with its commit, and the greater of both bounds."""
+    if former is None or "impossible" in row or "impossible" in former:
+        return row
+    ways: dict[str, Any] = {}
+    for way in WAYS:
+        both = [{"commit": r["commit"]} | r[way] for r in (row, former)]
+        chosen = min(both, key=lambda entry: (not entry["met"], entry["overhead_percent"]))
+        ways[way] = chosen | {"bound_percent": max(entry["bound_percent"] for entry in both)}
+    return row | ways
 
 
 if __name__ == "__main__":

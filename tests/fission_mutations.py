@@ -13,28 +13,17 @@ a case of each.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from support.mutation import Mutation, apply, options, survivors
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 900
-
-
-@dataclass(frozen=True)
-class FissionMutation:
-    """In `file` of the package, `old` (which occurs once) becomes `new`."""
-
-    name: str
-    file: str
-    old: str
-    new: str
 
 
 _REGION, _NET, _LABELS, _STEPS = "transform/fission.py", "zoo/step_net.py", "ops/labels.py", "run/steps.py"
@@ -42,96 +31,81 @@ _SWAPS, _SIBLINGS, _WIDER = "optimize/recompute/swaps.py", "transform/siblings.p
 
 FISSION_MUTATIONS = (
     # What an op says of its rows.
-    FissionMutation("softmax_by_elements", _NET, 'y = self.rows("softmax", [x], whole=last)',
+    Mutation("softmax_by_elements", _NET, 'y = self.rows("softmax", [x], whole=last)',
                     'y = self.rows("softmax", [x])'),
-    FissionMutation("softmax_backward_by_elements", _NET, '[self.rows("softmax_backward", [g, y], whole=last)]',
+    Mutation("softmax_backward_by_elements", _NET, '[self.rows("softmax_backward", [g, y], whole=last)]',
                     '[self.rows("softmax_backward", [g, y])]'),
-    FissionMutation("reshape_keeps_the_next_row", _NET,
+    Mutation("reshape_keeps_the_next_row", _NET,
                     'labels = f"n{\' .\' * (len(x.shape) - 1)} -> n{\' .\' * (len(shape) - 1)}"',
                     'labels = f"n s{\' .\' * (len(x.shape) - 2)} -> n s{\' .\' * (len(shape) - 2)}"'),
-    FissionMutation("convolution_without_halo", _NET, '"n c . ., o c . . -> n o . .", flops, **how)',
+    Mutation("convolution_without_halo", _NET, '"n c . ., o c . . -> n o . .", flops, **how)',
                     '"n c y ., o c . . -> n o y .", flops, **how)'),
-    FissionMutation("convolution_backward_without_halo", _NET, 'labels = "n o . ., o c . . -> n c . ."',
+    Mutation("convolution_backward_without_halo", _NET, 'labels = "n o . ., o c . . -> n c . ."',
                     'labels = "n o y ., o c . . -> n c y ."'),
-    FissionMutation("weights_gradient_sums_rows", _NET, 'labels = "n c . ., n o . . -> o c . ."',
+    Mutation("weights_gradient_sums_rows", _NET, 'labels = "n c . ., n o . . -> o c . ."',
                     'labels = "n c y ., n o y . -> o c . ."'),
-    FissionMutation("pool_without_windows", _NET, 'labels = ", ".join(["n c . ."] * len(inputs)) + " -> n c . ."',
+    Mutation("pool_without_windows", _NET, 'labels = ", ".join(["n c . ."] * len(inputs)) + " -> n c . ."',
                     'labels = ", ".join(["n c y ."] * len(inputs)) + " -> n c y ."'),
     # What words mean.
-    FissionMutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
-    FissionMutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
+    Mutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
+    Mutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
                     "tuple([numbered(words) for words in (reads[::-1] if len(set(read_shapes)) == 1 else reads)]),"),
-    FissionMutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
+    Mutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
                     "False"),
     # What may be cut.
-    FissionMutation("sums_read_in_parts", _REGION, "if dims[t] is None:\n", "if False:\n"),
-    FissionMutation("other_rows_read", _REGION, "if dim != dims[t]:\n", "if False:\n"),
-    FissionMutation("not_convex", _REGION, "    _check_convex(graph, axes)\n    return region", "    return region"),
+    Mutation("sums_read_in_parts", _REGION, "if dims[t] is None:\n", "if False:\n"),
+    Mutation("other_rows_read", _REGION, "if dim != dims[t]:\n", "if False:\n"),
+    Mutation("not_convex", _REGION, "    _check_convex(graph, axes)\n    return region", "    return region"),
     # What a part is.
-    FissionMutation("smallest_part", _REGION, "largest, inside = parts.largest, dict(region.axes)",
+    Mutation("smallest_part", _REGION, "largest, inside = parts.largest, dict(region.axes)",
                     "largest, inside = parts.rows[0][0], dict(region.axes)"),
-    FissionMutation("scattered_rows_not_copied", _REGION,
+    Mutation("scattered_rows_not_copied", _REGION,
                     "prod((graph.tensor_by_id[t].shape or ())[: dims[t]]) > 1:", "False:"),
-    FissionMutation("results_kept_inside", _REGION, "return kept or any(reader not in inside",
+    Mutation("results_kept_inside", _REGION, "return kept or any(reader not in inside",
                     "return any(reader not in inside"),
-    FissionMutation("results_read_outside_forgotten", _REGION, "return kept or any(reader not in inside",
+    Mutation("results_read_outside_forgotten", _REGION, "return kept or any(reader not in inside",
                     "return kept or all(reader not in inside"),
-    FissionMutation("joins_for_nothing", _REGION, 'total += _glue(reckon, "join", 2 * size, region, parts) or 0.0',
+    Mutation("joins_for_nothing", _REGION, 'total += _glue(reckon, "join", 2 * size, region, parts) or 0.0',
                     "total += 0.0"),
-    FissionMutation("sums_for_nothing", _REGION, 'total += parts.added * reckon("merge", 0, 3 * size)',
+    Mutation("sums_for_nothing", _REGION, 'total += parts.added * reckon("merge", 0, 3 * size)',
                     "total += 0.0"),
-    FissionMutation("parts_need_no_weights", _REGION,
+    Mutation("parts_need_no_weights", _REGION,
                     "inputs = (*(t for t, _ in loop.region.sliced), *loop.region.whole)",
                     "inputs = tuple([t for t, _ in loop.region.sliced])"),
-    FissionMutation("first_part_adds", _REGION, "Parts(((first, 1),), 0): 1}", "Parts(((first, 1),), 1): 1}"),
-    FissionMutation("loads_take_no_time", _SWAPS, "max(loading, now) + row.load", "now"),
-    FissionMutation("regions_read_all_that_one_reads", _REGION, "stands_for.update(dict.fromkeys(inside, fresh + k))",
+    Mutation("first_part_adds", _REGION, "Parts(((first, 1),), 0): 1}", "Parts(((first, 1),), 1): 1}"),
+    Mutation("loads_take_no_time", _SWAPS, "max(loading, now) + row.load", "now"),
+    Mutation("regions_read_all_that_one_reads", _REGION, "stands_for.update(dict.fromkeys(inside, fresh + k))",
                     "stands_for.update(dict.fromkeys(inside, fresh))"),
     # Products that become one.
-    FissionMutation("gradients_read_by_others", _SIBLINGS,
+    Mutation("gradients_read_by_others", _SIBLINGS,
                     "if set(graph.consumers[gradient.inputs[1]]) != expected:", "if False:"),
-    FissionMutation("results_of_several_readers_turned", _SIBLINGS,
+    Mutation("results_of_several_readers_turned", _SIBLINGS,
                     "if len(readers := graph.consumers.get(t, ())) == 1]",
                     "if (readers := graph.consumers.get(t, ()))]"),
-    FissionMutation("other_terms_forgotten", _SIBLINGS, "return tuple(ordered), others", "return tuple(ordered), ()"),
-    FissionMutation("siblings_in_the_other_order", _WIDER, "[op.outputs[0] for op in site.turns] or results)",
+    Mutation("other_terms_forgotten", _SIBLINGS, "return tuple(ordered), others", "return tuple(ordered), ()"),
+    Mutation("siblings_in_the_other_order", _WIDER, "[op.outputs[0] for op in site.turns] or results)",
                     "([op.outputs[0] for op in site.turns] or results)[::-1])"),
-    FissionMutation("gradients_not_turned", _WIDER, "if turned else tuple(range(rank))",
+    Mutation("gradients_not_turned", _WIDER, "if turned else tuple(range(rank))",
                     "if turned and kind == SPLIT else tuple(range(rank))"),
-    FissionMutation("gradients_of_weights_added_up", _WIDER,
+    Mutation("gradients_of_weights_added_up", _WIDER,
                     "self._product(site.gradients, (x, dy), dw, (None, at, 0))",
                     "self._product(site.gradients, (x, dy), dw, (None, at, None))"),
-    FissionMutation("side_by_side_is_cut", _WIDER, "wide.insert(self.at, WHOLE)", 'wide.insert(self.at, "z")'),
-    FissionMutation("updated_weights_swapped", _STEPS, "results |= zip(of, results.pop(wide), strict=True)",
+    Mutation("side_by_side_is_cut", _WIDER, "wide.insert(self.at, WHOLE)", 'wide.insert(self.at, "z")'),
+    Mutation("updated_weights_swapped", _STEPS, "results |= zip(of, results.pop(wide), strict=True)",
                     "results |= zip(of[::-1], results.pop(wide), strict=True)"),
     # How parts run.
-    FissionMutation("clones_of_regions_swapped", _STEPS, "[results[t] for t in sorted(self.region.results)]",
+    Mutation("clones_of_regions_swapped", _STEPS, "[results[t] for t in sorted(self.region.results)]",
                     "[results[t] for t in self.region.results]"),
-    FissionMutation("loads_what_was_there_first", _STEPS, "stored[op.after[0]].copy()",
+    Mutation("loads_what_was_there_first", _STEPS, "stored[op.after[0]].copy()",
                     "next(iter(stored.values())).copy()"),
-    FissionMutation("sums_of_the_last_part", _STEPS,
+    Mutation("sums_of_the_last_part", _STEPS,
                     "made[t].copy() if t not in results else results[t] + made[t]", "made[t].copy()"),
-    FissionMutation("results_a_row_further", _STEPS, "(slice(None),) * dim, slice(first, end))] = made[t]",
+    Mutation("results_a_row_further", _STEPS, "(slice(None),) * dim, slice(first, end))] = made[t]",
                     "(slice(None),) * dim, slice(first + 1, end + 1))] = made[t][..., :1] * 0"),
-    FissionMutation("parts_overlap", _STEPS, "            first = end\n", "            first = max(0, end - 1)\n"),
-    FissionMutation("parts_from_the_first_row", _STEPS, "            first = end\n", ""),
-    FissionMutation("kept_too_short", _STEPS, "if last[t] == step and t not in keep:", "if t not in keep:"),
+    Mutation("parts_overlap", _STEPS, "            first = end\n", "            first = max(0, end - 1)\n"),
+    Mutation("parts_from_the_first_row", _STEPS, "            first = end\n", ""),
+    Mutation("kept_too_short", _STEPS, "if last[t] == step and t not in keep:", "if t not in keep:"),
 )  # fmt: skip
-
-
-def apply(mutation: FissionMutation, package: Path) -> None:
-    """Change the copy of the package in `package`.
-
-    Raises
-    ------
-    ValueError
-        The old text does not occur exactly once.
-    """
-    path = package / mutation.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(mutation.old) != 1:
-        raise ValueError(f"{mutation.name}: {mutation.old!r} occurs {text.count(mutation.old)} times")
-    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
 
 
 def stress(folder: Path, steps: int) -> tuple[bool, str]:
@@ -146,17 +120,19 @@ def stress(folder: Path, steps: int) -> tuple[bool, str]:
     return run.returncode == 0, next((line for line in lines if line.startswith("seed ")), lines[-1])
 
 
+def changed(mutation: Mutation, folder: Path, steps: int) -> tuple[bool, str]:
+    """The same with the mutation in the package, which is then as it was."""
+    package = folder / "src" / "lowtide"
+    whole = (package / mutation.file).read_text(encoding="utf-8")
+    apply(mutation, package)
+    result = stress(folder, steps)
+    (package / mutation.file).write_text(whole, encoding="utf-8")
+    return result
+
+
 def main() -> int:
     """Run all mutations, or those named; the exit status is 1 if one survives."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--steps", type=int, default=400)
-    given = parser.parse_args()
-    unknown = set(given.names) - {m.name for m in FISSION_MUTATIONS}
-    if unknown:
-        parser.error(f"unknown mutations: {', '.join(sorted(unknown))}")
-    chosen = [m for m in FISSION_MUTATIONS if not given.names or m.name in given.names]
-    survivors = []
+    chosen, steps = options(__doc__, FISSION_MUTATIONS, "steps", 400)
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         for part in ("src", "tests"):  # as they are now, whatever is edited meanwhile
@@ -165,19 +141,7 @@ def main() -> int:
         if not passed:
             print(f"decisions do not hold as it is: {word}")
             return 1
-        for mutation in chosen:
-            began = time.perf_counter()
-            changed = here / "src" / "lowtide" / mutation.file
-            kept = changed.read_text(encoding="utf-8")
-            apply(mutation, here / "src" / "lowtide")
-            passed, word = stress(here, given.steps)
-            changed.write_text(kept, encoding="utf-8")
-            verdict = "SURVIVED" if passed else "caught"
-            print(f"{verdict:8} {mutation.name:32} {time.perf_counter() - began:5.1f} s  {word[:100]}", flush=True)
-            if passed:
-                survivors.append(mutation.name)
-    print(f"{len(chosen)} mutations, {len(survivors)} survived: {' '.join(survivors) or 'none'}")
-    return 1 if survivors else 0
+        return 1 if survivors(chosen, lambda mutation: changed(mutation, here, steps)) else 0
 
 
 if __name__ == "__main__":

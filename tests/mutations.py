@@ -12,32 +12,21 @@ what is remembered of a state's exit (whoever was given it has followed it; met 
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from support.mutation import Mutation, apply, options, survivors
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "core"
 SECONDS = 240
 """A stress run that takes longer has noticed that a search does not end."""
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """In `file` of the core, `old` (which occurs once) becomes `new`."""
-
-    name: str
-    file: str
-    old: str
-    new: str
 
 
 MUTATIONS = (
@@ -75,8 +64,8 @@ MUTATIONS = (
     Mutation(
         "demand_no_sets",
         "order/demand.cc",
-        "if (wanted.size() < 2) return true;",
-        "if (wanted.size() < 9) return true;",
+        "if (early.empty()) return true;",
+        "return true;",
     ),
     Mutation("demand_no_rest", "order/demand.cc", "if (quiet == p_.n - walker.done())", "if (false)"),
     Mutation(
@@ -88,8 +77,15 @@ MUTATIONS = (
     Mutation(
         "demand_early_finishes_not_wanted",
         "order/demand.cc",
-        "item.kind == Item::kFinish && (i < last_hill || !p.ends_high[m])",
-        "item.kind == Item::kFinish && !p.ends_high[m]",
+        "if (item.kind == Item::kFinish && i < p.last_op[m]) early_",
+        "if (false) early_",
+    ),
+    Mutation("demand_nothing_written_over", "order/demand.cc", "over.push_back(-1);", "over.assign(1, -1);"),
+    Mutation(
+        "demand_one_finished_early",
+        "order/demand.cc",
+        "if (s < 0 && (subset & (subset - 1)) == 0) continue;",
+        "if (s < 0 || (subset & (subset - 1)) != 0) continue;",
     ),
     # Commits and their repair.
     Mutation(
@@ -327,21 +323,6 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-def apply(mutation: Mutation, core: Path) -> None:
-    """Change the copy of the core in `core`.
-
-    Raises
-    ------
-    ValueError
-        The old text does not occur exactly once.
-    """
-    path = core / mutation.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(mutation.old) != 1:
-        raise ValueError(f"{mutation.name}: {mutation.old!r} occurs {text.count(mutation.old)} times")
-    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-
-
 def script_of(mutation: Mutation) -> str:
     """The stress test that has to notice it."""
     return "stress_place.py" if mutation.file.startswith("place/") else "stress_exact.py"
@@ -425,15 +406,7 @@ def stress(folder: Path, module: Path, graphs: int, script: str) -> tuple[bool, 
 
 def main() -> int:
     """Run all mutations, or those named; the exit status is 1 if one survives."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--graphs", type=int, default=12_000)
-    given = parser.parse_args()
-    unknown = set(given.names) - {m.name for m in MUTATIONS}
-    if unknown:
-        parser.error(f"unknown mutations: {', '.join(sorted(unknown))}")
-    chosen = [m for m in MUTATIONS if not given.names or m.name in given.names]
-    survivors = []
+    chosen, graphs = options(__doc__, MUTATIONS, "graphs", 12_000)
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         for part in ("src", "tests", "core"):  # as they are now, whatever is edited meanwhile
@@ -441,19 +414,11 @@ def main() -> int:
         builder = Builder(here)
         unchanged = builder.build(None)
         for script in sorted({script_of(m) for m in chosen}):
-            passed, word = stress(here, unchanged, given.graphs, script)
+            passed, word = stress(here, unchanged, graphs, script)
             if not passed:
                 print(f"the core fails {script} as it is: {word}")
                 return 1
-        for mutation in chosen:
-            began = time.perf_counter()
-            passed, word = stress(here, builder.build(mutation), given.graphs, script_of(mutation))
-            verdict = "SURVIVED" if passed else "caught"
-            print(f"{verdict:8} {mutation.name:32} {time.perf_counter() - began:5.1f} s  {word[:100]}", flush=True)
-            if passed:
-                survivors.append(mutation.name)
-    print(f"{len(chosen)} mutations, {len(survivors)} survived: {' '.join(survivors) or 'none'}")
-    return 1 if survivors else 0
+        return 1 if survivors(chosen, lambda m: stress(here, builder.build(m), graphs, script_of(m))) else 0
 
 
 if __name__ == "__main__":

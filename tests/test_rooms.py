@@ -132,6 +132,7 @@ ELSEWHERE = {
     "cost/test_model.py": "cost/signature cost/work",
     "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
+    "optimize/test_loop_sharing.py": "verify/check/loop_sharing",
     "verify/check/test_loops.py": "api/rewrites/looping report/loops verify/check/loop_behind verify/check/loop_play",
     "verify/check/test_parts.py": "rewrites api/rewrites/cutting api/rewrites/cut_search "
     "api/rewrites/decisions verify/check/part_rows",

@@ -26,7 +26,7 @@ using MadeRow = std::pair<int, std::vector<int>>;                    // tensor, 
 using OpRow = std::tuple<std::vector<AxisRow>, std::vector<ReadRow>, std::vector<MadeRow>, bool, Bytes,
                          std::vector<int>, std::vector<std::pair<int, Bytes>>, int64_t>;
 using GlueRow = std::pair<int64_t, int64_t>;  // fixed, per mebibyte
-using TensorRow = std::tuple<Bytes, std::vector<int64_t>, int, std::vector<int>, bool, int, std::vector<int>, bool>;
+using TensorRow = std::tuple<Bytes, std::vector<int64_t>, int, std::vector<int>, bool, int, std::vector<int>>;
 using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
 
 tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
@@ -46,8 +46,8 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
     for (const auto& [tensor, along] : made) op.made.push_back({tensor, along});
     model.ops.push_back(std::move(op));
   }
-  for (const auto& [size, shape, producer, readers, output, storage, handed, cut] : tensors)
-    model.tensors.push_back({size, shape, producer, readers, output, storage, handed, cut});
+  for (const auto& [size, shape, producer, readers, output, storage, handed] : tensors)
+    model.tensors.push_back({size, shape, producer, readers, output, storage, handed});
   for (const auto& [size, first, last] : storages) model.storages.push_back({size, first, last});
   model.footprint = footprint;
   model.before = before;
@@ -93,6 +93,7 @@ void cut(nb::module_& m) {
          Field{"ops", &P::ops, "Ops that run."}, Field{"weight", &P::weight, "What these weigh."},
          Field{"order", &P::order, "The ops in the order of the way, in positions of the model's."},
          Field{"regions", &P::regions, "What is cut, in order, by positions in that order."},
+         Field{"handed", &P::handed, "Tensors that they leave in pieces, which nobody puts together."},
          Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(

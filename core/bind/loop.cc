@@ -27,6 +27,7 @@ void loop(nb::module_& m) {
          Field{"slots", &P::slots, "Positions of its ring; 0: it is whole, or lies over another."},
          Field{"made", &P::made, "Positions made in all."},
          Field{"behind", &P::behind, "By how many bytes it has to begin below each input."},
+         Field{"beside", &P::beside, "Of each with a ring of its own others whose rings have something when it has."},
          Field{"begun", &P::begun, "Bytes of each input that are done with before its first position is written."});
   m.def(
       "play_loop",

@@ -4,11 +4,22 @@
 
 namespace tide {
 
-Intervals::Intervals(const CutModel& model, const PathOptions& options)
-    : m_(model), o_(options), regions_(model), conflicts_(model.ops.size()) {}
+namespace {
 
-RegionCost Intervals::cost(int stripes, Pace pace, Bytes limit) {
+constexpr size_t kChoices = 2;  // tensors that leave a region of which each may be put together or not
+
+}  // namespace
+
+Intervals::Intervals(const CutModel& model, const PathOptions& options)
+    : m_(model),
+      o_(options),
+      hands_(std::any_of(model.tensors.begin(), model.tensors.end(), [](const auto& t) { return !t.handed.empty(); })),
+      regions_(model),
+      conflicts_(model.ops.size()) {}
+
+RegionCost Intervals::cost(int stripes, Pace pace, const Pieces& coming, const Pieces& leaving, Bytes limit) {
   ++evaluated_;
+  regions_.hand(coming, leaving);
   return regions_.cost(stripes, pace, limit);
 }
 
@@ -30,58 +41,152 @@ Bytes Intervals::copied(int end) const {
   return most;
 }
 
-bool Intervals::may_join(const std::vector<int>& tensors, int begin, Bytes limit) const {
-  return std::all_of(tensors.begin(), tensors.end(), [&](int t) {
-    const CutTensor& tensor = m_.tensors[t];
-    return m_.footprint[tensor.producer] <= limit || m_.before[begin] + tensor.size <= limit;
-  });
+bool Intervals::may_join(int tensor, int begin, Bytes limit) const {
+  const CutTensor& t = m_.tensors[tensor];
+  return m_.footprint[t.producer] <= limit || m_.before[begin] + t.size <= limit;
 }
 
 bool Intervals::single(int op, Bytes limit) const {
   if (m_.footprint[op] > limit) return false;
-  for (const auto& read : m_.ops[op].reads)
-    if (!m_.tensors[read.tensor].handed.empty() && !may_join({read.tensor}, op, limit)) return false;
-  return true;
+  return std::all_of(m_.ops[op].reads.begin(), m_.ops[op].reads.end(), [&](const CutRead& read) {
+    return m_.tensors[read.tensor].handed.empty() || may_join(read.tensor, op, limit);
+  });
 }
 
-std::vector<int> Intervals::unfit(int begin, int end) const {
-  std::vector<int> result;
-  const std::vector<int>& axes = regions_.axes();
-  for (int op = begin; op < end; ++op)
-    for (const auto& read : m_.ops[op].reads) {
-      const CutTensor& tensor = m_.tensors[read.tensor];
-      if (tensor.handed.empty() || tensor.producer >= begin) continue;
-      const bool fits = axes[op] >= 0 && std::any_of(tensor.handed.begin(), tensor.handed.end(), [&](int dim) {
-                          return dim < static_cast<int>(read.dims.size()) && read.dims[dim].axis == axes[op];
-                        });
-      if (!fits) result.push_back(read.tensor);
-    }
+bool Intervals::reads_whole(int op, const Pieces& before) const {
+  return std::none_of(before.begin(), before.end(), [&](const InPieces& there) {
+    const auto& reads = m_.ops[op].reads;
+    return std::any_of(reads.begin(), reads.end(), [&](const CutRead& read) { return read.tensor == there.tensor; });
+  });
+}
+
+Pieces Intervals::behind(const Pieces& before, int end) const {
+  Pieces result;
+  for (const InPieces& there : before)
+    if (m_.tensors[there.tensor].readers.back() >= end) result.push_back(there);
   return result;
 }
 
-bool Intervals::cut(int begin, int end, Bytes limit, bool any, PathRegion& best) {
-  Interval& interval = interval_of(begin, end);
-  if (interval.least > limit) return false;
-  if (!interval.grown) find_candidates(begin, end, interval);
-  for (Candidate& candidate : interval.candidates) {
-    if (!may_join(candidate.unfit, begin, limit)) continue;
-    bool grown = false;
-    for (size_t k = 0; k < candidate.stripes.size(); ++k) {
-      if (k == candidate.costs.size()) candidate.costs.emplace_back();
-      RegionCost& known = candidate.costs[k];
-      if (known.ops == 0 && known.peak <= limit) {
-        if (!grown) regions_.grow(begin, end, end - 1, candidate.axis);
-        grown = true;
-        known = cost(candidate.stripes[k], candidate.pace, limit);
-      }
-      if (known.peak > limit) continue;
-      if (best.ops == 0 || known.weight < best.weight)
-        best = {begin, end, candidate.axis, candidate.pace, candidate.stripes[k], known.peak, known.ops, known.weight};
-      if (any) return true;
-      if (!m_.weighed) break;  // more stripes are no fewer ops, but may be less time
+Intervals::Borders Intervals::borders(int begin, int end) const {
+  Borders result;
+  if (!hands_) return {{}, {{}}};
+  const std::vector<int>& axes = regions_.axes();
+  Pieces leaves;
+  for (int op = begin; op < end; ++op) {
+    for (const auto& read : m_.ops[op].reads) {
+      const CutTensor& tensor = m_.tensors[read.tensor];
+      if (tensor.handed.empty() || tensor.producer >= begin) continue;
+      InPieces here{read.tensor, -1};
+      for (const int dim : tensor.handed)
+        if (axes[op] >= 0 && dim < static_cast<int>(read.dims.size()) && read.dims[dim].axis == axes[op])
+          here.dim = dim;
+      result.reads.push_back(here);
+    }
+    if (axes[op] < 0) continue;
+    for (const auto& made : m_.ops[op].made) {
+      const int dim = dim_along(m_, axes, op, made.tensor);
+      const CutTensor& tensor = m_.tensors[made.tensor];
+      if (dim >= 0 && !tensor.output && is_handed(m_, made.tensor, dim) && tensor.readers.back() >= end)
+        leaves.push_back({made.tensor, dim});
     }
   }
-  return best.ops > 0;
+  std::sort(leaves.begin(), leaves.end());
+  result.leaves.push_back(leaves);
+  if (leaves.size() <= kChoices)
+    for (size_t one = 0; leaves.size() > 1 && one < leaves.size(); ++one) result.leaves.push_back({leaves[one]});
+  if (!leaves.empty()) result.leaves.emplace_back();
+  return result;
+}
+
+// Whether a region reads what comes in pieces only as they are, and which of those it reads.
+bool Intervals::comes(const Borders& borders, const Pieces& before, Pieces& coming) {
+  coming.clear();
+  for (const InPieces& there : before) {
+    bool reads = false;
+    for (const InPieces& read : borders.reads) {
+      if (read.tensor != there.tensor) continue;
+      if (read.dim != there.dim) return false;
+      reads = true;
+    }
+    if (reads) coming.push_back(there);
+  }
+  return true;
+}
+
+std::vector<PathRegion> Intervals::cut(int begin, int end, Bytes limit, bool any, const Pieces& before,
+                                       const std::vector<Pieces>& known) {
+  std::vector<PathRegion> found;
+  Interval& interval = interval_of(begin, end);
+  if (interval.least > limit) return found;
+  if (!interval.grown) find_candidates(begin, end, interval);
+  const Pieces left = behind(before, end);
+  PathRegion region{.begin = begin, .end = end};
+  for (Candidate& candidate : interval.candidates) {
+    if (!comes(candidate.borders, before, region.coming)) continue;
+    for (const Pieces& leaving : candidate.borders.leaves) {
+      region.leaving = leaving;
+      region.behind = left;
+      region.behind.insert(region.behind.end(), leaving.begin(), leaving.end());
+      std::sort(region.behind.begin(), region.behind.end());
+      if (any && std::find(known.begin(), known.end(), region.behind) != known.end()) continue;
+      const auto same = [&](const PathRegion& other) { return other.behind == region.behind; };
+      const auto at = std::find_if(found.begin(), found.end(), same);
+      if (any && at != found.end()) continue;
+      if (!first_below(candidate, limit, any, region)) continue;
+      if (at == found.end())
+        found.push_back(region);
+      else if (region.weight < at->weight)
+        *at = region;
+      if (any && !hands_) return found;
+    }
+  }
+  return found;
+}
+
+// The least weight of a candidate below a limit, or the first one.
+bool Intervals::first_below(Candidate& candidate, Bytes limit, bool any, PathRegion& region) {
+  const auto same = [&](const Known& k) { return k.coming == region.coming && k.leaving == region.leaving; };
+  auto at = std::find_if(candidate.known.begin(), candidate.known.end(), same);
+  if (at == candidate.known.end()) at = candidate.known.insert(at, {region.coming, region.leaving, {}});
+  bool grown = false, fits = false;
+  for (size_t k = 0; k < candidate.stripes.size(); ++k) {
+    if (k == at->costs.size()) at->costs.emplace_back();
+    RegionCost& known = at->costs[k];
+    if (known.ops == 0 && known.peak <= limit) {
+      if (!grown) regions_.grow(region.begin, region.end, region.end - 1, candidate.axis);
+      grown = true;
+      known = cost(candidate.stripes[k], candidate.pace, region.coming, region.leaving, limit);
+    }
+    if (known.peak > limit || (fits && known.weight >= region.weight)) continue;
+    region.axis = candidate.axis;
+    region.pace = candidate.pace;
+    region.stripes = candidate.stripes[k];
+    region.peak = known.peak;
+    region.ops = known.ops;
+    region.weight = known.weight;
+    fits = true;
+    if (any || !m_.weighed) break;  // more stripes are no fewer ops, but may be less time
+  }
+  return fits;
+}
+
+std::vector<PathRegion> Intervals::cut_so(PathRegion region, Bytes limit, const Pieces& before) {
+  std::vector<PathRegion> found;
+  const Borders borders = this->borders(region.begin, region.end);
+  if (!comes(borders, before, region.coming)) return found;
+  for (const Pieces& leaving : borders.leaves) {
+    const RegionCost known = cost(region.stripes, region.pace, region.coming, leaving, limit);
+    if (known.ops == 0 || known.peak > limit) continue;
+    region.leaving = leaving;
+    region.behind = behind(before, region.end);
+    region.behind.insert(region.behind.end(), leaving.begin(), leaving.end());
+    std::sort(region.behind.begin(), region.behind.end());
+    region.peak = known.peak;
+    region.ops = known.ops;
+    region.weight = known.weight;
+    found.push_back(region);
+  }
+  return found;
 }
 
 Intervals::Interval& Intervals::interval_of(int begin, int end) {
@@ -167,11 +272,11 @@ void Intervals::find_candidates(int begin, int end, Interval& interval) {
         return a.first == b.first && alike(a.first, a.second, b.second);
       });
     });
-    if (twin) continue;  // columns of a square image take what its rows take
+    const Borders here = borders(begin, end);
+    if (twin && here.reads.empty()) continue;  // columns of a square image take what its rows take
     seen_.push_back(std::move(who));
-    const std::vector<int> whole = unfit(begin, end);
     for (auto& [pace, stripes] : paces())
-      interval.candidates.push_back({static_cast<int>(axis), pace, std::move(stripes), {}, whole});
+      interval.candidates.push_back({static_cast<int>(axis), pace, std::move(stripes), here, {}});
   }
 }
 

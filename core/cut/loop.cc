@@ -44,6 +44,11 @@ class Player {
     for (int t = 0; t < static_cast<int>(tensors.size()); ++t) last_[t] = t;
     for (int t = static_cast<int>(tensors.size()) - 1; t >= 0; --t)  // a tensor is listed behind what it lies over
       if (tensors[t].over >= 0) last_[tensors[t].over] = last_[t];
+    root_.assign(tensors.size(), -1);
+    for (int t = 0; t < static_cast<int>(tensors.size()); ++t)
+      if (!tensors[last_[t]].whole) root_[t] = tensors[t].over < 0 ? t : root_[tensors[t].over];
+    holding_.assign((tensors.size() + 63) / 64, 0);
+    beside_.assign(tensors.size(), holding_);
     sink_.assign(ops.size(), true);
     for (int o = 0; o < static_cast<int>(ops.size()); ++o)
       for (const int t : ops[o].makes) sink_[o] = sink_[o] && readers_[t].empty();
@@ -58,7 +63,10 @@ class Player {
           sink_[o] || std::any_of(ops_[o].makes.begin(), ops_[o].makes.end(), [&](int t) { return tensors_[t].whole; });
       while (leaves && progress_[o] < positions(o)) ask(o);
     }
-    LoopPlay result{slots_, made_, {}, {}};
+    LoopPlay result{slots_, made_, {}, {}, std::vector<std::vector<int>>(tensors_.size())};
+    for (size_t t = 0; t < tensors_.size(); ++t)
+      for (size_t u = 0; u < tensors_.size(); ++u)
+        if (t != u && (bit(beside_[t], u) || bit(beside_[u], t))) result.beside[t].push_back(static_cast<int>(u));
     for (size_t k = 0; k < inputs_.size(); ++k) {
       result.behind.emplace_back();
       result.begun.emplace_back();
@@ -195,17 +203,41 @@ class Player {
       const int64_t low = done_with(k);
       for (const int t : ops_[op].makes) lows_[k][t].push_back(low);
     }
+    for (const int t : ops_[op].makes)
+      if (root_[t] >= 0) hold(root_[t]);
     ++progress_[op];
     for (const int t : ops_[op].makes) {
       ++made_[t];
       if (tensors_[t].over < 0 && !tensors_[last_[t]].whole) keep(t);
     }
+    for (const auto& read : ops_[op].reads) release(root_[read.tensor]);
+    for (const int t : ops_[op].makes) release(root_[t]);
+  }
+
+  static bool bit(const std::vector<uint64_t>& bits, size_t k) { return bits[k / 64] >> (k % 64) & 1; }
+
+  // A ring has something from now on, while what the op reads is still there.
+  void hold(int root) {
+    if (bit(holding_, root)) return;
+    for (size_t k = 0; k < holding_.size(); ++k) beside_[root][k] |= holding_[k];
+    holding_[root / 64] |= uint64_t{1} << (root % 64);
+  }
+
+  // A ring may have nothing any more.
+  void release(int root) {
+    if (root < 0 || !bit(holding_, root) || made_[root] > lowest_read(root)) return;
+    holding_[root / 64] &= ~(uint64_t{1} << (root % 64));
+  }
+
+  // The lowest position that is still read of the last tensor that lies in a ring.
+  int64_t lowest_read(int tensor) const {
+    int64_t low = made_[last_[tensor]];
+    for (const auto& [reader, r] : readers_[last_[tensor]]) low = std::min(low, lowest(reader, ops_[reader].reads[r]));
+    return low;
   }
 
   void keep(int tensor) {
-    int64_t low = made_[last_[tensor]];
-    for (const auto& [reader, r] : readers_[last_[tensor]]) low = std::min(low, lowest(reader, ops_[reader].reads[r]));
-    slots_[tensor] = std::max({slots_[tensor], made_[tensor] - low, int64_t{1}});
+    slots_[tensor] = std::max({slots_[tensor], made_[tensor] - lowest_read(tensor), int64_t{1}});
   }
 
   const std::vector<LoopOp>& ops_;
@@ -216,6 +248,9 @@ class Player {
   std::vector<std::vector<std::pair<int, int>>> readers_;        // (op, which of its reads)
   std::vector<std::vector<std::pair<int, int>>> input_readers_;  // likewise, of inputs
   std::vector<std::vector<std::vector<int64_t>>> lows_;
+  std::vector<int> root_;                      // whose ring a tensor lies in; -1: it is whole
+  std::vector<uint64_t> holding_;              // of roots, as bits: where something is that is still read
+  std::vector<std::vector<uint64_t>> beside_;  // of a root: where something was when it began to have something
   std::vector<bool> sink_, aside_;
   std::vector<int> fed_;  // ops that are aside and read of what others make, the last one first
   std::vector<std::vector<int>>

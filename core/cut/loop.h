@@ -37,6 +37,8 @@ struct LoopPlay {
   // the input so that no byte of that is written over before it is read for the last time; and how many bytes of the
   // input are done with before the tensor's first position is written.
   std::vector<std::vector<int64_t>> behind, begun;
+  // Of each tensor with a ring of its own those others whose rings have something at some time at which it has, too.
+  std::vector<std::vector<int>> beside;
 };
 
 // Plays a loop. `ops` are in an order in which each comes after those it reads from; the first `handed` of them hand

@@ -8,6 +8,7 @@ namespace tide {
 namespace {
 
 constexpr int kTensors = 8;  // that regions are grown from at one place
+constexpr size_t kWays = 8;  // to one position
 
 }  // namespace
 
@@ -18,8 +19,7 @@ Passage::Passage(CutModel& model, Precedence& precedence, Intervals& intervals, 
       o_(options),
       n_(static_cast<int>(model.ops.size())),
       order_(n_),
-      reached_(n_ + 1),
-      by_(n_ + 1),
+      ways_(n_ + 1),
       taken_(n_) {
   std::iota(order_.begin(), order_.end(), 0);
 }
@@ -41,40 +41,87 @@ bool Passage::pass(Bytes limit, bool coarse, bool gather) {
 
 // The furthest position, where those up to `from` are known.
 int Passage::reach(Bytes limit, bool coarse, int from) {
-  reached_[0] = true;
+  ways_[0].assign(1, {});
   int furthest = 0;
   for (int end = 1; end <= n_; ++end) {
-    if (end > from) reached_[end] = step(end, limit, coarse);
-    if (reached_[end]) furthest = end;
-    if (stopped_ || furthest + o_.longest < end) {
-      std::fill(reached_.begin() + end, reached_.end(), 0);
+    if (end > from) step(end, limit, coarse);
+    if (!ways_[end].empty()) furthest = end;
+    if (stopped_ || furthest + o_.farthest() < end) {
+      for (int at = end; at <= n_; ++at) ways_[at].clear();
       break;
     }
   }
   return furthest;
 }
 
-bool Passage::step(int end, Bytes limit, bool coarse) {
-  by_[end] = {};
+void Passage::add(int end, Pieces pieces, const PathRegion& by, int from) {
+  auto& ways = ways_[end];
+  const auto same = [&](const Reached& way) { return way.pieces == pieces; };
+  if (ways.size() < kWays && std::none_of(ways.begin(), ways.end(), same))
+    ways.push_back({std::move(pieces), by, from});
+}
+
+void Passage::step(int end, Bytes limit, bool coarse) {
+  ways_[end].clear();
   const PathRegion* last = fixed_around(end - 1);
   if (last) {
-    if (end == last->end) by_[end] = *last;
-    return end == last->end && reached_[last->begin];
+    if (end != last->end || ways_[last->begin].empty()) return;
+    if (!intervals_.hands()) return add(end, {}, *last, 0);
+    intervals_.regions().grow(last->begin, last->end, last->end - 1, last->axis);
+    for (size_t k = 0; k < ways_[last->begin].size(); ++k)
+      for (const PathRegion& region : intervals_.cut_so(*last, limit, ways_[last->begin][k].pieces))
+        add(end, region.behind, region, static_cast<int>(k));
+    return;
   }
-  if (reached_[end - 1] && intervals_.single(end - 1, limit)) return true;
-  if (intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit || (coarse && !valley(end)))
-    return false;
+  if (intervals_.single(end - 1, limit))
+    for (size_t k = 0; k < ways_[end - 1].size(); ++k) {
+      const Pieces& pieces = ways_[end - 1][k].pieces;
+      if (intervals_.reads_whole(end - 1, pieces)) add(end, intervals_.behind(pieces, end), {}, static_cast<int>(k));
+    }
+  const auto enough = [&] { return !intervals_.hands() && !ways_[end].empty(); };
+  if (enough() || intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit ||
+      (coarse && !valley(end)))
+    return;
   bool hot = false;
-  for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
+  for (int begin = end - 1; begin >= first(end); --begin) {
     if (taken_[begin]) break;
     hot = hot || !intervals_.single(begin, limit);
-    if (!hot || !reached_[begin] || intervals_.follows(begin) || m_.before[begin] > limit) continue;
-    if (coarse && !valley(begin)) continue;
-    if (stop()) return false;
-    if (intervals_.cut(begin, end, limit, true, by_[end])) return true;
+    if (!hot || ways_[begin].empty() || intervals_.follows(begin) || m_.before[begin] > limit) continue;
+    if ((coarse && !valley(begin)) || (end - begin > o_.longest && !basin(begin))) continue;
+    if (stop()) return ways_[end].clear();
+    cut(begin, end, limit);
+    if (enough()) return;
   }
-  return false;
 }
+
+// Ways to a position by regions that begin at another one.
+void Passage::cut(int begin, int end, Bytes limit) {
+  for (size_t k = 0; k < ways_[begin].size(); ++k) {
+    std::vector<Pieces> known;
+    for (const Reached& way : ways_[end]) known.push_back(way.pieces);
+    if (known.size() >= kWays) return;
+    for (const PathRegion& region : intervals_.cut(begin, end, limit, true, ways_[begin][k].pieces, known))
+      add(end, region.behind, region, static_cast<int>(k));
+  }
+}
+
+// How far ops run whole below a limit from a position on; `pieces` are what is there then.
+int Passage::singles(int from, int end, Bytes limit, Pieces& pieces) const {
+  int at = from;
+  while (at < end && intervals_.single(at, limit) && intervals_.reads_whole(at, pieces)) {
+    ++at;
+    pieces = intervals_.behind(pieces, at);
+  }
+  return at;
+}
+
+bool Passage::basin(int at) const {
+  const auto begin = m_.before.begin() + std::max(0, at - o_.near());
+  const auto end = m_.before.begin() + std::min(n_, at + o_.near()) + 1;
+  return at == 0 || at == n_ || std::min_element(begin, end) == m_.before.begin() + at;
+}
+
+int Passage::first(int end) const { return std::max(0, end - (basin(end) ? o_.farthest() : o_.longest)); }
 
 bool Passage::valley(int at) const {
   if (at == 0 || at == n_) return true;
@@ -90,13 +137,11 @@ const PathRegion* Passage::fixed_around(int at) const {
 
 std::vector<PathRegion> Passage::regions() const {
   std::vector<PathRegion> result;
-  for (int at = n_; at > 0;) {
-    if (by_[at].stripes > 1) {
-      result.push_back(by_[at]);
-      at = by_[at].begin;
-    } else {
-      --at;
-    }
+  for (int at = n_, k = 0; at > 0;) {
+    const Reached& way = ways_[at][k];
+    k = way.from;
+    if (way.by.stripes > 1) result.push_back(way.by);
+    at = way.by.stripes > 1 ? way.by.begin : at - 1;
   }
   std::reverse(result.begin(), result.end());
   return result;
@@ -171,40 +216,38 @@ void Passage::try_set(const GrownSet& set, Bytes limit, int at, Attempt& best) {
     const int begin = static_cast<int>(std::find(order.begin(), order.end(), set.ops.front()) - order.begin());
     int changed = 0;
     while (changed < begin && order[changed] == changed) ++changed;
-    if (!reached_[changed]) continue;
+    if (ways_[changed].empty()) continue;
     std::vector<int> back(n_);
     for (int k = 0; k < n_; ++k) back[order[k]] = k;
     reorder(m_, order);
-    PathRegion region;
-    bool fits = true;
-    for (int op = changed; fits && op < begin; ++op) fits = intervals_.single(op, limit);
-    if (fits && cut(set, begin, limit, region)) {
-      int reached = begin + size;
-      while (reached < n_ && intervals_.single(reached, limit)) ++reached;
-      if (reached > best.reached || (reached == best.reached && !best.order.empty() && region.ops < best.region.ops))
-        best = {std::move(order), region, reached};
+    for (const Reached& way : ways_[changed]) {
+      Pieces pieces = way.pieces;
+      if (singles(changed, begin, limit, pieces) < begin) continue;
+      for (const PathRegion& region : cut_set(set, begin, limit, pieces)) {
+        Pieces left = region.behind;
+        const int reached = singles(begin + size, n_, limit, left);
+        if (reached > best.reached || (reached == best.reached && !best.order.empty() && region.ops < best.region.ops))
+          best = {order, region, reached};
+      }
     }
     reorder(m_, back);
   }
 }
 
-// The first region of a set, whose ops begin at a position now, below a limit.
-bool Passage::cut(const GrownSet& set, int begin, Bytes limit, PathRegion& region) {
+// The first regions of a set, whose ops begin at a position now, below a limit.
+std::vector<PathRegion> Passage::cut_set(const GrownSet& set, int begin, Bytes limit, const Pieces& before) {
   const int end = begin + static_cast<int>(set.ops.size());
   Regions& regions = intervals_.regions();
   if (m_.before[begin] > limit || m_.before[end] + intervals_.copied(end) > limit ||
       regions.throughout(begin, end) > limit)
-    return false;
-  if (!regions.grow(begin, end, end - 1, set.axis) || regions.axes()[begin] < 0) return false;
-  if (!intervals_.may_join(intervals_.unfit(begin, end), begin, limit)) return false;
+    return {};
+  if (!regions.grow(begin, end, end - 1, set.axis) || regions.axes()[begin] < 0) return {};
   for (const auto& [pace, numbers] : intervals_.paces())
     for (const int stripes : numbers) {
-      const RegionCost cost = intervals_.cost(stripes, pace, limit);
-      if (cost.ops == 0 || cost.peak > limit) continue;
-      region = {begin, end, set.axis, pace, stripes, cost.peak, cost.ops, cost.weight};
-      return true;
+      std::vector<PathRegion> found = intervals_.cut_so({begin, end, set.axis, pace, stripes}, limit, before);
+      if (!found.empty()) return found;
     }
-  return false;
+  return {};
 }
 
 void Passage::apply(const std::vector<int>& order) {

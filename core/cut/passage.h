@@ -29,6 +29,10 @@ class Passage {
   bool stopped() const { return stopped_; }
   // Whether less is live here than before the op before or behind the op behind.
   bool valley(int at) const;
+  // Whether less is live here than anywhere near.
+  bool basin(int at) const;
+  // The first position at which a region that ends at another one may begin.
+  int first(int end) const;
 
  private:
   struct Attempt {
@@ -37,12 +41,23 @@ class Passage {
     int reached = -1;  // position
   };
 
+  // A way to a position: what is there in pieces, the region that reaches it (stripes 1: an op), and which of the ways
+  // to where that begins.
+  struct Reached {
+    Pieces pieces;
+    PathRegion by;
+    int from = 0;
+  };
+
   int reach(Bytes limit, bool coarse, int from);
-  bool step(int end, Bytes limit, bool coarse);
+  void step(int end, Bytes limit, bool coarse);
+  void add(int end, Pieces pieces, const PathRegion& by, int from);
+  void cut(int begin, int end, Bytes limit);
+  int singles(int from, int end, Bytes limit, Pieces& pieces) const;
   const PathRegion* fixed_around(int at) const;
   int gather(Bytes limit, int at);
   void try_set(const GrownSet& set, Bytes limit, int at, Attempt& best);
-  bool cut(const GrownSet& set, int begin, Bytes limit, PathRegion& region);
+  std::vector<PathRegion> cut_set(const GrownSet& set, int begin, Bytes limit, const Pieces& before);
   bool keeps_fixed(const std::vector<int>& order) const;
   std::vector<int> live_tensors(int at) const;
   void apply(const std::vector<int>& order);
@@ -54,10 +69,9 @@ class Passage {
   const PathOptions& o_;
   const int n_;
   std::vector<int> order_;
-  std::vector<char> reached_;      // of each position
-  std::vector<PathRegion> by_;     // the region that reaches it; stripes 1: an op
-  std::vector<PathRegion> fixed_;  // regions of gathered ops
-  std::vector<char> taken_;        // whether an op is in one of these
+  std::vector<std::vector<Reached>> ways_;  // to each position, each with other pieces
+  std::vector<PathRegion> fixed_;           // regions of gathered ops
+  std::vector<char> taken_;                 // whether an op is in one of these
   int64_t tried_ = 0;
   bool stopped_ = false;
 };

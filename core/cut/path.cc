@@ -1,7 +1,6 @@
 #include "cut/path.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "cut/passage.h"
 
@@ -9,7 +8,6 @@ namespace tide {
 
 namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int kRounds = 32;
 constexpr int kFirstStep = 32;
 constexpr int kNearly = 256;
@@ -151,6 +149,7 @@ class Path {
       result.peak = std::max(result.peak, region.peak);
       result.weight += region.weight;
       result.ops += region.ops;
+      for (const InPieces& left : region.leaving) result.handed.push_back(left.tensor);
     }
     singles(static_cast<int>(m_.ops.size()));
     return result;
@@ -170,42 +169,66 @@ class Path {
                                       (o_.most_weight == 0 || result.weight <= o_.most_weight));
   }
 
+  // The lightest way to a position with some pieces there: the region that reaches it (stripes 1: an op), and which of
+  // the ways to where that begins.
+  struct Lightest {
+    Pieces pieces;
+    int64_t weight = 0;
+    PathRegion by;
+    int from = 0;
+  };
+  using Lightests = std::vector<std::vector<Lightest>>;  // of each position
+
+  static void lighten(std::vector<Lightest>& ways, Lightest way) {
+    const auto at =
+        std::find_if(ways.begin(), ways.end(), [&](const auto& other) { return other.pieces == way.pieces; });
+    if (at == ways.end())
+      ways.push_back(std::move(way));
+    else if (way.weight < at->weight)
+      *at = std::move(way);
+  }
+
   // The way of least weight below a limit; `coarse`: its regions begin and end only where less is live than beside.
   bool way(Bytes limit, PathResult& result, bool coarse = false) {
     const int n = static_cast<int>(m_.ops.size());
-    std::vector<int64_t> weight(n + 1, kNever);
-    std::vector<int> from(n + 1, -1);
-    std::vector<PathRegion> by(n + 1);
-    weight[0] = 0;
+    Lightests ways(n + 1);
+    ways[0].emplace_back();
     for (int end = 1; end <= n; ++end) {
-      if (intervals_.single(end - 1, limit) && weight[end - 1] != kNever) {
-        weight[end] = weight[end - 1] + m_.ops[end - 1].weight;
-        from[end] = end - 1;
-      }
+      if (intervals_.single(end - 1, limit))
+        for (size_t k = 0; k < ways[end - 1].size(); ++k) {
+          const Lightest& before = ways[end - 1][k];
+          if (intervals_.reads_whole(end - 1, before.pieces))
+            lighten(ways[end], {intervals_.behind(before.pieces, end),
+                                before.weight + m_.ops[end - 1].weight,
+                                {},
+                                static_cast<int>(k)});
+        }
       if (intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit) continue;
       if (coarse && !passage_.valley(end)) continue;
       bool hot = false;
-      for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
+      for (int begin = end - 1; begin >= passage_.first(end); --begin) {
         hot = hot || !intervals_.single(begin, limit);
-        if (!hot || weight[begin] == kNever || intervals_.follows(begin) || m_.before[begin] > limit) continue;
-        if (coarse && !passage_.valley(begin)) continue;
+        if (!hot || ways[begin].empty() || intervals_.follows(begin) || m_.before[begin] > limit) continue;
+        if ((coarse && !passage_.valley(begin)) || (end - begin > o_.longest && !passage_.basin(begin))) continue;
         if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
           stopped_ = true;
           return false;
         }
-        PathRegion region;
-        if (!intervals_.cut(begin, end, limit, false, region)) continue;
-        if (weight[end] == kNever || weight[begin] + region.weight < weight[end]) {
-          weight[end] = weight[begin] + region.weight;
-          from[end] = begin;
-          by[end] = region;
+        for (size_t k = 0; k < ways[begin].size(); ++k) {
+          const Lightest& before = ways[begin][k];
+          for (const PathRegion& region : intervals_.cut(begin, end, limit, false, before.pieces))
+            lighten(ways[end], {region.behind, before.weight + region.weight, region, static_cast<int>(k)});
         }
       }
     }
-    if (weight[n] == kNever) return false;
+    if (ways[n].empty()) return false;
     std::vector<PathRegion> regions;
-    for (int at = n; at > 0; at = from[at])
-      if (by[at].stripes > 1 && by[at].begin == from[at] && by[at].end == at) regions.push_back(by[at]);
+    for (int at = n, k = 0; at > 0;) {
+      const Lightest& last = ways[at][k];
+      k = last.from;
+      at = last.by.stripes > 1 ? last.by.begin : at - 1;
+      if (last.by.stripes > 1) regions.push_back(last.by);
+    }
     std::reverse(regions.begin(), regions.end());
     result = whole_way(std::move(regions));
     return true;
@@ -228,7 +251,7 @@ class Path {
       const int parts =
           static_cast<int>(std::min<int64_t>(2 * region.stripes, intervals_.regions().most_stripes(region.pace)));
       for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
-        tried.emplace_back(stripes, intervals_.cost(stripes, region.pace));
+        tried.emplace_back(stripes, intervals_.cost(stripes, region.pace, region.coming, region.leaving));
         lowest = std::min(lowest, tried.back().second.peak);
         peaks.push_back(tried.back().second.peak);
       }

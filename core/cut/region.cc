@@ -46,6 +46,15 @@ bool is_handed(const CutModel& model, int tensor, int dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
+void Regions::hand(const Pieces& coming, const Pieces& leaving) {
+  coming_ = coming;
+  leaving_ = leaving;
+}
+
+bool Regions::among(const Pieces& pieces, int tensor, int dim) {
+  return std::find(pieces.begin(), pieces.end(), InPieces{tensor, dim}) != pieces.end();
+}
+
 bool Regions::want(int op, int axis) {
   if (axes_[op] >= 0) return axes_[op] == axis;
   axes_[op] = axis;

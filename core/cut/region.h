@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/model.h"
+#include "cut/pieces.h"
 #include "cut/rows.h"
 
 namespace tide {
@@ -64,8 +65,7 @@ struct CutTensor {
   std::vector<int> readers;  // positions, each once
   bool output;               // of the graph
   int storage;               // -1: not counted
-  std::vector<int> handed;   // dimensions along which its pieces, put together by nobody, are what others read
-  bool cut = false;          // whether whoever makes it is cut in every way that is of use
+  std::vector<int> handed;   // dimensions along which its pieces, put together by nobody, may be what others read
 };
 
 struct CutStorage {
@@ -125,6 +125,8 @@ class Regions {
   bool grow(int begin, int end, int seed, int axis);
   // Axis of each position after `grow`, -1 for what is not cut: in the interval it runs before the stripes.
   const std::vector<int>& axes() const { return axes_; }
+  // What comes in pieces to the regions that follow, and what they leave so; all else is whole at both ends.
+  void hand(const Pieces& coming, const Pieces& leaving);
   // What the region that `grow` found takes in so many stripes. Given up above a limit.
   RegionCost cost(int stripes, Pace pace, Bytes limit = kNoLimit);
   // Bytes that are there all the time while positions [begin, end) run, however they are cut.
@@ -195,6 +197,7 @@ class Regions {
   void join(int tensor);
   void leave(int tensor);
   bool melts(int tensor, int dim) const;
+  static bool among(const Pieces& pieces, int tensor, int dim);
   RowRange equal_rows(int64_t size, int k) const;
   int melting(int tensor, int dim);
   void touch_rows(int tensor, int dim, RowRange rows);
@@ -215,6 +218,7 @@ class Regions {
   const CutModel& m_;
   int stripes_ = 0, begin_ = 0, end_ = 0;
   std::vector<int> axes_, queue_;
+  Pieces coming_, leaving_;
   std::vector<int> cut_;                    // positions that are cut, ascending
   std::vector<std::vector<int64_t>> ends_;  // of each position of the interval
   std::vector<std::vector<int>> ending_;    // of each position: tensors whose last reader in this stripe it is

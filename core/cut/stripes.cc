@@ -338,7 +338,7 @@ void Regions::join(int t) {
 // What leaves in pieces that others read as they are is never there twice.
 void Regions::leave(int t) {
   const CutTensor& tensor = m_.tensors[t];
-  if (m_.transfers || !is_handed(m_, t, held_[t].dim)) return join(t);
+  if (m_.transfers || !among(leaving_, t, held_[t].dim)) return join(t);
   const bool stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
   for (const int at : held_[t].pieces) rooms_[pieces_[at].room].stays |= stays;
 }
@@ -347,7 +347,7 @@ void Regions::leave(int t) {
 // what the region reads of it, and nobody behind it, are such rows alone.
 bool Regions::melts(int t, int dim) const {
   const CutTensor& tensor = m_.tensors[t];
-  if (m_.transfers || tensor.storage < 0 || !tensor.cut || !is_handed(m_, t, dim)) return false;
+  if (m_.transfers || tensor.storage < 0 || !among(coming_, t, dim)) return false;
   const CutStorage& storage = m_.storages[tensor.storage];
   if (storage.first < 0 || storage.first >= begin_ || storage.last >= end_ || storage.size != tensor.size) return false;
   return std::all_of(tensor.readers.begin(), tensor.readers.end(), [&](int reader) {

@@ -758,7 +758,7 @@ class CutModel:
                 int,
             ]
         ],
-        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int, Sequence[int], bool]],
+        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int, Sequence[int]]],
         storages: Sequence[tuple[int, int, int]],
         footprint: Sequence[int],
         before: Sequence[int],
@@ -835,6 +835,10 @@ class PathResult:
         """What is cut, in order, by positions in that order."""
 
     @property
+    def handed(self) -> list[int]:
+        """Tensors that they leave in pieces, which nobody puts together."""
+
+    @property
     def evaluated(self) -> int:
         """Regions whose footprint was worked out."""
 
@@ -903,12 +907,18 @@ class LoopPlay:
         """By how many bytes it has to begin below each input."""
 
     @property
+    def beside(self) -> list[list[int]]:
+        """
+        Of each with a ring of its own others whose rings have something when it has.
+        """
+
+    @property
     def begun(self) -> list[list[int]]:
         """
         Bytes of each input that are done with before its first position is written.
         """
 
-    __match_args__: tuple = ("slots", "made", "behind", "begun")
+    __match_args__: tuple = ("slots", "made", "behind", "beside", "begun")
 
     def __repr__(self) -> str: ...
     def __getstate__(self) -> tuple: ...

@@ -300,7 +300,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next position of its reader needs is there (`docs/loops.md`). `along`: of each op the axis of its access, as
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
     tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
-    whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    whole. `keep`: its rings, `sums`: accumulators, `kept_bytes`: of all of these where some rings share memory, as they
+    never have anything at once. `streamed`: names of graph inputs that the caller hands over.
     `over`: the tensor that may lie over an input which dies in the loop: a result, or one of the plan's own that stands
     for all rings and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
@@ -313,6 +314,7 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     merge: dict[str, LoopMerge]
     keep: dict[str, PlanRing] = {}
     sums: dict[str, PlanSum] = {}
+    kept_bytes: int | None = None
     streamed: dict[str, str] = {}
     over: int | None = None
     behind: dict[str, int] = {}
@@ -339,16 +341,18 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_overhead: float | None = None
 
 
-ProvedOver = Literal["orders", "orders_and_regions"]
+ProvedOver = Literal["orders", "orders_and_joined_regions", "orders_and_regions"]
 """Over what a peak is proved least: all orders of the plan's ops, or also all choices of what is cut, and how."""
 
 
-class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
+class RegionBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whatever is cut, in whatever order: `bytes` are needed where `op` of the user's graph runs, whole or in parts
-    (None: at the start or the end). `lowtide verify` proves it again from the graph."""
+    (None: at the start or the end); with `joined`, by plans that put together what one region makes for others.
+    `lowtide verify` proves it again from the graph."""
 
     bytes: int
     op: int | None
+    joined: bool = False
 
 
 Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn

@@ -32,7 +32,7 @@ from support.emit_nets import (
     tflm_outputs,
     wide_net,
 )
-from support.tflite_builder import SAME, Net, residual, s
+from support.tflite_builder import SAME, Net, pointwise, residual, s
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
@@ -140,6 +140,15 @@ def test_several_inputs_and_outputs_are_parameters_in_the_order_of_the_file(tmp_
     feeds = feeds_of(net, 3)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
     assert output_of(compiled(tmp_path, sanitizers(tmp_path)), data) == tflm_outputs(model, feeds, 2)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("way", ["rows", "handed over"])
+def test_rings_that_share_memory_run_as_in_tflm(tmp_path: Path, way: str) -> None:
+    """Rows that are made and read within one turn lie where others lay in it."""
+    plan = check(pointwise(), tmp_path, way)
+    assert any(loop.kept_bytes is not None for loop in plan.loops or ())
 
 
 @pytest.mark.slow

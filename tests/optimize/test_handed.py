@@ -15,19 +15,26 @@ from lowtide.analyse.storage import memory_model
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Kind
+from lowtide.ops.piece import Part
 from lowtide.optimize.handed import best_handed, may_be_handed
+from lowtide.optimize.regions import best_regions
 from lowtide.plan import Plan
 from lowtide.read import read_model
 from lowtide.run_reports import RunReport
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
+from lowtide.transform.hand_on import hand_on
+from lowtide.transform.parts import apply
 from support.onnx_builder import saved
 from support.small_models import branches, graph_file
 from support.small_nets import Nets, pyramid, random_net
 
 pytest.importorskip("onnxruntime", reason="plans are run in onnxruntime, which is not installed")
 from support.part_runs import RELATIVE, difference, feeds
+
+NO_PART = Part("part", -1)
+"""What stands for an op that is whole."""
 
 
 def _first(options: Any) -> Any:
@@ -49,6 +56,25 @@ def _excited() -> Nets:
     return nets
 
 
+def _stem() -> Nets:
+    """A convolution with a pool, of which channels could be cut, and blocks behind, of which rows alone can be."""
+    nets = Nets(_first)
+    (a,) = nets.node("Conv", [nets.input((1, 1, 32, 16)), nets.floats((8, 1, 3, 3), 0.3)], pads=[1, 1, 1, 1])
+    (b,) = nets.node("Relu", [a])
+    (block,) = nets.node("MaxPool", [b], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
+    for _ in range(2):
+        (wide,) = nets.node("Conv", [block, nets.floats((32, 8, 1, 1), 0.3)])
+        (active,) = nets.node("Relu", [wide])
+        (block,) = nets.node("Conv", [active, nets.floats((8, 32, 3, 3), 0.3)], pads=[1, 1, 1, 1])
+    nets.node("Conv", [block, nets.floats((8, 8, 3, 3), 0.3)], pads=[1, 1, 1, 1], strides=[4, 4])
+    return nets
+
+
+STEM_BYTES, STEM_WIDE_BYTES = 9728, 4 * 32 * 16 * 8
+"""What is reached where makers and readers agree on rows (12,032 where each is cut as suits it alone), and of a wide
+tensor of the blocks."""
+
+
 DEEP_BYTES = 4 * 32 * 8 * 8
 """Of the wide tensor that has to be there until its mean is known."""
 
@@ -68,10 +94,14 @@ def plan(source: Path) -> Plan:
 @pytest.mark.slow
 def test_what_others_read_in_parts_is_there_once(source: Path, plan: Plan, tmp_path: Path):
     """Joined it would be there twice; written and run to the same numbers."""
-    joined = lowtide.plan(source, allow="fission", time=3)
-    assert joined.peak_bytes >= 2 * DEEP_BYTES > 1.3 * plan.peak_bytes
-    assert plan.region_bound is None
+    problem = Problem.of(read_model(source), BUILT_IN["generic"])
+    joined = best_regions(Cutter(problem.graph), problem.memory, range(len(problem.graph.ops)), Limits(10))
+    assert joined.peak >= 2 * DEEP_BYTES > 1.3 * plan.peak_bytes
+    assert plan.region_bound is not None
+    assert plan.region_bound.bytes < plan.peak_bytes
+    assert plan.proved_over == "orders"
     assert lowtide.verify(source, plan).checks
+    assert lowtide.plan(source, allow="fission", time=3).peak_bytes == plan.peak_bytes
     plan.apply(source, tmp_path / "out.onnx")
     assert difference(source, tmp_path / "out.onnx", feeds(source)) <= RELATIVE
 
@@ -110,6 +140,34 @@ def test_tensors_that_may_be_handed_on(source: Path):
     deep = graph.op_by_id[2].outputs[0]
     assert handed[deep] == (1,)
     assert all(graph.tensor_by_id[t].kind is Kind.ACTIVATION for t in handed)
+
+
+def test_one_region_makes_what_the_next_one_reads_along_the_same_dimension(tmp_path: Path):
+    """Rows all along, though the first region by itself would do with channels; in less than a wide tensor."""
+    graph = read_model(saved(_stem().model(), tmp_path))
+    cutter, problem, order = Cutter(graph), Problem.of(graph, BUILT_IN["generic"]), range(len(graph.ops))
+    best, _ = best_handed(cutter, problem.memory, order, Limits(10), profile(problem.memory, order).peak)
+    assert best is not None
+    assert best.peak == best.way.peak == STEM_BYTES < STEM_WIDE_BYTES
+    assert len(best.way.regions) > 1
+    assert len(best.way.handed) == len(best.way.regions) - 1
+    assert {cutter.dim(r.cuts[-1].op, graph.op_by_id[r.cuts[-1].op].outputs[0], r.cuts[-1].axis)
+            for r in best.way.regions} == {2}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_is_taken_for_handed_on_is_joined_by_nobody(tmp_path: Path):
+    """On random networks: the search and the part graph agree."""
+    several = 0
+    for seed in range(100):
+        graph = read_model(saved(random_net(random.Random(seed).choice, 12), tmp_path))
+        cutter, problem, order = Cutter(graph), Problem.of(graph, BUILT_IN["generic"]), range(len(graph.ops))
+        way = best_regions(cutter, problem.memory, order, Limits(10), handed=may_be_handed(cutter))
+        parts = hand_on(graph, apply(cutter, way.regions, [graph.ops[i].id for i in way.order]))
+        joined = {op.outputs[0] for op in parts.graph.ops if parts.parts.get(op.id, NO_PART).role == "join"}
+        assert joined.isdisjoint(way.handed), seed
+        several += bool(way.handed)
+    assert several > 5
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def pyramid_head() -> Graph:
 
 
 def _search(graph: Graph, order: list[int] | None = None) -> LoopSearch:
-    rules = LoopRules(graph, LOOPS)
+    rules = LoopRules(graph, LOOPS, share=False)
     return LoopSearch(rules, memory_model(graph, LOOPS), order or range(len(graph.ops)), Limits(seconds=60))
 
 
@@ -123,7 +123,7 @@ def _check_orders(graph: Graph) -> None:
     assert _topological(graph, tuple(orders.search.order))
     assert orders.path.peak == peak_of(graph, LOOPS, order, list(orders.path.loops)) <= peak
     if len(graph.ops) <= 4:
-        rules = LoopRules(graph, LOOPS)
+        rules = LoopRules(graph, LOOPS, share=False)
         least = min(
             peak_of(graph, LOOPS, ids, loops)
             for one in permutations(range(len(graph.ops)))

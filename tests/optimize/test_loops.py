@@ -151,15 +151,19 @@ def test_rings_are_those_of_plain_sets(graph: Graph):
 
 
 def _check_path(graph: Graph, streamed: frozenset[int]) -> None:
-    """The best path has the peak of the graph that it is, and no path has less."""
+    """The best path has the peak of the graph that it is, and no path has less. Where rings may share memory, it has no
+    more than what is said of it, nor than any path of loops whose rings lie side by side."""
     order = [op.id for op in graph.ops]
-    rules, memory = LoopRules(graph, LOOPS), memory_model(graph, LOOPS)
+    rules, memory = LoopRules(graph, LOOPS, share=False), memory_model(graph, LOOPS)
     best = LoopSearch(rules, memory, range(len(order)), Limits(seconds=60), streamed).best()
     every = [peak_of(graph, LOOPS, order, loops) for loops in paths(rules, order, streamed)]
-    assert (best is None) == (not every)
-    if best is not None:
+    shared = LoopSearch(LoopRules(graph, LOOPS), memory, range(len(order)), Limits(seconds=60), streamed).best()
+    assert (best is None) == (shared is None) == (not every)
+    if best is not None and shared is not None:
         assert best.complete
+        assert shared.complete
         assert best.peak == peak_of(graph, LOOPS, order, list(best.loops)) == min(every)
+        assert peak_of(graph, LOOPS, order, list(shared.loops)) <= shared.peak <= best.peak
 
 
 def test_the_best_path_of_a_chain_is_the_best_of_all():

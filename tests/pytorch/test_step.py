@@ -76,14 +76,14 @@ def differing(step: Step, net: Any, eager: Any, optimizer: Any, eager_optimizer:
 @pytest.mark.parametrize("name", NETS)
 def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
     """Two budgets between the largest op and own order: ops run again, and the allocator gives out what was planned."""
-    costs = None
+    own = None
     for share in (0.6, 0.4):
         net = training(name)
         eager = copy.deepcopy(net.model)
         optimizer, eager_optimizer = (torch.optim.AdamW(m.parameters(), fused=True) for m in (net.model, eager))
-        if costs is None:
+        if own is None:
             own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
-            costs = own.costs
+        costs = own.costs
         budget = own.plan.floor_bytes + int(share * (own.plan.peak_bytes - own.plan.floor_bytes))
         step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=costs, budget=budget)
         assert step.costs == costs
@@ -164,7 +164,7 @@ def test_another_batch_size_is_refused_or_planned_anew() -> None:
 
 
 def test_progress_is_reported() -> None:
-    """Tracing, measuring to the end, and what the search is for."""
+    """Tracing, measuring to the end, what the search is for, and its first plan."""
     model, loss_fn, batch = perceptron()
     lines: list[str] = []
     own = compile_step(model, loss_fn, batch, report=lines.append)
@@ -175,6 +175,10 @@ def test_progress_is_reported() -> None:
     budget = own.predicted_peak_bytes
     compile_step(model, loss_fn, batch, costs=own.costs, budget=budget, report=lines.append)
     assert lines[-1].startswith("own order takes")
+    net = training("generator")
+    compile_step(net.model, net.loss_fn, net.batch, measure=False, budget="90%", report=lines.append, time=0.5)
+    assert lines[-1].startswith("a plan within ")
+    assert lines[-1].endswith(" time; seeking a faster one")
 
 
 def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:

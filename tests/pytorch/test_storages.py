@@ -134,7 +134,7 @@ def test_dropout_is_a_mask_and_a_value_on_the_cpu() -> None:
 
 def test_gradients_of_a_tied_parameter_are_summed_as_they_come() -> None:
     """In the order in which they are made, whatever the order of its names; each sum right behind its last part."""
-    forms = dict.fromkeys(("w", "a", "b", "c", "late"), form(4))
+    forms: dict[str, Form] = dict.fromkeys(("w", "a", "b", "c", "late"), form(4))
     calls = [call(name, "aten.neg.default", "w") for name in ("a", "b", "c", "late")]
     results = [Result("gradient", "w", Ref(name)) for name in ("c", "a", "b")] + [Result("loss", "0", Ref("late"))]
     program = settle(traced(forms, ("w",), calls, results))
@@ -146,7 +146,7 @@ def test_gradients_of_a_tied_parameter_are_summed_as_they_come() -> None:
 
 def test_what_nobody_reads_does_not_run_unless_it_draws() -> None:
     """Eager draws too: the numbers that follow would be others."""
-    forms = dict.fromkeys(("w", "a", "b", "r"), form(4))
+    forms: dict[str, Form] = dict.fromkeys(("w", "a", "b", "r"), form(4))
     calls = [
         call("a", "aten.neg.default", "w"), call("b", "aten.neg.default", "a"),
         call("r", "aten.rand_like.default", "w", random=True),
@@ -157,7 +157,7 @@ def test_what_nobody_reads_does_not_run_unless_it_draws() -> None:
 
 def updated() -> tuple[Program, Graph]:
     """A parameter that is read twice, the second time behind its gradient; a buffer that is written."""
-    forms = dict.fromkeys(("w", "b", "g", "h", "n"), form(4))
+    forms: dict[str, Form] = dict.fromkeys(("w", "b", "g", "h", "n"), form(4))
     calls = [
         call("n", "aten.add.Tensor", "b", 1),
         call("g", "aten.neg.default", "w"),
@@ -196,7 +196,7 @@ def test_nothing_runs_again_behind_what_changes_its_operand() -> None:
 
 def test_the_source_has_a_line_for_each_op_and_each_death() -> None:
     """What runs again is marked, unread results of several are dropped there, words stand as they are."""
-    forms = dict.fromkeys(("w", "a", "m_0", "m_1", "z"), form(4))
+    forms: dict[str, Form] = dict.fromkeys(("w", "a", "m_0", "m_1", "z"), form(4))
     calls = [
         call("a", "aten.relu.default", "w"), call("m", "custom.two.default", "a", None, outputs=("m_0", "m_1", None)),
         call("z", "aten.add.Tensor", "m_0", "a", float("inf"), Word("torch.float32"), "text"),

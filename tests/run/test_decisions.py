@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fission_mutations import FISSION_MUTATIONS, ROOT, FissionMutation, apply
 from lowtide import zoo
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -101,20 +100,3 @@ def test_products_are_those_of_einsum(equation: str) -> None:
     if words and reads.startswith(words[0]) and words[0] not in reads.split(",")[-1]:
         first = _product(equation, operands[0][:1], *operands[1:])
         assert np.array_equal(result[:1], first)
-
-
-@pytest.mark.parametrize("mutation", FISSION_MUTATIONS, ids=lambda m: m.name)
-def test_old_text_occurs_once(mutation: FissionMutation) -> None:
-    """`python tests/fission_mutations.py` can still apply it."""
-    text = (ROOT / "src" / "lowtide" / mutation.file).read_text(encoding="utf-8")
-    assert text.count(mutation.old) == 1
-    assert mutation.new != mutation.old
-
-
-def test_a_text_that_is_gone_is_refused(tmp_path: Any) -> None:
-    """A mutation that no longer applies is an error, not a survivor."""
-    mutation = FISSION_MUTATIONS[0]
-    (tmp_path / mutation.file).parent.mkdir()
-    (tmp_path / mutation.file).write_text("nothing of it")
-    with pytest.raises(ValueError, match="occurs 0 times"):
-        apply(mutation, tmp_path)

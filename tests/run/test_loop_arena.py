@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import ModelProto
 
 import lowtide
 from lowtide.cli import main
@@ -19,6 +21,8 @@ from lowtide.plan import Plan
 from lowtide.run.loop_replay import replay_loops
 from lowtide.run.tensor_values import kept_by_litert
 from lowtide.run_reports import LoopRunReport
+from support.onnx_builder import constant, node, value
+from support.onnx_builder import model as onnx_model
 from support.small_nets import group_norm, pyramid, random_net
 from support.tflite_builder import SAME, Net
 from support.tflite_nets import random_tflite
@@ -99,6 +103,32 @@ def test_onnx_is_replayed_too(tmp_path: Path) -> None:
     assert report.positions > 0
 
 
+def test_channels_last_are_replayed(tmp_path: Path) -> None:
+    """A convolution whose result lies over its input where channels are behind each place: by rows, or by pixels. The
+    same bytes as the file has them are somewhere else."""
+    pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(sliding().SerializeToString())
+    plan = lowtide.plan(path, target="loops,layout=channels_last", allow="loops")
+    (loop,) = list(plan.loops or ())
+    assert list(loop.behind) == ["0"]
+    assert plan.required_bytes == 16 * 8 * 4 * 4 + loop.behind["0"] < 2 * 16 * 8 * 4 * 4
+    report = lowtide.verify(path, plan, run=True).run
+    assert isinstance(report, LoopRunReport)
+    assert report.equal
+    assert plan.rules is not None
+    as_the_file = msgspec.structs.replace(plan, rules=replace(plan.rules, layout="file"))
+    with pytest.raises(VerificationError, match="simulation"):
+        lowtide.run(path, None, as_the_file)
+
+
+def sliding() -> ModelProto:
+    """A convolution of an image whose result is as large."""
+    weights = constant("w", [0.01 * k for k in range(144)], (4, 4, 3, 3))
+    conv = node("Conv", "x w", "y", pads=[1, 1, 1, 1])
+    return onnx_model([conv], [value("x", (1, 4, 16, 8))], [value("y", (1, 4, 16, 8))], [weights])
+
+
 def test_groups_of_rows_are_replayed(tmp_path: Path) -> None:
     """A group norm between reshapes, in a loop over channels: positions of four channels, in rings and in a whole."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
@@ -146,7 +176,8 @@ def test_random_networks_are_replayed(data: st.DataObject, onnx: bool, handed: b
         dtype = pick(("int8", "float32"))
         path.write_bytes(random_net(pick, 8).SerializeToString() if onnx else random_tflite(pick, 8, dtype).bytes())
         try:
-            plan = lowtide.plan(path, target=pick(("loops", "strict")), allow="loops", stream_input=handed, time=10)
+            target = pick(("loops", "strict", "loops,layout=channels_last"))
+            plan = lowtide.plan(path, target=target, allow="loops", stream_input=handed, time=10)
         except InputError as error:
             assert "--stream-input" in str(error)  # noqa: PT017
             return

@@ -14,7 +14,7 @@ from lowtide.graph import Graph
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 
-__all__ = ["SAME", "VALID", "Net", "branches", "compiled_by_vela", "graph_from", "residual", "s"]
+__all__ = ["SAME", "VALID", "Net", "branches", "compiled_by_vela", "graph_from", "pointwise", "residual", "s"]
 
 
 def graph_from(data: bytes) -> Graph:
@@ -32,4 +32,16 @@ def compiled_by_vela() -> Net:
     net.op("ethos-u", [commands, scratch, scratch, x], [y], custom=True)
     net.ends([x], [y])
     net.metadata("OfflineMemoryAllocation", struct.pack("<7i", 0, 1, 4, -1, 0, 0, 512))
+    return net
+
+
+def pointwise() -> Net:
+    """Wide rows between windows, each made and read at once, and a pool over all rows behind them."""
+    net = Net()
+    x = net.tensor((1, 16, 8, 4), zero=3)
+    y = net.conv(x, 12, (3, 3), (1, 1), SAME)
+    for channels in (40, 24, 40, 12):
+        y = net.conv(y, channels, (1, 1))
+    y = net.conv(net.conv(y, 1, (3, 3), (1, 1), SAME, depthwise=True), 12, (1, 1))
+    net.ends([x], [net.conv(net.pool(y, "AVERAGE_POOL_2D", (16, 8), (1, 1)), 3, (1, 1))])
     return net

@@ -145,7 +145,9 @@ def _run_loops(model: str | Path, plan: Plan, kind: str, how: tuple[bool, Dims],
         return replay_loops(graph, plan, litert_values(graph, Path(model), plan.seed, _INPUTS), "LiteRT")
     graph = load(model, dims)
     original = _original_onnx(model, plan, folder, random_weights=random_weights)
-    return replay_loops(graph, plan, onnxruntime_values(graph, original, plan.seed, _INPUTS, dims), "onnxruntime")
+    values = onnxruntime_values(graph, original, plan.seed, _INPUTS, dims)
+    last = plan.rules is not None and plan.rules.channels_last
+    return replay_loops(graph, plan, values, "onnxruntime", channels_last=last)
 
 
 def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Path, timed: bool) -> TfliteRunReport:

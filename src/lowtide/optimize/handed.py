@@ -3,11 +3,11 @@
     region 1 -> a b c d -> join -> x -> slices -> region 2        x is there twice, then whole until the last slice
     region 1 -> a b c d -> region 2                               a goes when its rows have been read
 
-Whether nobody needs a tensor whole hangs on what is cut behind it, of which the search for regions knows nothing when
-it looks at one. So it first takes every tensor for one that is handed on whose readers could all be cut along its
-dimension; where some of the way that it finds are joined all the same, and the parts need more than it reckoned, these
-no longer count as such, and it looks again. What is joined is decided by `lowtide.transform.hand_on`, and the peak is
-that of its part graph: nothing rests on what the search believed.
+Whether nobody needs a tensor whole hangs on what is cut behind it, and along which dimension. So the core keeps, of
+each place of the order, a way for every choice of what is there in pieces and along which dimension
+(`core/cut/pieces.h`): what comes in pieces is read along their dimension, or was put together. What is joined is
+decided by `lowtide.transform.hand_on`, and the peak is that of its part graph: nothing rests on what the search
+believed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Kind
 from lowtide.ops.index import FIXED
-from lowtide.optimize.regions import ANY, Bounds, Handed, Way, best_regions
+from lowtide.optimize.regions import ANY, Bounds, Way, best_regions
 from lowtide.stop import Limits
 from lowtide.transform.cut import PACES, Cutter, Region
 from lowtide.transform.hand_on import hand_on
@@ -103,23 +103,19 @@ def best_handed(
     while dims and below > bounds.least:
         began = limits.seconds - limits.left_seconds
         look = replace(limits, seconds=began + _SHARE * limits.left_seconds)
-        handed = Handed(dims, below)
-        way = best_regions(cutter, memory, order, look, bounds, handed=handed)
+        way = best_regions(cutter, memory, order, look, bounds, handed=dims)
         evaluated += way.evaluated
         if not way.complete and not look.over():
             return best, True
         if not way.regions or way.peak >= below:
             break
-        found = _aligned(cutter, memory, _in_parts(cutter, memory, way, evaluated), look)
-        joined = _joined(cutter, way, found.parts, handed)
-        better = found.peak < below
-        if better:
+        found = _aligned(cutter, memory, _in_parts(cutter, memory, way, evaluated), limits)
+        if found.peak < below:
             best, below = found, found.peak
-        if limits.over() or not (better or joined):
+        joined = {t for t in way.handed if _is_joined(found.parts, t)}
+        if not joined or limits.over():
             break
-        if not better:
-            left = ((t, tuple(d for d in along if (t, d) not in joined)) for t, along in dims.items())
-            dims = {t: along for t, along in left if along}
+        dims = {t: along for t, along in dims.items() if t not in joined}
     return (None if best is None else replace(best, evaluated=evaluated)), False
 
 
@@ -166,16 +162,7 @@ def _other_stripes(cutter: Cutter, regions: Sequence[Region]) -> list[tuple[int,
     return sorted(pairs)
 
 
-def _joined(cutter: Cutter, way: Way, parts: PartGraph, handed: Handed) -> set[tuple[int, int]]:
-    """Tensors that are put together though they were taken for such as are not, and along which dimension; along all,
-    where they come in pieces along another one."""
-    result = set()
-    for region in way.regions:
-        for cut in region.cuts:
-            for t in cutter.graph.op_by_id[cut.op].outputs:
-                dim, maker = cutter.dim(cut.op, t, cut.axis), parts.graph.producer.get(t)
-                part = None if maker is None else parts.parts.get(maker)
-                if dim is not None and part is not None and part.role == "join":
-                    dims = handed.dims.get(t, ())
-                    result |= {(t, dim)} if dim in dims else {(t, d) for d in dims}
-    return result
+def _is_joined(parts: PartGraph, tensor: int) -> bool:
+    """Whether the pieces of a tensor are put together."""
+    part = parts.parts.get(parts.graph.producer.get(tensor, -1))
+    return part is not None and part.role == "join"

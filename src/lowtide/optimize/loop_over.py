@@ -34,11 +34,13 @@ _Reads = dict[int, list[tuple[int, Row, Row]]]
 
 
 def leads(rules: LoopRules, tensor: int, dims: Axes) -> bool:
-    """Whether positions along these dimensions lie one behind the other: nothing is before them or between them, and
-    none is several rows with columns of its own."""
-    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    """Whether positions along these dimensions lie one behind the other in memory: nothing is before them or between
+    them, and none is several rows with columns of its own."""
+    shape, lying = rules.graph.tensor_by_id[tensor].shape or (), rules.memory_dims(tensor)
+    places = [lying.index(d) for d in dims]
     single = all(rules.grain(tensor, d) == 1 for d in dims[:-1])
-    return single and prod(shape[: dims[0]]) == 1 and all(b == a + 1 for a, b in pairwise(dims))
+    before = prod(shape[d] for d in lying[: places[0]])
+    return single and before == 1 and all(b == a + 1 for a, b in pairwise(places))
 
 
 def outside_reads(
@@ -100,15 +102,20 @@ def best_over(
     for k, t in enumerate(inputs):
         size = graph.tensor_by_id[t].size
         options = [_block_over(loop, play, k, t, size, number, unit)]
+        options += [_shared_over(loop, play, k, t, size, number, unit)] if loop.shared else []
         for result, first in results.items():
             distance = _least(play.behind[k][first], unit)
             own = graph.tensor_by_id[result].size
             options.append(replace(loop, over=Over(result, t, distance, min(size, own - distance))))
         for option in options:
             assert option.over is not None, option
-            least = 0 if best.over is None else best.over.saving
-            best = option if option.over.saving > least else best
+            best = option if taken(option, unit) < taken(best, unit) else best
     return best
+
+
+def taken(loop: Loop, alignment: int) -> int:
+    """Bytes that a loop takes beside its inputs and results, less those that it shares with an input."""
+    return loop.workspace(alignment) - (0 if loop.over is None else loop.over.saving)
 
 
 def _least(behind: int, unit: int) -> int:
@@ -118,14 +125,28 @@ def _least(behind: int, unit: int) -> int:
 def _block_over(
     loop: Loop, play: _core.LoopPlay, k: int, tensor: int, size: int, number: Mapping[int, int], unit: int
 ) -> Loop:
-    """All rings and accumulators over an input, in the order that needs the least distance."""
+    """All rings and accumulators over an input, side by side in the order that needs the least distance."""
     pieces = {t: round_up(bytes_, unit) for t, bytes_ in loop.pieces()}
-    sums = dict(loop.accumulators)
-    late = {t: sums[t] - play.begun[k][number[t]] if t in sums else play.behind[k][number[t]] for t in pieces}
-    laid, distance = least_block(pieces, late)
+    laid, distance = least_block(pieces, _late(loop, play, k, number))
     distance = _least(distance, unit)
     saving = min(size, sum(pieces.values()) - distance)
-    return replace(loop, laid=tuple(laid), over=Over(None, tensor, distance, saving))
+    return replace(loop, laid=tuple(laid), shared=(), over=Over(None, tensor, distance, saving))
+
+
+def _shared_over(
+    loop: Loop, play: _core.LoopPlay, k: int, tensor: int, size: int, number: Mapping[int, int], unit: int
+) -> Loop:
+    """The same, where rings share memory as they do."""
+    late, at = _late(loop, play, k, number), dict(loop.shared)
+    distance = _least(max(at[t] + late[t] for t in at), unit)
+    return replace(loop, over=Over(None, tensor, distance, min(size, loop.workspace(unit) - distance)))
+
+
+def _late(loop: Loop, play: _core.LoopPlay, k: int, number: Mapping[int, int]) -> dict[int, int]:
+    """By how many bytes each ring and accumulator alone has to begin below an input."""
+    sums = dict(loop.accumulators)
+    tensors = [t for t, _ in loop.pieces()]
+    return {t: sums[t] - play.begun[k][number[t]] if t in sums else play.behind[k][number[t]] for t in tensors}
 
 
 def least_block(pieces: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:

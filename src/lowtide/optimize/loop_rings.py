@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
 from lowtide import _core
 from lowtide.graph import Kind
 from lowtide.ops.index import Index
 from lowtide.optimize.loop_over import best_over, leads, outside_reads
+from lowtide.optimize.loop_sharing import shared_places
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import ACCUMULATORS, Axes, Loop, LoopRules, Ring
 
@@ -73,6 +75,10 @@ def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -
         tuple(_accumulators(rules, growth, order)),
         rules.positions(order[-1], growth.axes[order[-1]]),
     )
+    if rules.share:
+        own = {number[r.tensor]: r.tensor for r in rings if r.over is None}
+        apart = {t: {own[k] for k in play.beside[n] if k in own} for n, t in own.items()}
+        loop = replace(loop, shared=shared_places(loop.pieces(), apart, rules.target.alignment))
     if not inputs:
         return loop
     first = {t: next((u for u in listed if u not in over and _last_over(u, over) == t), t) for t in whole}

@@ -20,9 +20,9 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import MAX_BYTES
 from lowtide.ops.index import Index
+from lowtide.optimize.loop_over import taken
 from lowtide.optimize.loop_paths import LoopPaths, Shared, Step
 from lowtide.optimize.loop_rings import leaves, made_loop
-from lowtide.sizes import round_up
 from lowtide.stop import Limits
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
@@ -50,7 +50,9 @@ class LoopPath:
     considered
         Intervals that can be loops, each with each choice of axes.
     complete
-        Whether the search was not stopped: then no path of loops along this order has a lower peak.
+        Whether the search was not stopped: then no path of loops along this order has a peak below `least`.
+    least
+        Bytes that the path of least peak needs: less than this one where that was enough.
     reordered
         How often ops were made neighbours before: the order is the given one if never.
     """
@@ -60,6 +62,7 @@ class LoopPath:
     played: int
     considered: int
     complete: bool
+    least: int
     reordered: int = 0
 
 
@@ -381,9 +384,7 @@ class LoopSearch:
         for op in reversed(ids[:-1]):
             growth.add(op)
         step.loop = made_loop(growth, ids, step.dying)
-        exact = step.beside + sum(round_up(size, self.memory.alignment) for _, size in step.loop.pieces())
-        exact -= 0 if step.loop.over is None else step.loop.over.saving
-        self.paths.work_out(step, exact)
+        self.paths.work_out(step, max(step.bytes, step.beside + taken(step.loop, self.memory.alignment)))
         self.played += 1
 
     def best(self, enough: int = 0) -> LoopPath | None:
@@ -415,4 +416,4 @@ class LoopSearch:
                 break
         loops = tuple(step.loop for step in within if step.loop is not None)
         considered = sum(step.start is not None for step in self.paths)
-        return LoopPath(loops, max(step.bytes for step in within), self.played, considered, self.complete)
+        return LoopPath(loops, max(step.bytes for step in within), self.played, considered, self.complete, peak)

@@ -23,7 +23,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 
 LONGEST = 128
-"""Ops of a region at the most."""
+"""Ops of a region at the most; of one between the lowest points of what is live four times as many."""
 
 MOST_STRIPES = 128
 
@@ -44,6 +44,8 @@ class Way:
         How many run: parts, slices, joins and whole ones; and how long they take by the cost model (0 without one).
     evaluated
         Candidates tried.
+    handed
+        Tensors that regions leave in pieces, and that the search took for such as nobody puts together.
     complete
         Whether the search was not stopped: then no way among those that `core/cut/path.h` tries has a lower peak.
     """
@@ -55,6 +57,7 @@ class Way:
     nanoseconds: int
     evaluated: int
     complete: bool
+    handed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,23 +82,7 @@ class Bounds:
 ANY = Bounds()
 
 
-@dataclass(frozen=True)
-class Handed:
-    """What may go to its readers in pieces as it is.
-
-    Attributes
-    ----------
-    dims
-        Of these tensors: along which dimensions.
-    below
-        Bytes; only ways of lower peaks are of use, so that ops that need as much are cut in all of them.
-    """
-
-    dims: Mapping[int, Sequence[int]]
-    below: int
-
-
-NOTHING = Handed({}, 0)
+NOTHING: Mapping[int, Sequence[int]] = {}
 
 
 def best_regions(
@@ -105,7 +92,7 @@ def best_regions(
     limits: Limits,
     bounds: Bounds = ANY,
     cost: CostModel | None = None,
-    handed: Handed = NOTHING,
+    handed: Mapping[int, Sequence[int]] = NOTHING,
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
@@ -120,7 +107,7 @@ def best_regions(
     cost
         What ops take: under each limit on the peak the way of least time is taken, not that of fewest ops.
     handed
-        Tensors whose pieces nobody puts together.
+        Dimensions along which the pieces of some tensors may go to their readers as they are, put together by nobody.
     """
     model = cut_model(cutter, memory, order, cost, handed=handed)
     stop = _stop(memory, order, limits, bounds.least)
@@ -141,7 +128,10 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
         regions.append(cutter.region(interval, axes, found.stripes, found.pace))
-    return Way(taken, tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
+    nanoseconds = way.weight if timed else 0
+    tensors = [t.id for t in cutter.graph.tensors if t.kind is not Kind.CONSTANT]
+    handed = tuple(tensors[t] for t in way.handed)
+    return Way(taken, tuple(regions), way.peak, way.ops, nanoseconds, way.evaluated, way.complete, handed)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
@@ -200,7 +190,7 @@ def cut_model(
     cost: CostModel | None = None,
     *,
     transfers: bool = False,
-    handed: Handed = NOTHING,
+    handed: Mapping[int, Sequence[int]] = NOTHING,
 ) -> _core.CutModel:
     """The graph in an order, with the axes of its ops, and what these take, as the core takes it.
 
@@ -220,8 +210,7 @@ def cut_model(
             sorted(position[o] for o in graph.consumers.get(t.id, ())),
             t.kind is Kind.OUTPUT,
             memory.storage_of.get(t.id, -1),
-            list(handed.dims.get(t.id, ())),
-            t.id in handed.dims and lives.footprint[position[graph.producer[t.id]]] >= handed.below,
+            list(handed.get(t.id, ())),
         )
         for t in graph.tensors
         if t.kind is not Kind.CONSTANT

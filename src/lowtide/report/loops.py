@@ -29,10 +29,15 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     best = "" if without is None else f"; the best order without: {format_size(without)}"
     exact = EXACTNESS[plan.exactness or "bits"]
     rows = [("loops", f"{format_count(ops, 'op')} in {format_count(len(plan.loops), 'loop')}; outputs {exact}{best}")]
-    path = (plan.search or {}).get("loops_path_complete")
+    search = plan.search or {}
+    path = search.get("loops_path_complete")
     if path is not None:
-        least = "least over all paths of loops along the order" if path else "the search for loops was stopped"
-        if moved := (plan.search or {}).get("loops_reordered"):
+        apart = " whose rings lie side by side" if any(loop.kept_bytes is not None for loop in plan.loops) else ""
+        paths = f"all paths of loops along the order{apart}"
+        least = f"least over {paths}" if path else "the search for loops was stopped"
+        if path and search["loops_least_path_bytes"] < search["loops_path_bytes"]:
+            least = f"{paths} need at least {search['loops_least_path_bytes']:,} B"
+        if moved := search.get("loops_reordered"):
             least = f"ops made neighbours by data flow {format_count(moved, 'time')}: no bound on other loops"
         rows.append(("", f"{least}; order and arena: of the loops as they are"))
     labels = {op.id: op.name for op in plan.ops}
@@ -45,11 +50,12 @@ def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
     """A loop: what it is, then its largest rings."""
     own = {t: r for t, r in loop.keep.items() if r.over is None}
     kept = sum(r.slots * r.bytes for r in own.values()) + sum(s.bytes for s in loop.sums.values())
+    shared = "" if loop.kept_bytes is None else f" in {loop.kept_bytes:,} B, as some share memory"
     way = "pixels" if any(len(axes) == 2 for axes in loop.along.values()) else "rows"
     what = label.removeprefix("loop of ")
     if len(loop.ops) == 1:  # the name says the first and the last op
         what = what.partition(" to op ")[0]
-    lines = [f"{format_count(len(loop.ops), 'op')}, {what}: {loop.parts:,} {way}, {kept:,} B"]
+    lines = [f"{format_count(len(loop.ops), 'op')}, {what}: {loop.parts:,} {way}, {kept:,} B{shared}"]
     shown = sorted(own.items(), key=lambda pair: (-pair[1].slots * pair[1].bytes, int(pair[0])))
     cells = [_ring_cells(loop, t, r) for t, r in shown[:_SHOWN]]
     lines += columns(cells, right=(1, 3)).splitlines() if cells else []

@@ -17,6 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind
+from lowtide.ops.raster import memory_dims
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 from lowtide.verify.check.loop_play import Event, LoopPlay
@@ -40,6 +41,8 @@ class LoopArena:
         The user's.
     values
         What the runtime made of each tensor that is no constant, by id.
+    channels_last
+        Whether images lie with their channels last in the arena; they do not in `values`.
     positions, compared_bytes
         Positions of ops that ran in loops; bytes that were read and compared, of whole ops too.
     """
@@ -47,6 +50,7 @@ class LoopArena:
     graph: Graph
     plan: Plan
     values: Mapping[int, Array]
+    channels_last: bool = False
     positions: int = 0
     compared_bytes: int = 0
     arena: Array = field(init=False)
@@ -86,10 +90,18 @@ class LoopArena:
         return None if at is None or not size else self.arena[at : at + size]
 
     def true(self, tensor: int) -> Array:
-        """A tensor's bytes as the runtime made them. Raises `InputError` if it does not say."""
+        """A tensor's bytes as the runtime made them, in the order in which they lie. Raises `InputError` if it does not
+        say."""
         if tensor not in self.values:
             raise InputError(f"the runtime does not say what is in {self.graph.tensor_by_id[tensor].label}")
-        return np.ascontiguousarray(self.values[tensor]).reshape(-1).view(np.uint8)
+        lying, value = self.lying(tensor), self.values[tensor]
+        if lying != tuple(range(len(lying))):
+            value = value.reshape(self.graph.tensor_by_id[tensor].shape).transpose(lying)
+        return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+    def lying(self, tensor: int) -> tuple[int, ...]:
+        """Dimensions of a whole tensor as they lie in the arena, the slowest first."""
+        return memory_dims(self.graph, tensor, channels_last=self.channels_last)
 
     def _write(self, tensor: int) -> None:
         room = self.bytes_of(tensor)
@@ -173,8 +185,9 @@ class LoopArena:
         for t, rows in play.outside(op, event.position):
             room = self.bytes_of(t)
             if str(t) in loop.behind and room is not None:
-                shape = (*(self.graph.tensor_by_id[t].shape or ()), -1)
-                box = tuple(slice(*r) for r in rows)
+                lying, sizes = self.lying(t), self.graph.tensor_by_id[t].shape or ()
+                shape = (*(sizes[d] for d in lying), -1)
+                box = tuple(slice(*rows[d]) for d in lying)
                 here, true = room.reshape(shape)[box], self.true(t).reshape(shape)[box]
                 self.compared_bytes += here.size
                 if not np.array_equal(here, true):
@@ -201,9 +214,11 @@ class Positions:
         count = prod(play.sizes(tensor))
         unit = graph.tensor_by_id[tensor].size // prod(shape)
         rows = dict(zip(dims, play.rows(tensor), strict=True))  # each dimension as positions, then the rows of one
-        split = [n for d, size in enumerate(shape) for n in (size // rows.get(d, 1), rows.get(d, 1))]
-        order = (*(2 * d for d in dims), *(k for k in range(len(split)) if k // 2 not in dims or k % 2), len(split))
-        sizes = tuple(split[2 * d] for d in dims)
+        lying = arena.lying(tensor)
+        split = [n for d in lying for n in (shape[d] // rows.get(d, 1), rows.get(d, 1))]
+        outer = [2 * lying.index(d) for d in dims]
+        order = (*outer, *(k for k in range(len(split)) if k not in outer), len(split))
+        sizes = tuple(split[k] for k in outer)
 
         def along(memory: Array) -> Array:
             return memory.reshape(*split, unit).transpose(order)

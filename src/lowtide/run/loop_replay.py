@@ -12,7 +12,9 @@ from lowtide.run.loop_arena import Array, LoopArena
 from lowtide.run_reports import LoopRunReport, OutputComparison
 
 
-def replay_loops(graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]], runtime: str) -> LoopRunReport:
+def replay_loops(
+    graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]], runtime: str, *, channels_last: bool = False
+) -> LoopRunReport:
     """Replay a plan.
 
     Parameters
@@ -21,6 +23,8 @@ def replay_loops(graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]]
         The user's.
     values
         For each input what the runtime made of every tensor that is no constant, by id.
+    channels_last
+        Whether images lie with their channels last under the plan's target.
 
     Raises
     ------
@@ -31,7 +35,7 @@ def replay_loops(graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]]
     """
     positions = compared = 0
     for each in values:
-        arena = LoopArena(graph, plan, each)
+        arena = LoopArena(graph, plan, each, channels_last)
         arena.replay()
         positions, compared = positions + arena.positions, compared + arena.compared_bytes
     outputs = []

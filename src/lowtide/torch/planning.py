@@ -164,10 +164,11 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
     budget = wishes.budget
     if wishes.overhead is not None:
         return _lowest(torch, own, wishes, costs)
-    if budget is not None:
-        own_size, size = format_size(own.own.peak_bytes), format_size(budget)
-        wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
-    if budget is None or own.own.peak_bytes <= budget:
+    if budget is None:
+        return _Chosen(own, own.graph.own_order, costs)
+    own_size, size = format_size(own.own.peak_bytes), format_size(budget)
+    wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
+    if own.own.peak_bytes <= budget:
         return _Chosen(own, own.graph.own_order, costs)
     least, at = floor(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
@@ -187,7 +188,12 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
 
     def tried(entry: tuple[Costed, tuple[StepCut, ...], Costs | None], time: float, steps: int) -> _Tried:
         step, cuts, table = entry
-        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, wishes)))
+
+        def report(seconds: float) -> None:
+            more = seconds / own.seconds_of(own.graph.own_order) - 1
+            wishes.say(f"a plan within {size} takes {more:+.2%} time; seeking a faster one")
+
+        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, wishes), report))
         excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
         return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
 

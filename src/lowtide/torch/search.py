@@ -1,5 +1,5 @@
-"""Orders of a step within a budget: its own, the exact scheduler's, then ops that run again, by the core's search for
-sequences (`core/sequence`), from both of them.
+"""Orders of a step within a budget: its own, one in which ops run again, the exact scheduler's, then better ones by the
+core's search for sequences (`core/sequence`), from both of them.
 
 What a step holds is what that search counts: values and workspace. Beside its rules there is one more: what reads a
 parameter does not run again behind the update of that parameter.
@@ -8,12 +8,13 @@ parameter does not run again behind the update of that parameter.
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide._core import SequenceProblem, search_sequence
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Tensor
+from lowtide.optimize.recompute.bound import price_bound
 from lowtide.optimize.recompute.costs import Costs as Units
 from lowtide.optimize.recompute.least_bytes import least_bytes, sweep
 from lowtide.optimize.recompute.sequence import Runnable, Sequenced, Transfer, Value, least_possible
@@ -28,6 +29,12 @@ EXACT_SHARE = 0.2
 
 STEPS = 4000
 """Repairs that are tried from each start at most: where the time is enough for them, the same call gives the same."""
+
+_QUICK = 0.05
+"""Part of the time after which what the first plan took is not spent a second time: the search goes on from it."""
+
+_ASKED = 64
+"""Ops at most at which a bound is asked for."""
 
 _NANO = 1_000_000_000
 
@@ -60,24 +67,30 @@ def search(
     time: float,
     steps: int = STEPS,
     moves: Moves | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> Sequence[int]:
     """Ids of the ops as they should run, within the budget or as near as was found in `time` seconds; with `moves`
-    transfers among them, as `lowtide.torch.swap` has them.
+    transfers among them, as `lowtide.torch.swap` has them. `report` is called with the seconds that the first plan
+    within the budget takes, as soon as it is there: all of the time may be spent on that, before anything else is.
 
-    Own order where no budget asks for another; among the rest the first of the module's three that fits.
+    Own order where no budget asks for another, or the exact scheduler's where that fits.
     """
     own = list(range(len(graph.ops)))
     if budget is None or floor(graph)[0] > budget:
         return graph.own_order
-    problem, end = problem_of(graph, seconds, moves), clock.perf_counter() + time
+    problem, began = problem_of(graph, seconds, moves), clock.perf_counter()
     if max(problem.footprints(own), default=0) <= budget:
         return graph.own_order
-    limits = Limits(time * EXACT_SHARE, budget_bytes=budget)
+    first, end = search_sequence(problem, own, budget, 0, time, 0), began + time
+    if report is not None and first.found:
+        report(first.cost / _NANO)
+    taken = clock.perf_counter() - began
+    limits = Limits(max(0.0, time - taken) * EXACT_SHARE, budget_bytes=budget)
     other = list(Exact().schedule(memory_model(graph, resolve("torch")), limits).order)
     if max(problem.footprints(other), default=0) <= budget:
         return [graph.ops[i].id for i in other]
-    results = []
-    for left, start in ((2, own), (1, other)):
+    results = [first]
+    for left, start in ((2, own if taken <= time * _QUICK else first.order), (1, other)):
         share = max(0.0, end - clock.perf_counter()) / left
         results.append(search_sequence(problem, start, budget, 0, share, steps))
     best = min(results, key=lambda r: (not r.found, r.cost if r.found else r.peak))
@@ -120,6 +133,16 @@ def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], ti
     problem = _Steps.of(graph, seconds)
     points, _ = sweep(problem, range(len(graph.ops)), budgets, Limits(time))
     return [[graph.ops[i].id for i in spent.order] for spent in points]
+
+
+def least_more(graph: Graph, seconds: Mapping[int, float], budget: int, time: float) -> float:
+    """Seconds that every sequence of the ops within a budget takes at least beyond each op once, over all orders and
+    any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops at which own order is
+    highest, as far as `time` seconds last."""
+    problem, limits = _Steps.of(graph, seconds), Limits(time)
+    heights = problem.core().footprints(list(range(len(graph.ops))))
+    asked = sorted(range(len(graph.ops)), key=lambda position: (-heights[position], position))
+    return price_bound(problem, budget, asked[:_ASKED], lambda: not limits.over()).units / _NANO
 
 
 class _Steps(Sequenced):

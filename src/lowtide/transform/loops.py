@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
 from lowtide.graph import MAX_BYTES, Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
+from lowtide.ops.raster import memory_dims
 from lowtide.sizes import round_up
 from lowtide.target import Target
 
@@ -110,6 +111,8 @@ class Loop:
         What of it lies over an input that dies in it.
     laid
         Tensors of rings and accumulators as these lie one behind the other, if not rings first.
+    shared
+        Where some rings share memory: (tensor, bytes from the start of all on) of each ring and accumulator.
     """
 
     ops: tuple[int, ...]
@@ -121,15 +124,24 @@ class Loop:
     iterations: int
     over: Over | None = None
     laid: tuple[int, ...] = ()
+    shared: tuple[tuple[int, int], ...] = ()
 
     def pieces(self) -> list[tuple[int, int]]:
         """(tensor, bytes) of each ring of its own and of each accumulator, in the order in which they lie."""
         listed = [(r.tensor, r.bytes) for r in self.rings if r.over is None] + list(self.accumulators)
         return sorted(listed, key=lambda piece: self.laid.index(piece[0])) if self.laid else listed
 
+    def places(self, alignment: int) -> dict[int, int]:
+        """Where each ring of its own and each accumulator begins, in bytes from the start of all of them on."""
+        if self.shared:
+            return dict(self.shared)
+        sizes = [round_up(size, alignment) for _, size in self.pieces()]
+        return {t: begin for (t, _), begin in zip(self.pieces(), accumulate(sizes, initial=0), strict=False)}
+
     def workspace(self, alignment: int) -> int:
         """Bytes of its rings and accumulators, each rounded up to the alignment."""
-        return sum(round_up(size, alignment) for _, size in self.pieces())
+        at = self.places(alignment)
+        return max((at[t] + round_up(size, alignment) for t, size in self.pieces()), default=0)
 
 
 class LoopRules:
@@ -139,10 +151,12 @@ class LoopRules:
     ----------
     exact_bits
         Whether only loops count that cannot change a bit, whatever kernel computes a row.
+    share
+        Whether rings that never have anything at once may share memory; else they lie side by side.
     """
 
-    def __init__(self, graph: Graph, target: Target, *, exact_bits: bool = False) -> None:
-        self.graph, self.target, self.exact_bits = graph, target, exact_bits
+    def __init__(self, graph: Graph, target: Target, *, exact_bits: bool = False, share: bool = True) -> None:
+        self.graph, self.target, self.exact_bits, self.share = graph, target, exact_bits, share
         self.most_rows = 1 if graph.dialect == "tflite" else MAX_BYTES  # C that is written for it takes single rows
         self._meanings: dict[int, Meaning | None] = {}
         self._reads: dict[int, list[tuple[int, tuple[Index | None, ...]]]] = {}
@@ -269,6 +283,10 @@ class LoopRules:
             return 1
         axis = known.access.outputs[self.graph.op_by_id[maker].outputs.index(tensor)][dim]
         return 1 if axis is None else known.access.grain_of(axis)
+
+    def memory_dims(self, tensor: int) -> Axes:
+        """Dimensions of a whole tensor as they lie in memory under the target, the slowest first."""
+        return memory_dims(self.graph, tensor, channels_last=self.target.channels_last)
 
     def tensor_counts(self, tensor: int, dims: Axes) -> list[int]:
         """How many positions a tensor has along each of its dimensions."""

@@ -18,7 +18,7 @@ enum { BLOCK = 8 };
 static int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
 {
     int32_t place = v->base + (y * v->y) + (x * v->x) + (c * v->c);
-    if (v->slots > 0) {
+    if (v->slots > 1) { /* the only one is 0, and a division takes long */
         place += (((y * v->py) + (x * v->px) + (c * v->pc)) % v->slots) * v->stride;
     }
     return bytes_at(place);
@@ -43,6 +43,15 @@ static int32_t most(int32_t a, int32_t b)
 static int8_t clamped(int32_t value, int32_t low, int32_t high)
 {
     return (int8_t)most(low, least(high, value));
+}
+
+static int32_t leading_zeros(uint32_t value)
+{
+    int32_t count = 0;
+    while ((count < 32) && ((value & ((uint32_t)1 << (31 - count))) == 0U)) {
+        count++;
+    }
+    return count;
 }
 
 /* Numbers of 16 and 32 bits, the lowest byte first. */

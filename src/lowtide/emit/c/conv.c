@@ -41,16 +41,6 @@ static int32_t runs_of(const conv_t *k, int32_t y, int32_t x, run_t *runs)
     return count;
 }
 
-static int32_t dot(const int8_t *a, const int8_t *b, int32_t length, int32_t zero)
-{
-    int32_t sum = 0;
-    int32_t i;
-    for (i = 0; i < length; i++) {
-        sum += ((int32_t)a[i] - zero) * (int32_t)b[i];
-    }
-    return sum;
-}
-
 static void conv(const conv_t *k, const box_t *box)
 {
     run_t runs[MOST_TAPS];

@@ -1,12 +1,10 @@
-/* The upper half of twice a product, rounded, halves away from zero. */
+/* The upper half of twice a product, rounded to the nearest, halves upwards. */
 static int32_t high_product(int32_t a, int32_t b)
 {
-    int64_t product = (int64_t)a * (int64_t)b;
-    int64_t nudge = (product >= 0) ? ((int64_t)1 << 30) : (1 - ((int64_t)1 << 30));
     if ((a == INT32_MIN) && (b == INT32_MIN)) {
         return INT32_MAX;
     }
-    return (int32_t)((product + nudge) / ((int64_t)1 << 31));
+    return (int32_t)((((int64_t)a * (int64_t)b) + ((int64_t)1 << 30)) >> 31);
 }
 
 /* Divided by a power of two, rounded, halves away from zero. */

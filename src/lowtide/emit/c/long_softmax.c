@@ -14,15 +14,6 @@ static int32_t between(const int16_t *curve, int32_t place)
     return (int32_t)from[0] + (((slope * (value & 0x7F)) + 64) >> 7);
 }
 
-static int32_t zeros_before(uint32_t value)
-{
-    int32_t count = 0;
-    while ((count < 32) && ((value & ((uint32_t)1 << (31 - count))) == 0U)) {
-        count++;
-    }
-    return count;
-}
-
 static void long_softmax_row(const long_softmax_t *k, const int8_t *in, int8_t *out)
 {
     int32_t largest = INT16_MIN;
@@ -38,7 +29,7 @@ static void long_softmax_row(const long_softmax_t *k, const int8_t *in, int8_t *
         set_half(&out[2 * c], value);
         sum += value;
     }
-    zeros = zeros_before((uint32_t)sum);
+    zeros = leading_zeros((uint32_t)sum);
     scale = (int32_t)((((int64_t)sum * ((int64_t)1 << (zeros - 1))) + 8192) >> 14);
     scale = between(k->inverses, scale - 98304);
     for (c = 0; c < k->depth; c++) {

@@ -20,16 +20,12 @@ typedef struct {
 
 static int32_t lstm_gate(const lstm_t *k, const gate_t *gate, const int8_t *in, int32_t unit)
 {
-    const int8_t *weights = &gate->weights[unit * k->inputs];
     const int8_t *back = &gate->back[unit * k->units];
     const int8_t *results = &kept_results[k->state];
     int32_t above = k->zero + 128; /* of the last results' differences from their zero point 8 bits are kept */
-    int32_t sum = gate->bias[unit];
+    int32_t sum = gate->bias[unit] + dot(in, &gate->weights[unit * k->inputs], k->inputs, k->in_zero);
     int32_t again = 0;
     int32_t i;
-    for (i = 0; i < k->inputs; i++) {
-        sum += ((int32_t)in[i * k->in.c] - k->in_zero) * (int32_t)weights[i];
-    }
     for (i = 0; i < k->units; i++) {
         again += ((((int32_t)results[i] + above) & 0xFF) - above) * (int32_t)back[i];
     }

@@ -18,7 +18,7 @@ static void mean(const mean_t *k, const box_t *box)
             }
         }
         for (j = 0; j < block; j++) {
-            out[j * k->out.c] = mean_of(k, sums[j]);
+            out[j * k->out.c] = clamped(mean_of(k, sums[j]), INT8_MIN, INT8_MAX);
         }
     }
 }

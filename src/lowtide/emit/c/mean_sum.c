@@ -12,7 +12,7 @@ static void mean_sum(const mean_sum_t *part, const box_t *box)
     for (c = box->c0; c < box->c1; c++) {
         int32_t sum = added_up(&k->in, box, c, part->sums);
         if (last != 0) {
-            *at(&k->out, 0, 0, c) = mean_of(k, sum);
+            *at(&k->out, 0, 0, c) = clamped(mean_of(k, sum), INT8_MIN, INT8_MAX);
         } else {
             set_sum(part->sums, c, sum);
         }

@@ -5,9 +5,8 @@ typedef struct {
     int32_t in_zero, out_zero, multiplier, shift;
 } mean_t;
 
-static int8_t mean_of(const mean_t *k, int32_t total)
+static int32_t mean_of(const mean_t *k, int32_t total)
 {
     int32_t sum = total - (k->in_zero * k->in_h * k->in_w);
-    return clamped(scaled(sum, k->multiplier, k->shift) + k->out_zero, INT8_MIN, INT8_MAX);
+    return scaled(sum, k->multiplier, k->shift) + k->out_zero;
 }
-

@@ -1,14 +1,3 @@
-/* Rows and columns of the input that a pixel of the result reads. */
-static box_t window_of(const pool_t *k, int32_t y, int32_t x)
-{
-    box_t window = {0, 0, 0, 0, 0, 0};
-    window.y0 = most(0, (y * k->stride_h) - k->top);
-    window.y1 = least(k->in_h, (y * k->stride_h) - k->top + k->kernel_h);
-    window.x0 = most(0, (x * k->stride_w) - k->left);
-    window.x1 = least(k->in_w, (x * k->stride_w) - k->left + k->kernel_w);
-    return window;
-}
-
 /* The sum of each of some channels over a window, or the largest. */
 static void over_window(const pool_t *k, const box_t *window, int32_t c, int32_t block, int32_t *values)
 {
@@ -46,8 +35,8 @@ static void pool(const pool_t *k, const box_t *box)
                 }
                 over_window(k, &window, c, block, values);
                 for (j = 0; j < block; j++) {
-                    out[j * k->out.c] = (k->average != 0) ? average_of(k, values[j], count)
-                                                          : clamped(values[j], k->low, k->high);
+                    out[j * k->out.c] = (int8_t)((k->average != 0) ? average_of(k, values[j], count)
+                                                                   : least(k->high, values[j]));
                 }
             }
         }

@@ -12,7 +12,7 @@ static void pool_sum(const pool_sum_t *part, const box_t *box)
     for (c = box->c0; c < box->c1; c++) {
         int32_t sum = added_up(&k->in, box, c, part->sums);
         if (last != 0) {
-            *at(&k->out, 0, 0, c) = average_of(k, sum, k->in_h * k->in_w);
+            *at(&k->out, 0, 0, c) = (int8_t)average_of(k, sum, k->in_h * k->in_w);
         } else {
             set_sum(part->sums, c, sum);
         }

@@ -8,9 +8,9 @@ typedef struct {
 } pool_t;
 
 /* A mean, rounded, halves away from zero. */
-static int8_t average_of(const pool_t *k, int32_t sum, int32_t count)
+static int32_t average_of(const pool_t *k, int32_t sum, int32_t count)
 {
     int32_t value = ((sum > 0) ? (sum + (count / 2)) : (sum - (count / 2))) / count;
-    return clamped(value, k->low, k->high);
+    return most(k->low, least(k->high, value));
 }
 

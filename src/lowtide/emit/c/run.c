@@ -3,6 +3,13 @@ static int32_t floor_zero(int32_t value, int32_t limit)
     return most(0, least(value, limit));
 }
 
+/* Where a node's position is along its first and second axis. */
+static void split(const node_t *node, int32_t position, int32_t *at_axis)
+{
+    at_axis[0] = (node->width == 1) ? position : (position / node->width); /* a division takes long */
+    at_axis[1] = position - (at_axis[0] * node->width);
+}
+
 /* Positions of an operand that have to be there before a node's next position. */
 static int32_t needed(const read_t *read, const node_t *node, int32_t position)
 {
@@ -11,8 +18,7 @@ static int32_t needed(const read_t *read, const node_t *node, int32_t position)
     int32_t column;
     int32_t row_end;
     int32_t column_end;
-    at_axis[0] = position / node->width;
-    at_axis[1] = position % node->width;
+    split(node, position, at_axis);
     row = at_axis[read->row_axis] * read->row_step;
     column = at_axis[read->column_axis] * read->column_step;
     row_end = floor_zero(row + read->row_last + 1, read->rows);
@@ -43,17 +49,18 @@ static void run_position(const loop_t *loop, int16_t which)
     const node_t *node = &nodes[loop->first + which];
     int32_t begin[3] = {0, 0, 0};
     int32_t end[3];
+    int32_t at_axis[2];
+    int32_t i;
     box_t box;
     end[0] = node->height_all;
     end[1] = node->width_all;
     end[2] = node->channels_all;
-    if (node->axes[0] >= 0) {
-        begin[node->axes[0]] = counters.done[which] / node->width;
-        end[node->axes[0]] = begin[node->axes[0]] + 1;
-    }
-    if (node->axes[1] >= 0) {
-        begin[node->axes[1]] = counters.done[which] % node->width;
-        end[node->axes[1]] = begin[node->axes[1]] + 1;
+    split(node, counters.done[which], at_axis);
+    for (i = 0; i < 2; i++) {
+        if (node->axes[i] >= 0) {
+            begin[node->axes[i]] = at_axis[i];
+            end[node->axes[i]] = at_axis[i] + 1;
+        }
     }
     box.y0 = begin[0];
     box.y1 = end[0];

@@ -62,28 +62,28 @@ static void set_complex(int8_t *to, int32_t re, int32_t im)
     set_half(&to[2], im);
 }
 
-/* Which sample begins the pair that is `place`th when pairs are sorted by the digits of their number, last first. */
-static int32_t sample_at(int32_t place, uint32_t bits)
+/* Which sample begins the next pair when pairs are sorted by the digits of their number, last first: one more, with the
+   carry to the right. */
+static uint32_t next_sample(uint32_t sample, uint32_t bits)
 {
-    uint32_t left = bits;
-    uint32_t step = 1U;
-    uint32_t rest = (uint32_t)place;
-    uint32_t sample = 0U;
-    while (left > 0U) {
-        uint32_t digit = (left > 1U) ? 2U : 1U;
-        left -= digit;
-        sample += (rest >> left) << step;
-        rest &= ((uint32_t)1 << left) - 1U;
-        step += digit;
+    uint32_t digit = ((bits % 2U) != 0U) ? 1U : 2U;
+    uint32_t unit = (uint32_t)1 << (bits + 1U - digit);
+    uint32_t all = (unit << digit) - unit;
+    uint32_t next = sample;
+    while ((unit > 1U) && ((next & all) == all)) {
+        next -= all;
+        unit >>= 2;
+        all = 3U * unit;
     }
-    return (int32_t)sample;
+    return next + unit;
 }
 
 static void by_two(const signal_rfft_t *k)
 {
+    int8_t *out = bytes_at(k->out);
     int32_t i;
     for (i = 0; i < k->half; i += 2) {
-        int8_t *first = bytes_at(k->out + (4 * i));
+        int8_t *first = &out[4 * i];
         complex_t a = complex_at(first, 16383);
         complex_t b = turned(complex_at(&first[4], 16383), k->turns);
         complex_t difference = complex_difference(a, b);
@@ -112,12 +112,13 @@ static void four(const signal_rfft_t *k, int8_t *first, int32_t many, int32_t tu
 
 static void by_fours(const signal_rfft_t *k, int32_t many)
 {
+    int8_t *out = bytes_at(k->out);
     int32_t step = k->half / (4 * many);
     int32_t begin;
     int32_t i;
     for (begin = 0; begin < k->half; begin += 4 * many) {
         for (i = 0; i < many; i++) {
-            four(k, bytes_at(k->out + (4 * (begin + i))), many, i * step);
+            four(k, &out[4 * (begin + i)], many, i * step);
         }
     }
 }
@@ -139,16 +140,19 @@ static void mirrored(int8_t *near, int8_t *far, const int16_t *turn)
 
 static void signal_rfft(const signal_rfft_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
     int8_t *out = bytes_at(k->out);
     int32_t many;
     int32_t i;
+    uint32_t pair = 0U;
     complex_t first;
     (void)box; /* all of it */
     for (i = 0; i < k->half; i++) {
-        int32_t sample = sample_at(i, k->bits);
-        int32_t re = (sample < k->samples) ? half_at(bytes_at(k->in + (2 * sample))) : 0;
-        int32_t im = ((sample + 1) < k->samples) ? half_at(bytes_at(k->in + (2 * sample) + 2)) : 0;
+        int32_t sample = (int32_t)pair;
+        int32_t re = (sample < k->samples) ? half_at(&in[2 * sample]) : 0;
+        int32_t im = ((sample + 1) < k->samples) ? half_at(&in[(2 * sample) + 2]) : 0;
         set_complex(&out[4 * i], re, im);
+        pair = next_sample(pair, k->bits);
     }
     if ((k->bits % 2U) != 0U) {
         by_two(k); /* what fours leave over comes first */

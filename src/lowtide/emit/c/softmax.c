@@ -1,28 +1,9 @@
 static void softmax_row(const softmax_t *k, const int8_t *in, int8_t *out)
 {
-    int32_t largest = INT8_MIN;
-    int32_t sum = 0;
-    int32_t room;
-    int32_t scale;
+    softmax_sum_t row = softmax_sum(k, in);
     int32_t c;
     for (c = 0; c < k->depth; c++) {
-        largest = most(largest, in[c]);
-    }
-    for (c = 0; c < k->depth; c++) {
-        if (((int32_t)in[c] - largest) >= k->least_difference) {
-            sum += halved(exp_of(k, (int32_t)in[c] - largest), 12);
-        }
-    }
-    room = leading_zeros((uint32_t)sum);
-    scale = reciprocal((int32_t)(((uint32_t)sum << room) - ((uint32_t)1 << 31)));
-    for (c = 0; c < k->depth; c++) {
-        int32_t difference = (int32_t)in[c] - largest;
-        if (difference >= k->least_difference) {
-            int32_t value = halved(high_product(scale, exp_of(k, difference)), 12 - room + 31 - 8);
-            out[c] = clamped(value + INT8_MIN, INT8_MIN, INT8_MAX);
-        } else {
-            out[c] = INT8_MIN;
-        }
+        out[c] = clamped(softmax_share(k, &row, in[c], 8) + INT8_MIN, INT8_MIN, INT8_MAX);
     }
 }
 

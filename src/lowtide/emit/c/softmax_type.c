@@ -55,15 +55,6 @@ static int32_t reciprocal(int32_t value)
     return shifted(x, 1);
 }
 
-static int32_t leading_zeros(uint32_t value)
-{
-    int32_t count = 0;
-    while ((count < 32) && ((value & ((uint32_t)1 << (31 - count))) == 0U)) {
-        count++;
-    }
-    return count;
-}
-
 static int32_t exp_of(const softmax_t *k, int32_t difference)
 {
 #if MODEL_SINGLE_ROUNDING
@@ -71,4 +62,38 @@ static int32_t exp_of(const softmax_t *k, int32_t difference)
 #else
     return exp_below_zero(high_product(difference * (int32_t)((uint32_t)1 << k->shift), k->multiplier));
 #endif
+}
+
+/* What the elements of a row are compared with, and what their exponentials are multiplied by: 1 / 2^zeros of their sum. */
+typedef struct {
+    int32_t largest, scale, zeros;
+} softmax_sum_t;
+
+static softmax_sum_t softmax_sum(const softmax_t *k, const int8_t *in)
+{
+    softmax_sum_t row;
+    int32_t sum = 0;
+    int32_t c;
+    row.largest = INT8_MIN;
+    for (c = 0; c < k->depth; c++) {
+        row.largest = most(row.largest, in[c]);
+    }
+    for (c = 0; c < k->depth; c++) {
+        if (((int32_t)in[c] - row.largest) >= k->least_difference) {
+            sum += halved(exp_of(k, (int32_t)in[c] - row.largest), 12);
+        }
+    }
+    row.zeros = leading_zeros((uint32_t)sum);
+    row.scale = reciprocal((int32_t)(((uint32_t)sum << row.zeros) - ((uint32_t)1 << 31)));
+    return row;
+}
+
+/* The share that an element has of its row's sum, in so many bits. */
+static int32_t softmax_share(const softmax_t *k, const softmax_sum_t *row, int32_t element, int32_t bits)
+{
+    int32_t difference = element - row->largest;
+    if (difference < k->least_difference) {
+        return 0;
+    }
+    return halved(high_product(row->scale, exp_of(k, difference)), 12 - row->zeros + 31 - bits);
 }

@@ -10,27 +10,33 @@ typedef struct {
     const int32_t *bias; /* or none */
 } svdf_t;
 
+/* A result as TFLM keeps it, with its zero in 8 bits, less the zero. */
+static int32_t with_zero(int32_t value, int32_t zero)
+{
+    return (int32_t)(int8_t)(uint8_t)((uint32_t)(value + zero) & 0xFFU) - zero;
+}
+
 /* What one filter adds: the newest result takes the place of the oldest one. */
 static int32_t svdf_filter(const svdf_t *k, const int8_t *in, int32_t filter)
 {
     int8_t *kept = &kept_results[k->state + (filter * k->memory)];
-    const int8_t *features = &k->features[filter * k->in_c];
     const int8_t *times = &k->times[filter * k->memory];
+    int32_t zero = k->state_zero;
+    int32_t last = k->memory - 1;
+    int32_t newest = dot(in, &k->features[filter * k->in_c], k->in_c, k->in_zero);
     int32_t sum = 0;
     int32_t i;
-    for (i = 0; i < k->in_c; i++) {
-        sum += ((int32_t)in[i * k->in.c] - k->in_zero) * (int32_t)features[i];
+    newest = most(INT8_MIN, least(INT8_MAX, scaled(newest, k->feature_multiplier, k->feature_shift)));
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 4
+#endif
+    for (i = 0; i < last; i++) {
+        int32_t value = kept[i + 1];
+        kept[i] = (int8_t)value;
+        sum += with_zero(value, zero) * (int32_t)times[i];
     }
-    for (i = 1; i < k->memory; i++) {
-        kept[i - 1] = kept[i];
-    }
-    sum = most(INT8_MIN, least(INT8_MAX, scaled(sum, k->feature_multiplier, k->feature_shift)));
-    kept[k->memory - 1] = (int8_t)sum;
-    sum = 0;
-    for (i = 0; i < k->memory; i++) {
-        uint32_t with_zero = (uint32_t)((int32_t)kept[i] + k->state_zero); /* of which TFLM keeps 8 bits */
-        sum += ((int32_t)(int8_t)(uint8_t)(with_zero & 0xFFU) - k->state_zero) * (int32_t)times[i];
-    }
+    kept[last] = (int8_t)newest;
+    sum += with_zero(newest, zero) * (int32_t)times[last];
     return sum;
 }
 

@@ -20,6 +20,9 @@ static void copy_numbers(int8_t *to, int32_t step, const int8_t *from, int32_t i
     int32_t i;
     int32_t j;
     for (i = 0; i < runs; i++) {
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 8
+#endif
         for (j = 0; j < run; j++) {
             to[(i * step) + j] = from[(i * in_step) + j];
         }

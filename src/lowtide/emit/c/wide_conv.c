@@ -31,12 +31,12 @@ static void wide_conv(const wide_conv_t *k, const box_t *box)
                             int32_t tap = (((c * k->kernel_h) + row) * k->kernel_w) + column;
                             const int8_t *weights = &k->weights[tap * k->in_c];
                             for (d = 0; d < k->in_c; d++) {
-                                sum += (int64_t)wide_at(&in[d * k->in.c], 2) * (int64_t)weights[d];
+                                sum += (int64_t)half_at(&in[d * k->in.c]) * (int64_t)weights[d];
                             }
                         }
                     }
                 }
-                set_wide(at(&k->out, y, x, c), 2,
+                set_half(at(&k->out, y, x, c),
                          most(k->low, least(k->high, scaled_long(sum, k->multiplier[c], k->shift[c]))));
             }
         }

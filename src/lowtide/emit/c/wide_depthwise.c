@@ -27,12 +27,12 @@ static void wide_depthwise(const wide_depthwise_t *k, const box_t *box)
                         int32_t in_x = (x * k->stride_w) - k->left + (column * k->dilation_w);
                         if ((in_y >= 0) && (in_y < k->in_h) && (in_x >= 0) && (in_x < k->in_w)) {
                             int32_t which = (((row * k->kernel_w) + column) * k->out_c) + c;
-                            int32_t value = wide_at(at(&k->in, in_y, in_x, c / k->times), 2);
+                            int32_t value = half_at(at(&k->in, in_y, in_x, c / k->times));
                             sum += (int64_t)value * (int64_t)k->weights[which];
                         }
                     }
                 }
-                set_wide(at(&k->out, y, x, c), 2,
+                set_half(at(&k->out, y, x, c),
                          most(k->low, least(k->high, scaled_long(sum, k->multiplier[c], k->shift[c]))));
             }
         }

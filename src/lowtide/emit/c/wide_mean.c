@@ -1,4 +1,7 @@
-static void wide_mean(const wide_mean_t *k, const box_t *box)
+/* Means of 16 bits over all rows and columns. */
+typedef mean_t wide_mean_t;
+
+static void wide_mean(const mean_t *k, const box_t *box)
 {
     int32_t y;
     int32_t x;
@@ -10,6 +13,6 @@ static void wide_mean(const wide_mean_t *k, const box_t *box)
                 sum += half_at(at(&k->in, y, x, c));
             }
         }
-        set_half(at(&k->out, 0, 0, c), wide_mean_of(k, sum));
+        set_half(at(&k->out, 0, 0, c), most(INT16_MIN, least(INT16_MAX, mean_of(k, sum))));
     }
 }

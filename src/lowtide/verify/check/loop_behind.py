@@ -7,12 +7,14 @@ which what is written has to begin below the input, and the plan has to keep the
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from math import prod
 
 from lowtide.graph import MAX_BYTES, Graph
+from lowtide.ops.raster import memory_dims
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
+from lowtide.target import Target
 from lowtide.verify.check.loop_play import Event, LoopPlay, Rows, fail
 
 
@@ -23,15 +25,16 @@ def block_begins(graph: Graph, plan: Plan, loop: PlanLoop) -> int:
     return (plan.workspace_offsets or {}).get(str(loop.op), 0)
 
 
-def check_behind(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay) -> None:
+def check_behind(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, target: Target) -> None:
     """``loops``: what a loop writes over an input lies behind what is still read of it."""
     if not loop.behind:
         return
     events = list(play.events())
+    last = target.channels_last
+    stretches = _stretches(graph, plan, loop, play, channels_last=last)
     for key, distance in loop.behind.items():
-        least = _distance(
-            graph, plan, loop, play, list(zip(events, _free_bytes(graph, play, events, int(key)), strict=True))
-        )
+        free = _free_bytes(play, events, int(key), memory_dims(graph, int(key), channels_last=last))
+        least = _distance(dict(stretches), list(zip(events, free, strict=True)))
         if distance < least:
             raise fail(
                 f"loop {loop.op} writes over input {key}, which it still reads: from {distance} bytes below it on, and "
@@ -39,22 +42,24 @@ def check_behind(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay) -> No
             )
 
 
-def _free_bytes(graph: Graph, play: LoopPlay, events: list[Event], tensor: int) -> list[int]:
-    """At each event the bytes from an input's start that nobody reads from then on; all there are behind the last."""
+def _free_bytes(play: LoopPlay, events: list[Event], tensor: int, lying: Sequence[int]) -> list[int]:
+    """At each event the bytes from an input's start that nobody reads from then on; all there are behind the last.
+    `lying`: its dimensions as they lie in memory."""
+    graph = play.graph
     t = graph.tensor_by_id[tensor]
-    shape, lowest = t.shape or (), MAX_BYTES
+    shape, lowest = tuple((t.shape or ())[d] for d in lying), MAX_BYTES
     result = []
     for event in reversed(events):
         if event.op is not None and tensor in graph.op_by_id[event.op].inputs:
             for read, rows in play.outside(graph.op_by_id[event.op], event.position):
                 if read == tensor:
-                    lowest = min(lowest, _first_byte(shape, t.size, rows))
+                    lowest = min(lowest, _first_byte(shape, t.size, tuple(rows[d] for d in lying)))
         result.append(lowest)
     return result[::-1]
 
 
 def _first_byte(shape: tuple[int, ...], size: int, rows: tuple[Rows, ...]) -> int:
-    """The first byte of a box of a tensor; none for an empty box."""
+    """The first byte of a box of a tensor, its dimensions as they lie in memory; none for an empty box."""
     if any(first >= end for first, end in rows):
         return MAX_BYTES
     at = 0
@@ -63,9 +68,9 @@ def _first_byte(shape: tuple[int, ...], size: int, rows: tuple[Rows, ...]) -> in
     return at * (size // prod(shape))
 
 
-def _distance(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, events: list[tuple[Event, int]]) -> int:
+def _distance(stretches: dict[int, tuple[int, int, int]], events: list[tuple[Event, int]]) -> int:
     """Bytes that what the loop writes has to begin below the input; `events` with the bytes that are free at each."""
-    least, stretches = 0, _stretches(graph, plan, loop, play)
+    least = 0
     for event, free in events:
         for t in event.makes:
             at, end, unit = stretches.get(t, (0, 0, 0))
@@ -75,14 +80,17 @@ def _distance(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, events: 
     return least
 
 
-def _stretches(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay) -> dict[int, tuple[int, int, int]]:
+def _stretches(
+    graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, *, channels_last: bool
+) -> dict[int, tuple[int, int, int]]:
     """Where each tensor that is the first in its memory begins and ends, from the start of what lies over the input on,
     and bytes of a position."""
     over, begin = loop.over, block_begins(graph, plan, loop)
     if over is not None and over in graph.tensor_by_id:
         dims, shape = play.dims.get(over, ()), graph.tensor_by_id[over].shape or ()
+        lying = [d for d in memory_dims(graph, over, channels_last=channels_last) if shape[d] != 1 or d in dims]
         torn = dims and any(rows != 1 for rows in play.rows(over)[:-1])
-        if not dims or torn or prod(shape[: dims[0]]) != 1 or any(b != a + 1 for a, b in pairwise(dims)):
+        if not dims or torn or lying[: len(dims)] != list(dims):
             raise fail(f"tensor {over} is not made from its first byte to its last one")
         size = graph.tensor_by_id[over].size
         first = {ring.over: int(key) for key, ring in loop.keep.items() if ring.over is not None}.get(over, over)

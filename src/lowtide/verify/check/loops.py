@@ -6,7 +6,7 @@ over another one, both are looked for in the same slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
@@ -17,10 +17,11 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import Exactness, PlanLoop
-from lowtide.sizes import format_count, round_up
+from lowtide.sizes import format_count
 from lowtide.target import Target
 from lowtide.verify.check.loop_behind import block_begins, check_behind
-from lowtide.verify.check.loop_play import LoopPlay, fail
+from lowtide.verify.check.loop_play import Event, LoopPlay, fail
+from lowtide.verify.check.loop_sharing import Sharing, check_sums_apart, kept_bytes
 
 LOOP = "RowLoop"
 _LONGER = {"int8": 4, "uint8": 4, "int16": 8, "uint16": 8, "float16": 4, "bfloat16": 4}
@@ -84,13 +85,7 @@ def _block(graph: Graph, loop: PlanLoop, plan: Plan) -> Tensor:
     """That tensor."""
     assert loop.over is not None, loop
     names = {t.id: t.name for t in plan.tensors}
-    return Tensor(loop.over, _kept_bytes(loop, plan), name=names.get(loop.over, ""))
-
-
-def _kept_bytes(loop: PlanLoop, plan: Plan) -> int:
-    """Bytes of a loop's rings and accumulators, each from a multiple of the alignment on."""
-    pieces = [r.slots * r.bytes for r in loop.keep.values() if r.over is None]
-    return sum(round_up(size, plan.alignment) for size in (*pieces, *(s.bytes for s in loop.sums.values())))
+    return Tensor(loop.over, kept_bytes(loop, plan), name=names.get(loop.over, ""))
 
 
 def _kept(graph: Graph, loop: PlanLoop) -> set[int]:
@@ -122,7 +117,7 @@ def _as_op(graph: Graph, loop: PlanLoop, gone: set[int], plan: Plan) -> Op:
     if min((*(r.slots for r in loop.keep.values()), *(r.bytes for r in loop.keep.values())), default=0) < 0:
         raise fail(f"loop {loop.op} has rings of less than nothing")
     names = {op.id: op.name for op in plan.ops}
-    name, kept = names.get(loop.op, ""), _kept_bytes(loop, plan)
+    name, kept = names.get(loop.op, ""), kept_bytes(loop, plan)
     if loop.over is None:
         if loop.behind:
             raise fail(f"loop {loop.op} says what lies behind an input, and not which tensor")
@@ -169,8 +164,8 @@ def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
         with _fitting():
             play = LoopPlay(graph, loop)
             _check_memory(graph, plan, loop, play, target)
-            check_behind(graph, plan, loop, play)
-            positions += _check_play(graph, loop, play)
+            check_behind(graph, plan, loop, play, target)
+            positions += check_play(graph, loop, play)
         worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
     if plan.exactness != worst:
         raise fail(f"the plan promises {plan.exactness!r}, its loops {worst!r}")
@@ -189,11 +184,13 @@ def _exactness(graph: Graph, play: LoopPlay, op: Op) -> Exactness:
 
 
 def _check_memory(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, target: Target) -> None:
-    """Rings are of whole positions, lie apart in the loop's workspace, and over one another only where that holds."""
+    """Rings are of whole positions, lie in the loop's workspace, apart unless the plan says that some share memory, and
+    over one another only where that holds."""
     over = [r.over for r in loop.keep.values() if r.over is not None]
     if len(set(over)) != len(over):
         raise fail(f"two rings of loop {loop.op} lie over the same tensor")
     pieces: list[tuple[int, int, str]] = []
+    placed = plan.offsets is not None or loop.kept_bytes is not None
     for key, ring in loop.keep.items():
         t = int(key)
         tensor = graph.tensor_by_id[t]
@@ -202,20 +199,22 @@ def _check_memory(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, targ
             raise fail(f"{tensor.label} has no {count} positions of {ring.bytes} bytes")
         if ring.over is not None:
             _check_over(graph, loop, play, target, t, ring.over)
-        elif plan.offsets is not None:
+        elif placed:
             pieces.append((_offset(ring.offset, tensor), ring.slots * ring.bytes, tensor.label))
     _check_sums(graph, loop, play)
+    if loop.kept_bytes is not None:
+        check_sums_apart(graph, loop)
     for key, added in loop.sums.items():
-        if plan.offsets is not None:
+        if placed:
             tensor = graph.tensor_by_id[int(key)]
             pieces.append((_offset(added.offset, tensor), added.bytes, f"the sums of {tensor.label}"))
     begin = block_begins(graph, plan, loop)
-    end = begin + sum(round_up(size, plan.alignment) for _, size, _ in pieces)
+    end = begin + kept_bytes(loop, plan)
     at = begin
     for start, size, name in sorted(pieces):
         if start < at or start % plan.alignment or start + size > end:
             raise fail(f"{name} lies at {start}, outside of the loop's {begin} to {end}, on another ring, or unaligned")
-        at = start + size
+        at = begin if loop.kept_bytes is not None else start + size
 
 
 def _offset(offset: int | None, tensor: Tensor) -> int:
@@ -275,7 +274,7 @@ def _check_in_place(graph: Graph, play: LoopPlay, target: Target, read: int, res
                 raise fail(f"{op.label} reads more of tensor {read} than the position that it makes")
 
 
-def _check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
+def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
     """Play the loop; how many positions ran."""
     home, slots_of = _homes(loop, play)
     held: dict[int, dict[int, tuple[int, int]]] = {t: {} for t in slots_of}
@@ -283,7 +282,7 @@ def _check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
     for t, dimension in streaming.items():
         if play.dims[t][0] != dimension:
             raise fail(f"input {t} would be handed over along dimension {play.dims[t][0]}, and comes along {dimension}")
-    ran = 0
+    ran, sharing = 0, Sharing.of(loop)
     for event in play.events():
         for t, ((a, b), (c, d)) in event.reads:
             width, ring, slots = play.sizes(t)[1], held[home[t]], slots_of[home[t]]
@@ -294,9 +293,24 @@ def _check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
                         raise fail(f"op {event.op} reads position {position} of {label}, which is not there any more")
         for t in event.makes:
             if t in home:
-                held[home[t]][event.position % slots_of[home[t]]] = (t, event.position)
+                slot = event.position % slots_of[home[t]]
+                if sharing.on.get(home[t]):
+                    sharing.write(held, home[t], slot, _slots_read(play, event, home, slots_of))
+                held[home[t]][slot] = (t, event.position)
         ran += 1
     return ran
+
+
+def _slots_read(
+    play: LoopPlay, event: Event, home: Mapping[int, int], slots_of: Mapping[int, int]
+) -> set[tuple[int, int]]:
+    """(ring, slot) of all that a position reads."""
+    return {
+        (home[t], (row * play.sizes(t)[1] + column) % slots_of[home[t]])
+        for t, ((a, b), (c, d)) in event.reads
+        for row in range(a, b)
+        for column in range(c, d)
+    }
 
 
 def _homes(loop: PlanLoop, play: LoopPlay) -> tuple[dict[int, int], dict[int, int]]:
