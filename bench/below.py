@@ -257,7 +257,8 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
     return [
         f"Row loops (`--target {target} --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
         "that can loop: no ONNX file carries them. Every plan is played by `verify`; none of these was run.",
-        "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said.",
+        "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said, of",
+        "loops whose rings lie side by side.",
         "Seconds of one processor, of those in brackets: other work ran beside it.",
         "",
         *table(LOOPED, cells),
