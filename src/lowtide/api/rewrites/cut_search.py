@@ -273,8 +273,12 @@ class CutSearch:
         Where the runtime keeps bytes for each op, those that need the fewest bytes in all; within a number of ops that
         was asked for, those of the lowest peak that need fewer than without cuts; within a budget those of fewest ops.
         """
+        before, left = self.unfinished, self.limits.left_seconds
+        self.unfinished = False
         proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
-        if self._hands_on(proposals):
+        soon = not self.unfinished and left - self.limits.left_seconds <= _JOINED * self.limits.seconds
+        self.unfinished = self.unfinished or before
+        if self._hands_on(proposals, soon=soon):
             proposals += self._handed(min([self.uncut.keys["peak_bytes"], *(p.peak for p in proposals)]))
         seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
         if seamed is not None:
@@ -319,7 +323,7 @@ class CutSearch:
             return None
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
 
-    def _hands_on(self, joined: Sequence[Proposal]) -> bool:
+    def _hands_on(self, joined: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
         it is soon through, and a budget is not met by these; with `unjoined` whenever there is time."""
         job, graph = self.job, self.problem.graph
@@ -329,8 +333,7 @@ class CutSearch:
             return False
         room = self.goal.room(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
-        soon = self.limits.seconds - self.limits.left_seconds <= _JOINED * self.limits.seconds
-        return "unjoined" in job.allow or (soon and not self.unfinished and not met)
+        return "unjoined" in job.allow or (soon and not met)
 
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need
