@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test quick demo check format docs mutations stress fuzz hunt stub man asan clean
+.PHONY: test quick torch demo check format docs mutations stress fuzz hunt stub man asan clean
 
 $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,14 @@ test: $(READY) check
 
 quick: $(READY)
 	$(BIN)/python -m pytest -m 'not slow' --durations=10 --durations-min=0.5
+
+# The tests of training steps, with the torch that TORCH asks for (CPU; extra `torch`, which nothing else needs).
+TORCH ?= >=2.13
+torch: $(READY)
+	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_heads.py \
+		tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
+		tests/api/test_objects.py tests/ops/aten tests/run/test_torch.py
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -40,8 +40,9 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
     graph, _ = load_own(path, FREE)
     strict = lowtide.plan(graph, target="strict", time=seconds)
     best = lowtide.plan(graph, target="generic", time=seconds)
-    began = time.perf_counter()
+    began, running = time.perf_counter(), time.process_time()
     plan = lowtide.plan(graph, target="generic", time=seconds, allow="fission")
+    ran = time.process_time() - running
     floor = lowtide.inspect(graph, target="generic", time=1.0).fission
     return {
         "model": path.stem,
@@ -55,10 +56,14 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
         "cut_bound_bytes": plan.lower_bound_bytes,
         "cut_optimal": plan.optimal,
         "cut_ops": len(plan.order),
+        "proved_over": plan.proved_over,
         "arena_bytes": plan.arena_bytes,
         "exactness": plan.exactness,
         "floor_bytes": None if floor is None else floor.floor_bytes,
         "seconds": time.perf_counter() - began,
+        "cpu_seconds": ran,
+        "commit": short(machine().commit),
+        "limit_seconds": seconds,
     }
 
 
@@ -81,7 +86,7 @@ def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
         "loop_seconds": spent,
         "loop_cpu_seconds": ran,
         "loop_limit_seconds": seconds,
-        "loop_commit": (machine().commit or "")[:7],
+        "loop_commit": short(machine().commit),
     }
 
 
@@ -117,6 +122,8 @@ def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
                 "largest": max(o.largest for o in ran.outputs),
                 "before_seconds": None if timing is None else timing.original_seconds,
                 "after_seconds": None if timing is None else timing.planned_seconds,
+                "commit": short(machine().commit),
+                "limit_seconds": seconds,
             }
         )
     return rows
@@ -191,7 +198,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    lines += _left_out(document)
+    lines += [*_left_out(document), *_kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -215,17 +222,19 @@ def _left_out(document: dict[str, Any]) -> list[str]:
 
 
 def _kept_lines(document: dict[str, Any]) -> list[str]:
-    """Of which version loops are, and with how much time, where that is another than the page's."""
-    own = ((document["machine"]["commit"] or "")[:7], document["seconds"])
+    """Which rows are of another version, or had other time: of loops, if the page is of them."""
+    now = (short(document["machine"]["commit"]), document["seconds"])
+    prefix = "loop_" if document["rows"] and "loop_bytes" in document["rows"][0] else ""
     groups: dict[tuple[str, float], list[str]] = {}
-    for r in document["rows"]:
-        of = (r.get("loop_commit", own[0]), r.get("loop_limit_seconds", own[1]))
-        groups.setdefault(of, []).append(r["model"])
-    groups.pop(own, None)
-    lines = [
-        f"Of lowtide {of}, at most {limit:g} s a plan: {', '.join(names)}." for (of, limit), names in groups.items()
-    ]
-    return [line for pair in lines for line in (pair, "")]
+    for row in (*document["rows"], *document["runs"]):
+        of = (row.get(f"{prefix}commit", now[0]), row.get(f"{prefix}limit_seconds", now[1]))
+        name = row["model"] + (" (measured)" if "before_bytes" in row else "")
+        if of != now and name not in groups.setdefault(of, []):
+            groups[of].append(name)
+    lines = []
+    for (commit, seconds), names in groups.items():
+        lines += [f"Of lowtide {commit}, at most {seconds:g} s a plan: {', '.join(names)}.", ""]
+    return lines
 
 
 def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
@@ -268,24 +277,38 @@ def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f}"
 
 
-def kept(before: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All rows of a results file, with those planned now in their places."""
+def kept(results: Path, rows: list[dict[str, Any]], runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """All rows and runs of a results file, with those of now in their places, each with its commit and its limit."""
+    document = json.loads(results.read_text())
+    of = {"commit": known_commit(results), "limit_seconds": document["seconds"]}
     new = {r["model"]: r for r in rows}
-    merged = [new.pop(r["model"], r) for r in before]
-    return [*merged, *new.values()]
+    merged = [new.pop(r["model"], of | r) for r in document["rows"]]
+    again = {r["model"] for r in runs}
+    return {
+        "rows": [*merged, *new.values()],
+        "runs": [*(of | r for r in document["runs"] if r["model"] not in again), *runs],
+    }
 
 
 def known_commit(results: Path) -> str:
     """Of which commit a results file is."""
-    return (json.loads(results.read_text())["machine"]["commit"] or "")[:7]
+    return short(json.loads(results.read_text())["machine"]["commit"])
+
+
+def short(commit: str | None) -> str:
+    """The first letters of a commit, with the mark of a changed checkout."""
+    return (commit or "")[:7] + ("+" if (commit or "").endswith("+") else "")
 
 
 def _write(
     arguments: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str], runs: list[dict[str, Any]]
 ) -> None:
     """Both files of what is there by now."""
-    document = {"machine": asdict(machine()), "seconds": arguments.time, "loops_target": arguments.loops_target}
+    here = asdict(machine())
+    document = {"machine": here, "seconds": arguments.time, "loops_target": arguments.loops_target}
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
+    if arguments.keep:
+        document |= kept(arguments.keep, rows, runs)
     document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
@@ -309,7 +332,6 @@ def main() -> int:
     paths = sorted(arguments.folder.rglob("*.onnx"))
     known = json.loads(arguments.cuts_of.read_text())["rows"] if arguments.cuts_of else []
     cuts = {r["model"]: r for r in known}
-    before = json.loads(arguments.keep.read_text())["rows"] if arguments.keep else []
     rows, runs, left_out = [], [], {}
     with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
         wanted = [name for name in MODELS if not arguments.only or name in arguments.only]
@@ -329,12 +351,11 @@ def main() -> int:
                 continue
             shown = rows[-1].get("loop_bytes", rows[-1]["cut_bytes"])
             print(f"{path.name}: {shown / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
-            _write(arguments, kept(before, rows), left_out, runs)
+            _write(arguments, rows, left_out, runs)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
                 print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
-    _write(arguments, kept(before, rows), left_out, runs)
     return 0
 
 

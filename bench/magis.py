@@ -22,6 +22,7 @@ from typing import Any
 import lowtide
 from lowtide import zoo
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.merging import merged_step
 from lowtide.bench.machine import machine
 from lowtide.cost.file import read_cost, stand_in
 from lowtide.cost.labelled import priced
@@ -61,6 +62,8 @@ class Row:
         file, _ = stand_in("rtx3090.json") if cost is None else read_cost(cost)
         self.priced: Graph = priced(self.graph, file.families)
         self.own = 0
+        merged, _ = merged_step(self.graph, file.families)
+        self.merged: Graph = priced(merged, file.families)
 
     def measured(self, *, methods: bool) -> dict[str, Any]:
         """Shares of the peak, and overheads."""
@@ -82,11 +85,12 @@ class Row:
         """One of these again, by its name."""
         kind, _, bound = name.rpartition("_")
         how: dict[str, Any] = {"budget": bound} if bound.endswith("%") else {"max_overhead": f"{bound}%"}
-        kind = kind.removesuffix("_at")
+        kind, merge = kind.removesuffix("_at"), kind.startswith("merged")
+        kind = (kind.removeprefix("merged") or "joint") if merge else kind
         if kind == "again":
-            return self.again(**how)
+            return self.merged_again(bound) if merge else self.again(**how)
         extra = {"method": "microbatch"} if kind == "micro" else {}
-        allow = f"{ALLOW},swap" if kind == "moved" else ALLOW
+        allow = ALLOW + (",swap" if kind == "moved" else "") + (",merge" if merge else "")
         seconds = self.seconds if kind in ("joint", "moved") else self.short
         return self.joint(allow, time=seconds, **how, **extra)
 
@@ -112,6 +116,15 @@ class Row:
         least = plan.recomputation.least_peak_bytes
         return {**self._of(plan, began), "overhead": plan.recomputation.overhead,
                 "least_overhead": plan.recomputation.least_overhead, "least_peak": least}  # fmt: skip
+
+    def merged_again(self, most: str) -> dict[str, Any]:
+        """Runs again alone where siblings are one, within a bound beside the step as it stands."""
+        uncut, wider = (sum(op.cost or 0.0 for op in g.ops) for g in (self.priced, self.merged))
+        began, room = time.perf_counter(), (1 + float(most) / 100) * uncut / wider - 1
+        plan = lowtide.plan(self.merged, allow="recompute", time=self.short, max_overhead=room)
+        assert plan.recomputation is not None, self.name
+        overhead = (1 + plan.recomputation.overhead) * wider / uncut - 1
+        return {**self._of(plan, began), "overhead": overhead}
 
     def _of(self, plan: Plan, began: float) -> dict[str, Any]:
         return {
@@ -149,7 +162,8 @@ def mend(names: list[str], cost: str | None, seconds: float, short: float, out: 
         if entry["name"] in names:
             row = Row(entry["name"], cost, seconds, short)
             for cell in cells:
-                entry[cell] = {**row.cell(cell), "commit": machine().commit, "time": max(seconds, short)}
+                long = cell.startswith(("joint", "moved")) or cell.rpartition("_")[0] == "merged"
+                entry[cell] = {**row.cell(cell), "commit": machine().commit, "time": seconds if long else short}
                 print(entry["name"], cell, round(entry[cell]["share"], 3), entry[cell]["status"], flush=True)
             out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
@@ -215,6 +229,7 @@ def page(document: dict[str, Any], title: str) -> list[str]:
         body.append([*cells, _floor(row)])
     lines += _table([*head, "floor"], body)
     lines += _with_swaps(rows)
+    lines += _with_siblings(rows)
     again = [
         f"{row['name'].removeprefix('magis_')} {name}: {cell['time']:g} s, {str(cell['commit'])[:7]}"
         for row in rows for name, cell in row.items() if isinstance(cell, dict) and "commit" in cell
@@ -246,6 +261,20 @@ def _with_swaps(rows: list[dict[str, Any]]) -> list[str]:
     body = [[row["name"], *(_share(row.get(kind)) for kind in kinds)] for row in rows]
     head = ["workload", "joint, 10 %", "with swaps, 10 %", "joint, 5 %", "with swaps, 5 %"]
     return [told, "", *_table(head, body)]
+
+
+def _with_siblings(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of steps whose sibling products are one, if some were made (`--cells merged_10 mergedmicro_10`)."""
+    there = [row for row in rows if "merged_10" in row]
+    if not there:
+        return []
+    told = (
+        "The same at 10 % where products that read the same are one, for all alike, the time beside the step as it "
+        "stands; the other workloads have none that pay."
+    )
+    kinds = ("joint", "merged", "micro", "mergedmicro", "again", "mergedagain")
+    head = ["workload", "joint", "merged", "micro-batches", "merged", "runs again", "merged"]
+    return [told, "", *_table(head, [[row["name"], *(_share(row.get(f"{k}_10")) for k in kinds)] for row in there])]
 
 
 def published() -> list[str]:

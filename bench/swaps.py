@@ -70,8 +70,8 @@ def rows(name: str, graph: Graph, options: argparse.Namespace) -> Iterator[dict[
     for percent in options.budgets:
         budget = own * percent // 100
         row: dict[str, Any] = {
-            "commit": options.commit, "instance": name, "ops": len(graph.ops), "budget_percent": percent,
-            "own_order_bytes": own,
+            "commit": options.commit, "seconds": options.time, "instance": name, "ops": len(graph.ops),
+            "budget_percent": percent, "own_order_bytes": own,
             "step_seconds": plain.costs.total / 1e9, "card": all(op.cost is None for op in graph.ops),
             "best_order_percent": round(100 * profile(model, order).peak / own, 2),
         }  # fmt: skip
@@ -135,9 +135,9 @@ def page(document: dict[str, Any]) -> str:
     lines = [
         "# Tensors that leave memory", "",
         f"{document['machine']['cpu']}, one core of a machine with other work to do; "
-        f"`bench/swaps.py --time {document['time']:g}`, seed {document['seed']}. Plans stand as they were found at "
-        "their *commit* of lowtide: with `--keep` of each way the cheaper of two stays, with the greater of both "
-        "bounds.", "",
+        f"`bench/swaps.py`, seed {document['seed']}, *s* seconds of search for each way by the clock on the wall. "
+        "Plans stand as they were found at their *commit* of lowtide: with `--keep` of each way the cheaper of two "
+        "stays, with the greater of both bounds.", "",
         "How much longer a step takes, waiting included, in per cent of running each op once, within shares of the "
         "own order's peak; in brackets what no order takes less than. Of captured graphs, which have a step's time "
         "and a peak here, ops take what a roofline of an RTX 3090's data sheet says, and transfers 12 GB/s each way; "
@@ -146,15 +146,16 @@ def page(document: dict[str, Any]) -> str:
         "*not met*: nothing was found; budgets below what a single op needs are left out. *rotor*, *pofo*: short "
         "implementations of ours of published methods for chains (`docs/recompute.md`), without and with transfers, in "
         f"{document['method']:g} s at most; empty: the graph is no chain.", "",
-        "| instance | ops | budget | again alone | away alone | both | stored | runs again | rotor | pofo | commit |",
-        "|---" * 11 + "|",
+        "| instance | ops | s | budget | again alone | away alone | both | stored | runs again | rotor | pofo "
+        "| commit |",
+        "|---" * 12 + "|",
     ]  # fmt: skip
     for r in document["rows"]:
         name = r["instance"]
         commits = ", ".join(dict.fromkeys(r[way].get("commit", r["commit"])[:9] for way in WAYS if way in r))
         if r["card"]:
             name += f", {1e3 * r['step_seconds']:.0f} ms, {r['own_order_bytes'] / 1e9:.2f} GB"
-        start = f"| {name} | {r['ops']:,} | {r['budget_percent']} % |"
+        start = f"| {name} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % |"
         if r.get("impossible"):
             continue
         both = r["recompute,swap"]
@@ -198,7 +199,7 @@ def main() -> None:
         for row in rows(name, load_own(path, {})[0] if path in options.captured else node_link(path)[0], options):
             done.append(cheaper_ways(row, former.get(key(row))))
             print(json.dumps(done[-1]), flush=True)
-            document = {"machine": here, "seed": options.seed, "time": options.time, "method": options.method}
+            document = {"machine": here, "seed": options.seed, "method": options.method}
             document["rows"] = in_former_order(done, former)
             write(options.out, document, page(document))
 

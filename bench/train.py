@@ -29,14 +29,14 @@ from lowtide.torch.meter import allocator_peak
 SHARES = (0.75, 0.5, 0.3, 0.15)
 """Budgets, as parts of the way from what the largest op takes alone to what own order takes."""
 
-STEPS, RUNS, SEARCH_SECONDS = 3, 5, 8.0
+STEPS, RUNS = 3, 5
 
 
 class Run:
     """A network beside its twin that eager trains; both with AdamW."""
 
-    def __init__(self, torch: Any, name: str, size: int) -> None:
-        self.torch = torch
+    def __init__(self, torch: Any, name: str, size: int, search_seconds: float) -> None:
+        self.torch, self.search_seconds = torch, search_seconds
         self.net = training(name, size)
         self.eager = copy.deepcopy(self.net.model)
         self.optimizer, self.other = (torch.optim.AdamW(m.parameters()) for m in (self.net.model, self.eager))
@@ -45,7 +45,13 @@ class Run:
         """The planned step; every op is measured once for all budgets."""
         net = self.net
         return compile_step(
-            net.model, net.loss_fn, net.batch, optimizer=self.optimizer, budget=budget, costs=costs, time=SEARCH_SECONDS
+            net.model,
+            net.loss_fn,
+            net.batch,
+            optimizer=self.optimizer,
+            budget=budget,
+            costs=costs,
+            time=self.search_seconds,
         )
 
     def eager_step(self) -> Any:
@@ -80,12 +86,12 @@ def seconds(function: Any) -> float:
     return statistics.median(taken)
 
 
-def rows_of(torch: Any, name: str, size: int) -> list[dict[str, Any]]:
+def rows_of(torch: Any, name: str, size: int, search_seconds: float) -> list[dict[str, Any]]:
     """Own order, then each budget."""
     rows: list[dict[str, Any]] = []
     costs, own, floor = None, 0, 0
     for share in (None, *SHARES):
-        run = Run(torch, name, size)
+        run = Run(torch, name, size, search_seconds)
         row: dict[str, Any] = {"net": name, "budget_share": share}
         began = time.perf_counter()
         try:
@@ -143,7 +149,7 @@ def tables(text: dict[str, Any]) -> list[str]:
     lines = [
         "# Training steps within a budget",
         "",
-        f"{where}, one thread; size {text['size']}; AdamW.",
+        f"{where}, one thread; size {text['size']}; AdamW; {text['time']:g} s of search each.",
         HEAD.format(equal=equal, runs=len(run), steps=STEPS, exact=exact, apart=apart),
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
@@ -169,14 +175,16 @@ def main() -> int:
         "-o", "--output", type=Path, required=True, help="path without ending: .md and .json are written"
     )
     parser.add_argument("--size", type=int, default=2, help="scale of widths and batches (default 2)")
+    parser.add_argument("--time", type=float, default=8.0, help="seconds of search for each budget (default 8)")
     parser.add_argument("--nets", nargs="*", default=list(NETS), help="some of them")
     given = parser.parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)  # threads that wait for each other on a shared machine tell nothing
     rows: list[dict[str, Any]] = []
     for name in given.nets:
-        rows += rows_of(torch, name, given.size)
-        text = {"machine": asdict(machine()), "torch": torch.__version__, "size": given.size, "rows": rows}
+        rows += rows_of(torch, name, given.size, given.time)
+        text = {"machine": asdict(machine()), "torch": torch.__version__, "size": given.size}
+        text |= {"time": given.time, "rows": rows}
         given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
         given.output.with_suffix(".md").write_text("\n".join(tables(text)) + "\n")
         print(f"{name}: written", flush=True)

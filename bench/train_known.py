@@ -21,6 +21,7 @@ from typing import Any
 from lowtide.bench.activation_budget import halves
 from lowtide.bench.machine import machine
 from lowtide.bench.train_known import KNOWN, known_training
+from lowtide.bench.train_nets import Training
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
 from lowtide.torch import Costs, Step, compile_step, curve
@@ -42,8 +43,8 @@ GOALS = {
 class Bench:
     """A network, what eager computes, and tables of its ops in operations: with workspace, and without."""
 
-    def __init__(self, torch: Any, name: str) -> None:
-        self.net = net = known_training(name)
+    def __init__(self, torch: Any, net: Training, seconds: float = SEARCH_SECONDS) -> None:
+        self.net, self.seconds = net, seconds
         self.given = [*net.batch, *net.model.parameters(), *net.model.buffers()]
         self.buffers = [b.clone() for b in net.model.buffers()]
         own = compile_step(net.model, net.loss_fn, net.batch)
@@ -81,7 +82,7 @@ class Bench:
         net = self.net
         return compile_step(
             net.model, net.loss_fn, net.batch, costs=self.tables[counted], measure=False, budget=budget, plan=plan,
-            allow=allow, time=SEARCH_SECONDS,
+            allow=allow, time=self.seconds,
         )  # fmt: skip
 
     def executed(self, step: Step, counted: str) -> dict[str, Any]:
@@ -132,7 +133,7 @@ class Bench:
 
 def rows_of(torch: Any, name: str, keep: Callable[[dict[str, Any]], None]) -> None:
     """All of a network, kept as it comes."""
-    bench = Bench(torch, name)
+    bench = Bench(torch, known_training(name))
     eager = bench.peaks(bench.eager)
     goals = []
     for counted, mib, allow in GOALS[name]:

@@ -1,6 +1,7 @@
 """The site's pages of benchmarks, made of bench/README.md and bench/results: python docs/benchmark_pages.py FOLDER
 
-Every table there is a page, and the index says of each what it shows and which command made it.
+Every table there is a page, with its pictures beside it, and the index says of each what it shows and which command
+made it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ version, commit and processor. The protocol, and what each table is made with:
 
 
 def write(bench: Path, folder: Path) -> list[str]:
-    """Write the pages into a folder, and remove those of tables that are gone.
+    """Write the pages and their pictures into a folder, and remove those that are gone.
 
     Returns
     -------
@@ -41,9 +42,13 @@ def write(bench: Path, folder: Path) -> list[str]:
     readme = (bench / "README.md").read_text(encoding="utf-8")
     tables = {path.stem: path.read_text(encoding="utf-8") for path in sorted((bench / "results").glob("*.md"))}
     folder.mkdir(exist_ok=True)
-    for path in folder.glob("*.md"):
-        if path.stem not in {*tables, "index"}:
+    pictures = {path.name: path.read_text(encoding="utf-8") for path in sorted((bench / "results").glob("*.svg"))}
+    wanted = {"index.md", *pictures, *(f"{name}.md" for name in tables)}
+    for path in (*folder.glob("*.md"), *folder.glob("*.svg")):
+        if path.name not in wanted:
             path.unlink()
+    for name, text in pictures.items():
+        _write(folder / name, text)
     for name, text in tables.items():
         _write(folder / f"{name}.md", _titled(name, _local(text, tables)))
     about = dict(_rows(readme, list(tables)))

@@ -27,7 +27,7 @@ SECONDS = 900
 
 
 _REGION, _NET, _LABELS, _STEPS = "transform/fission.py", "zoo/step_net.py", "ops/labels.py", "run/steps.py"
-_SWAPS = "optimize/recompute/swaps.py"
+_SWAPS, _SIBLINGS, _WIDER = "optimize/recompute/swaps.py", "transform/siblings.py", "transform/sibling_ops.py"
 
 FISSION_MUTATIONS = (
     # What an op says of its rows.
@@ -76,6 +76,23 @@ FISSION_MUTATIONS = (
     Mutation("loads_take_no_time", _SWAPS, "max(loading, now) + row.load", "now"),
     Mutation("regions_read_all_that_one_reads", _REGION, "stands_for.update(dict.fromkeys(inside, fresh + k))",
                     "stands_for.update(dict.fromkeys(inside, fresh))"),
+    # Products that become one.
+    Mutation("gradients_read_by_others", _SIBLINGS,
+                    "if set(graph.consumers[gradient.inputs[1]]) != expected:", "if False:"),
+    Mutation("results_of_several_readers_turned", _SIBLINGS,
+                    "if len(readers := graph.consumers.get(t, ())) == 1]",
+                    "if (readers := graph.consumers.get(t, ()))]"),
+    Mutation("other_terms_forgotten", _SIBLINGS, "return tuple(ordered), others", "return tuple(ordered), ()"),
+    Mutation("siblings_in_the_other_order", _WIDER, "[op.outputs[0] for op in site.turns] or results)",
+                    "([op.outputs[0] for op in site.turns] or results)[::-1])"),
+    Mutation("gradients_not_turned", _WIDER, "if turned else tuple(range(rank))",
+                    "if turned and kind == SPLIT else tuple(range(rank))"),
+    Mutation("gradients_of_weights_added_up", _WIDER,
+                    "self._product(site.gradients, (x, dy), dw, (None, at, 0))",
+                    "self._product(site.gradients, (x, dy), dw, (None, at, None))"),
+    Mutation("side_by_side_is_cut", _WIDER, "wide.insert(self.at, WHOLE)", 'wide.insert(self.at, "z")'),
+    Mutation("updated_weights_swapped", _STEPS, "results |= zip(of, results.pop(wide), strict=True)",
+                    "results |= zip(of[::-1], results.pop(wide), strict=True)"),
     # How parts run.
     Mutation("clones_of_regions_swapped", _STEPS, "[results[t] for t in sorted(self.region.results)]",
                     "[results[t] for t in self.region.results]"),

@@ -64,8 +64,8 @@ MUTATIONS = (
     Mutation(
         "demand_no_sets",
         "order/demand.cc",
-        "if (wanted.size() < 2) return true;",
-        "if (wanted.size() < 9) return true;",
+        "if (early.empty()) return true;",
+        "return true;",
     ),
     Mutation("demand_no_rest", "order/demand.cc", "if (quiet == p_.n - walker.done())", "if (false)"),
     Mutation(
@@ -77,8 +77,15 @@ MUTATIONS = (
     Mutation(
         "demand_early_finishes_not_wanted",
         "order/demand.cc",
-        "item.kind == Item::kFinish && (i < last_hill || !p.ends_high[m])",
-        "item.kind == Item::kFinish && !p.ends_high[m]",
+        "if (item.kind == Item::kFinish && i < p.last_op[m]) early_",
+        "if (false) early_",
+    ),
+    Mutation("demand_nothing_written_over", "order/demand.cc", "over.push_back(-1);", "over.assign(1, -1);"),
+    Mutation(
+        "demand_one_finished_early",
+        "order/demand.cc",
+        "if (s < 0 && (subset & (subset - 1)) == 0) continue;",
+        "if (s < 0 || (subset & (subset - 1)) != 0) continue;",
     ),
     # Commits and their repair.
     Mutation(

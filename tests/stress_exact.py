@@ -34,6 +34,7 @@ from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import simulate
 from support.brute import every_downset, must_run_before, optimum
 from support.random_graphs import random_graph, random_order, with_own_order
+from support.waiting_graphs import waiting_graph
 
 SWITCHES = tuple(f.name for f in fields(Exact) if f.type == "bool")
 ALL_ON = dict.fromkeys(SWITCHES, True)
@@ -198,7 +199,8 @@ BY_HAND = (two_may_begin, falling_first, begun_already, begun_between)
 
 def _by_hand(name: str, sizes: dict[str, int], rows: list[tuple[str, str, int]]) -> Graph:
     at = {tensor: i for i, tensor in enumerate(sizes)}
-    made, read = ({t for row in rows for t in row[k].split()} for k in (1, 0))
+    made = {t for _, outputs, _ in rows for t in outputs.split()}
+    read = {t for inputs, _, _ in rows for t in inputs.split()}
     kinds = {t: Kind.INPUT if t not in made else Kind.ACTIVATION if t in read else Kind.OUTPUT for t in sizes}
     tensors = tuple(Tensor(at[t], size, kinds[t], t) for t, size in sizes.items())
     ops = tuple(
@@ -228,6 +230,20 @@ def flaws_by_hand(seed: int, index: int) -> list[str]:
     return [f"seed {seed} graph {index}: {line}" for line in found]
 
 
+def flaws_waiting(seed: int, index: int) -> list[str]:
+    """What is wrong with searches on demand, where a chain wants several tensors to be gone that others read."""
+    rng = Random(seed * 1_000_003 + index)
+    graph, target = waiting_graph(rng), TARGETS[rng.randrange(len(TARGETS))]
+    n, best, core, found = len(graph.ops), optimum(graph, target), core_model(memory_model(graph, target)), []
+    for engine in ("best_first", "nested"):
+        for more in ({"fuse_a", "fuse_b", "fuse_c"}, {"fuse_b"}, {"fuse_b", "closure", "safe_moves", "commits"}, set()):
+            on = {"forward", "demand", engine, *more}
+            result = solve(core, n, {name: name in on for name in SWITCHES})
+            if not result.peak == result.lower_bound == best:
+                found.append(f"waiting, {target.name}, {sorted(on)}: {best}, {result.peak}, {result.lower_bound}")
+    return [f"seed {seed} graph {index}: {line}" for line in found]
+
+
 def is_topological(predecessors: Sequence[Sequence[int]], order: Sequence[int]) -> bool:
     """Whether the order holds every position once, after all its predecessors."""
     step = {i: k for k, i in enumerate(order)}
@@ -252,8 +268,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     assert given.core is None or Path(str(_core.__file__)) == given.core
     began, bad = time.perf_counter(), 0
     for index in range(given.first, given.first + given.graphs):
-        by_hand = flaws_by_hand(given.seed, index) if index % 20 == 0 else []
-        for line in flaws(given.seed, index) + by_hand:
+        more = {0: flaws_by_hand, 10: flaws_waiting}.get(index % 20)
+        for line in flaws(given.seed, index) + (more(given.seed, index) if more else []):
             print(line, flush=True)
             bad += 1
         if bad and given.stop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -102,3 +103,8 @@ def test_every_table_of_results_is_a_page(tmp_path: Path):
         row for row in rows if not row.rstrip("| ").rpartition("|")[2].strip().startswith(("`", "as", "the same"))
     ] == []
     assert "](../" not in (tmp_path / "index.md").read_text()
+    pictures = [
+        name for path in tmp_path.glob("*.md") for name in re.findall(r"!\[[^\]]*\]\((.+?)\)", path.read_text())
+    ]
+    assert pictures
+    assert [name for name in pictures if not (tmp_path / name).exists()] == []

@@ -53,7 +53,8 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
-    "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
+    "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
+    "api/rewrites/merging",
     "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
@@ -116,6 +117,7 @@ ELSEWHERE = {
     "api/test_reporting.py": "cli/report",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
+    "transform/test_siblings.py": "transform/sibling_ops",
     "transform/test_statistics.py": "transform/passed",
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments",
     "optimize/test_handed.py": "transform/hand_on",

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.torch.capture import NEWEST_KNOWN
 from support.small_models import branches, graph_file
 
 yaml = pytest.importorskip("yaml", reason="pip install pyyaml")
@@ -64,6 +65,19 @@ def test_wheels_are_built_for_what_is_promised():
     assert "macos" in text
     assert "ubuntu" in text
     assert project["tool"]["cibuildwheel"]["manylinux-x86_64-image"].startswith("manylinux")
+
+
+def test_training_steps_are_tested_on_the_torch_that_is_known_and_on_the_newest():
+    """The private functions that tracing takes hold for one version: that one, and whatever has come since."""
+    job = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))["jobs"]["torch"]
+    known = ".".join(map(str, NEWEST_KNOWN))
+    assert job["strategy"]["matrix"]["torch"] == [f"=={known}.*", f">={known}"]
+    recipe = re.search(r"^torch:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert recipe is not None
+    assert "torch$(TORCH)" in recipe[1]
+    paths = re.findall(r"tests/[\w/.]+", recipe[1])
+    assert all((ROOT / path).exists() for path in paths)
+    assert {"tests/pytorch", "tests/bench/test_train_sizes.py"} <= set(paths)
 
 
 @pytest.mark.slow

@@ -22,12 +22,16 @@ struct PathRegion {
 };
 
 struct PathOptions {
-  int longest = 64;  // positions of a region at the most
+  int longest = 64;  // positions of a region at the most, but for those between the lowest points of what is live
   int most_stripes = 128;
   Bytes at_least = 0;       // no lower peak is of use
   int most_ops = 0;         // ops that may run; 0: any number
   int64_t most_weight = 0;  // what a way may weigh; 0: any weight
   std::function<bool()> stop;
+
+  // Positions of a region that begins and ends where less is live than anywhere near, at the most; and what is near.
+  int farthest() const { return 4 * longest; }
+  int near() const { return longest / 4; }
 };
 
 class Intervals {

@@ -46,7 +46,7 @@ int Passage::reach(Bytes limit, bool coarse, int from) {
   for (int end = 1; end <= n_; ++end) {
     if (end > from) step(end, limit, coarse);
     if (!ways_[end].empty()) furthest = end;
-    if (stopped_ || furthest + o_.longest < end) {
+    if (stopped_ || furthest + o_.farthest() < end) {
       for (int at = end; at <= n_; ++at) ways_[at].clear();
       break;
     }
@@ -83,11 +83,11 @@ void Passage::step(int end, Bytes limit, bool coarse) {
       (coarse && !valley(end)))
     return;
   bool hot = false;
-  for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
+  for (int begin = end - 1; begin >= first(end); --begin) {
     if (taken_[begin]) break;
     hot = hot || !intervals_.single(begin, limit);
     if (!hot || ways_[begin].empty() || intervals_.follows(begin) || m_.before[begin] > limit) continue;
-    if (coarse && !valley(begin)) continue;
+    if ((coarse && !valley(begin)) || (end - begin > o_.longest && !basin(begin))) continue;
     if (stop()) return ways_[end].clear();
     cut(begin, end, limit);
     if (enough()) return;
@@ -114,6 +114,14 @@ int Passage::singles(int from, int end, Bytes limit, Pieces& pieces) const {
   }
   return at;
 }
+
+bool Passage::basin(int at) const {
+  const auto begin = m_.before.begin() + std::max(0, at - o_.near());
+  const auto end = m_.before.begin() + std::min(n_, at + o_.near()) + 1;
+  return at == 0 || at == n_ || std::min_element(begin, end) == m_.before.begin() + at;
+}
+
+int Passage::first(int end) const { return std::max(0, end - (basin(end) ? o_.farthest() : o_.longest)); }
 
 bool Passage::valley(int at) const {
   if (at == 0 || at == n_) return true;

@@ -29,6 +29,10 @@ class Passage {
   bool stopped() const { return stopped_; }
   // Whether less is live here than before the op before or behind the op behind.
   bool valley(int at) const;
+  // Whether less is live here than anywhere near.
+  bool basin(int at) const;
+  // The first position at which a region that ends at another one may begin.
+  int first(int end) const;
 
  private:
   struct Attempt {

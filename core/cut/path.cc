@@ -206,10 +206,10 @@ class Path {
       if (intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit) continue;
       if (coarse && !passage_.valley(end)) continue;
       bool hot = false;
-      for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
+      for (int begin = end - 1; begin >= passage_.first(end); --begin) {
         hot = hot || !intervals_.single(begin, limit);
         if (!hot || ways[begin].empty() || intervals_.follows(begin) || m_.before[begin] > limit) continue;
-        if (coarse && !passage_.valley(begin)) continue;
+        if ((coarse && !passage_.valley(begin)) || (end - begin > o_.longest && !passage_.basin(begin))) continue;
         if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
           stopped_ = true;
           return false;

@@ -4,7 +4,9 @@
 // as powers of two and as there can be. None begins or ends at an op that follows in place, none ends where the parts
 // of what its last op makes would not fit beside the whole. A limit on the peak is lowered by bisection; under each,
 // the way of least weight: the fewest ops, or the fewest nanoseconds (`CutModel::weighed`), among intervals between low
-// points of what is live first. The numbers of stripes of the best way are then tried one by one.
+// points of what is live first. A region has so many ops at the most (`PathOptions::longest`), and four times as many
+// where less is live at both of its ends than anywhere near: a stage of a network. The numbers of stripes of the best
+// way are then tried one by one.
 //
 // Where weights do not matter but to choose among equal peaks, it goes in stages, each below what the one before found:
 // intervals between low points of what is live; orders in which ops of one region were made neighbours (`Passage`); all

@@ -24,7 +24,7 @@ class BestFirst final : public Search {
     for (int64_t n = 0; n < slice;) {
       if (queue_.empty()) return Answer::kNo;
       if (memory_ > limit_) return Answer::kMemory;
-      if ((states_ & 63) == 0 && stop()) return Answer::kUnknown;
+      if (move_.may_stop(states_) && stop()) return Answer::kUnknown;
       const int at = queue_.top().node;
       queue_.pop();
       table_.jump(move_.walker, at);

@@ -7,7 +7,7 @@ namespace tide {
 
 namespace {
 
-constexpr size_t kMostWanted = 4;  // storages of one macro of which all subsets are listed
+constexpr size_t kMostEarly = 4;  // storages that one macro finishes early, of which all subsets are listed
 
 // Whether a macro's end is its highest place, and not below its begin, wherever it ends no shared storage.
 bool is_plain(const Problem& p, int m) {
@@ -35,20 +35,13 @@ Demand::Demand(const Problem& p)
       members_(words_) {
   for (int m = 0; m < p.n; ++m) {
     plain_.push_back(is_plain(p, m));
-    int last_hill = p.program[m];
-    for (int i = p.program[m]; i < p.program[m + 1]; ++i)
-      if (p.items[i].kind == Item::kHill) last_hill = i;
-    std::vector<int> wanted;
     for (int i = p.program[m]; i < p.program[m + 1]; ++i) {
       const Item& item = p.items[i];
-      const bool lowers =
-          item.kind == Item::kSave || (item.kind == Item::kFinish && (i < last_hill || !p.ends_high[m]));
-      if (lowers && item.storage >= 0) wanted.push_back(item.storage);
+      if (item.kind == Item::kFinish && i < p.last_op[m]) early_.items.push_back(item.storage);
+      if (item.kind == Item::kSave && i >= p.last_op[m] && item.storage >= 0) over_.items.push_back(item.storage);
     }
-    std::sort(wanted.begin(), wanted.end());
-    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
-    wants_.items.insert(wants_.items.end(), wanted.begin(), wanted.end());
-    wants_.close();
+    early_.close();
+    over_.close();
   }
 }
 
@@ -130,24 +123,35 @@ void Demand::list_storage(Walker& walker, int s, std::vector<Move>& moves) {
   if (!best.macros.empty()) moves.push_back(std::move(best));
 }
 
-// Two or more of the storages that a macro wants ended. False: too many.
+// Two or more of the storages that a macro finishes before its last op, or one or more and one that it writes over
+// there. False: too many.
 bool Demand::list_sets(Walker& walker, int last, std::vector<Move>& moves) {
-  std::vector<int> wanted;
-  for (const int* s = wants_.first(last); s != wants_.last(last); ++s) {
+  const std::vector<int> early = worth_waiting_for(walker, early_, last);
+  if (early.empty()) return true;
+  if (early.size() > kMostEarly) return false;
+  std::vector<int> over = worth_waiting_for(walker, over_, last);
+  over.push_back(-1);  // none
+  for (unsigned subset = 1; subset < 1U << early.size(); ++subset)
+    for (int s : over) {
+      if (s < 0 && (subset & (subset - 1)) == 0) continue;
+      std::fill(members_.begin(), members_.end(), Word{0});
+      for (size_t k = 0; k < early.size(); ++k)
+        if (subset >> k & 1) gather(walker, early[k], last, members_.data());
+      if (s >= 0) gather(walker, s, last, members_.data());
+      if (!ends_any(walker, members_.data(), last)) moves.push_back(move_of(walker, members_.data(), last));
+    }
+  return true;
+}
+
+// Those of a macro's storages that it could end, and not by what it needs alone.
+std::vector<int> Demand::worth_waiting_for(const Walker& walker, const Rows& wants, int last) {
+  std::vector<int> worth;
+  for (const int* s = wants.first(last); s != wants.last(last); ++s) {
     std::fill(members_.begin(), members_.end(), Word{0});
     if (!gather(walker, *s, last, members_.data())) continue;
-    if (!std::equal(members_.begin(), members_.end(), needs(last))) wanted.push_back(*s);
+    if (!std::equal(members_.begin(), members_.end(), needs(last))) worth.push_back(*s);
   }
-  if (wanted.size() < 2) return true;
-  if (wanted.size() > kMostWanted) return false;
-  for (unsigned subset = 1; subset < 1U << wanted.size(); ++subset) {
-    if ((subset & (subset - 1)) == 0) continue;
-    std::fill(members_.begin(), members_.end(), Word{0});
-    for (size_t k = 0; k < wanted.size(); ++k)
-      if (subset >> k & 1) gather(walker, wanted[k], last, members_.data());
-    if (!ends_any(walker, members_.data(), last)) moves.push_back(move_of(walker, members_.data(), last));
-  }
-  return true;
+  return worth;
 }
 
 // Everything, if nothing is left to end.

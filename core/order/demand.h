@@ -7,7 +7,8 @@
 //
 //   each macro z     that is not plain, or ends a storage: it and its ancestors
 //   each storage s   all that touch it, and their ancestors
-//   each set of storages that one macro can write over, or lets go of before its own highest place: likewise
+//   each set of two storages or more that one macro lets go of before its last op, one of which it may instead write
+//   over at its last op: likewise
 //
 // as long as nothing but the last macro of the move ends a storage or is not plain. Forward problems only.
 #pragma once
@@ -26,6 +27,9 @@ struct Move {
 
 class Demand {
  public:
+  // Beyond these a state takes seconds, and what each macro needs more than 32 MiB.
+  static constexpr int kMostMacros = 1 << 14;
+
   explicit Demand(const Problem& problem);
 
   // The moves worth making from the walker's state. False: there are too many to list, and any macro that is ready is
@@ -40,6 +44,7 @@ class Demand {
   bool ends_any(const Walker& walker, const Word* members, int but);
   bool gather(const Walker& walker, int storage, int last, Word* members);
   bool list_sets(Walker& walker, int last, std::vector<Move>& moves);
+  std::vector<int> worth_waiting_for(const Walker& walker, const Rows& wants, int last);
   void list_storage(Walker& walker, int storage, std::vector<Move>& moves);
   void list_rest(Walker& walker, std::vector<Move>& moves);
   Move move_of(Walker& walker, const Word* members, int last) const;
@@ -47,11 +52,12 @@ class Demand {
   const Problem& p_;
   const size_t words_;
   std::vector<char> plain_;
-  Rows wants_;                     // per macro, the storages whose end may lower its hill
-  std::vector<Word> needs_;        // per macro, itself and what has not run of its ancestors
-  std::vector<State> state_;       // per macro, in the state at hand
-  std::vector<int> seen_, stamp_;  // per storage, to count members
-  int now_ = 0;
+  Rows early_, over_;           // per macro, the storages that it may finish before, or write over at, its last op
+  std::vector<Word> needs_;     // per macro, itself and what has not run of its ancestors
+  std::vector<State> state_;    // per macro, in the state at hand
+  std::vector<int> seen_;       // per storage, its members counted ...
+  std::vector<int64_t> stamp_;  // ... when `now_` was this
+  int64_t now_ = 0;
   std::vector<Word> members_;
 };
 

@@ -24,7 +24,7 @@ class NestedCommit final : public Search {
     const int64_t until = states_ + slice;
     for (int64_t turn = 0; states_ < until; ++turn) {
       if (memory_ > limit_) return Answer::kMemory;
-      if ((turn & 63) == 0 && stop()) return Answer::kUnknown;
+      if (move_.may_stop(turn) && stop()) return Answer::kUnknown;
       if (stack_.empty()) {
         if (verdict_ == kDead) return Answer::kNo;
         prefix_.insert(prefix_.end(), path_.begin(), path_.end());

@@ -69,7 +69,9 @@ struct Compiler {
     }
     std::vector<Item> items;
     Bytes fixed = 0;
+    size_t last_op = 0;
     for (int k = 0; k < length; ++k) {
+      last_op = items.size();
       for (int s : first[k]) {
         const int sure = begins(s, m, reversed);
         if (sure > 0) fixed += model.storages[s].size;
@@ -94,7 +96,7 @@ struct Compiler {
       if (item.kind == Item::kBegin) out.begins[item.storage] = 1;
       if (item.kind == Item::kFinish) out.finishes[item.storage] = 1;
     }
-    out.ends_high.push_back(!drop_covered(items));
+    out.last_op.push_back(out.program.back() + static_cast<int>(drop_covered(items, last_op)));
     out.items.insert(out.items.end(), items.begin(), items.end());
     out.program.push_back(static_cast<int>(out.items.size()));
   }
@@ -102,8 +104,8 @@ struct Compiler {
   // Drops every hill that another one covers in all states, with the savings that belong to it. What may begin
   // or finish between the two counts against the drop: at most all the bytes that begin before a later hill, or
   // that finish before an earlier one.
-  // Returns whether the last one is dropped.
-  static bool drop_covered(std::vector<Item>& items) {
+  // Returns how many items are left of the first `before`.
+  static size_t drop_covered(std::vector<Item>& items, size_t before) {
     struct Hill {
       size_t at;
       Bytes least, most;      // of the footprint, over what may be saved there
@@ -143,11 +145,14 @@ struct Compiler {
       gone[hill.at] = 1;
       for (size_t i = hill.at; i-- > 0 && items[i].kind == Item::kSave;) gone[i] = 1;
     }
-    size_t kept = 0;
-    for (size_t i = 0; i < items.size(); ++i)
-      if (!gone[i]) items[kept++] = items[i];
+    size_t kept = 0, left = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (gone[i]) continue;
+      left += i < before;
+      items[kept++] = items[i];
+    }
     items.resize(kept);
-    return hills.back().gone;
+    return left;
   }
 };
 

@@ -47,16 +47,16 @@ struct Problem {
   bool reversed = false;
   std::vector<std::vector<int>> chains;  // per macro, its ops in the order they run in this direction
   Rows preds, succs;
-  Rows touched;                 // per macro, the shared storages it touches
-  Rows users;                   // per shared storage, the macros that touch it
-  std::vector<Bytes> size;      // per shared storage
-  std::vector<char> begins;     // per shared storage, whether who begins it depends on the state
-  std::vector<char> finishes;   // likewise who finishes it
-  std::vector<Item> items;      // all programs
-  std::vector<int> program;     // per macro, where its program starts in items
-  std::vector<Bytes> fixed;     // per macro, the part of its change that no state alters
-  std::vector<char> ends_high;  // per macro, whether its last op's hill is one that its program keeps
-  Bytes start = 0;              // f of the empty state
+  Rows touched;                // per macro, the shared storages it touches
+  Rows users;                  // per shared storage, the macros that touch it
+  std::vector<Bytes> size;     // per shared storage
+  std::vector<char> begins;    // per shared storage, whether who begins it depends on the state
+  std::vector<char> finishes;  // likewise who finishes it
+  std::vector<Item> items;     // all programs
+  std::vector<int> program;    // per macro, where its program starts in items
+  std::vector<Bytes> fixed;    // per macro, the part of its change that no state alters
+  std::vector<int> last_op;    // per macro, where in items those of its last op start
+  Bytes start = 0;             // f of the empty state
 
   // What running m does when `count(s)` of the macros that touch shared storage s have run, m not among them.
   template <class Count>

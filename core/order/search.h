@@ -55,7 +55,8 @@ class Mover {
  public:
   Mover(const Problem& problem, Bytes budget, const SearchRules& rules)
       : rules(rules), budget(budget), walker(problem), closure_(walker) {
-    if (rules.demand && !problem.reversed) demand_ = std::make_unique<Demand>(problem);
+    if (rules.demand && !problem.reversed && problem.n <= Demand::kMostMacros)
+      demand_ = std::make_unique<Demand>(problem);
   }
 
   // Everything the one-op rule allows in the walker's state, appended to `ran`. Returns the new f.
@@ -68,6 +69,8 @@ class Mover {
   void take_back_move();
   // Whether the last move, from f to `after`, leads to a lowest state in between, so that no other is worth making.
   bool is_safe(Bytes f, Bytes after);
+  // Whether it is time to ask if the search is to stop: each so many turns, and each turn where one may take long.
+  bool may_stop(int64_t turn) const { return demand_ || (turn & 63) == 0; }
 
   const SearchRules rules;
   const Bytes budget;

@@ -35,10 +35,36 @@ class PlanFission(msgspec.Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
 
 
+class PlanMerge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Products of one operand that run as one wider product, and what hangs on them likewise. All are ids, and those of
+    `products`, `gradients` (of their weights), `updates`, `backs` (gradients of the operand), `turns` and `unturns`
+    (transposes of the results, and those that make the gradients) stand in the same order.
+
+    None of these ops runs, nor `sums`, which added up the operand's gradients, the last one last. In their place are
+    `ops`, in turn: the product; what takes its result apart, transposed as by `turns`; what puts the gradients
+    together, transposed as by `unturns`; the operand's gradient, if there are `backs`, and sums with what else `sums`
+    added; the weights' gradient; the update. `tensors` are new: weights, result, gradients, the operand's gradient and
+    sums but the last where there are others, the weights' gradient, the updated weights.
+
+    The weights lie side by side, in order, each in one piece: so the step has one input for all, and one result.
+    """
+
+    products: list[int]
+    gradients: list[int]
+    updates: list[int]
+    backs: list[int] = []
+    turns: list[int] = []
+    unturns: list[int] = []
+    sums: list[int] = []
+    ops: list[int]
+    tensors: list[int]
+
+
 class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step whose ops run in parts: which, and what that costs by the families of a cost file.
 
     `overhead` is the part by which the plan takes longer than the step as it stands, `max_overhead` what was allowed.
+    With `merged`, products of one operand run as one, and all but `uncut_seconds` speaks of the step as it is then.
     `floor_bytes` is what no plan needs less than, whatever is cut or run again: the step's inputs are whole when it
     starts, and its results when it ends.
     """
@@ -53,3 +79,4 @@ class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     floor_bytes: int
     max_overhead: float | None = None
     method: str = "joint"
+    merged: list[PlanMerge] = []

@@ -71,7 +71,7 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-ALLOWED = ("fission", "unjoined", "rounds", "seams", "accumulate", "recompute", "swap", "alias", "loops")
+ALLOWED = ("fission", "unjoined", "rounds", "seams", "accumulate", "recompute", "swap", "merge", "alias", "loops")
 """What a plan may be allowed to change."""
 
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
@@ -341,16 +341,18 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_overhead: float | None = None
 
 
-ProvedOver = Literal["orders", "orders_and_regions"]
+ProvedOver = Literal["orders", "orders_and_joined_regions", "orders_and_regions"]
 """Over what a peak is proved least: all orders of the plan's ops, or also all choices of what is cut, and how."""
 
 
-class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
+class RegionBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whatever is cut, in whatever order: `bytes` are needed where `op` of the user's graph runs, whole or in parts
-    (None: at the start or the end). `lowtide verify` proves it again from the graph."""
+    (None: at the start or the end); with `joined`, by plans that put together what one region makes for others.
+    `lowtide verify` proves it again from the graph."""
 
     bytes: int
     op: int | None
+    joined: bool = False
 
 
 Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn

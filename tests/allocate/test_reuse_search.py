@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
+from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lowtide.allocate import reuse, reuse_search
 from lowtide.allocate.buffers import Problem, block
@@ -64,3 +67,32 @@ def test_twins_and_mirror_images_are_tried_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(reuse_search, "_groups", counted)
     least_reuse(problem, costs, 5, Limits(20))
     assert searched == [12, 12]  # 4! ways to place three and the room of one, the twins in one order
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 31))
+def test_groups_that_can_change_places_lose_nothing(seed: int):
+    """Tables by kinds of groups, so that many are interchangeable: the least is that of all choices."""
+    rng = Random(seed)
+    n, values = rng.randint(2, 5), rng.randint(2, 4)
+    kinds = [rng.randrange(2) for _ in range(n)]
+    pays = {pair: np.array([[rng.randint(0, 9) for _ in range(values)] for _ in range(values)]) for pair in
+            ((0, 0), (0, 1), (1, 1))}  # fmt: skip
+    pays |= {(1, 0): pays[0, 1].T}
+    if rng.random() < 0.7:  # the same whoever of two of a kind comes first
+        pays |= {(k, k): pays[k, k] + pays[k, k].T for k in (0, 1)}
+    tables = {(a, b): pays[kinds[a], kinds[b]] for a, b in combinations(range(n), 2)}
+    begin = [rng.randrange(values) for _ in range(n)]
+    dolls = reuse_search._Dolls([values] * n, tables, begin, [True] * values, Limits(20))
+    assert dolls.solve() is not None
+    costs = {way: sum(int(tables[a, b][way[a], way[b]]) for a, b in tables) for way in product(range(values), repeat=n)}
+    assert dolls.least[0] == min(costs.values())
+
+
+def test_groups_change_places_alone_or_with_two_more():
+    """Of 0, 1 | 2, 3 in which 0 is to 2 what 1 is to 3, the value of 0 is not above that of 1; of 2 and 3 nothing is
+    said then."""
+    apart, near, far = (np.array(rows) for rows in ([[0, 0], [0, 0]], [[1, 2], [3, 4]], [[5, 7], [6, 8]]))
+    tables = {(0, 1): apart, (0, 2): near, (0, 3): far, (1, 2): far, (1, 3): near, (2, 3): apart}
+    assert reuse_search._interchangeable([2] * 4, tables) == [[], [0], [], []]
+    assert reuse_search._interchangeable([2] * 4, tables | {(1, 3): far}) == [[], [], [], []]

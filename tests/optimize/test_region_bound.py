@@ -25,6 +25,7 @@ from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
 from lowtide.transform.cut import PACES, Cut, Cutter, Region
+from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import apply
 from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
 from support.small_nets import Nets, random_net
@@ -79,19 +80,25 @@ def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
     target = BUILT_IN[name]
     graph = target.as_seen(graph)
     cutter = Cutter(graph)
-    bounds = RegionBounds(cutter, memory_model(graph, target))
-    at = {op.id: bounds.at(op.id) for op in graph.ops}
-    bound = max(bounds.ends(), *at.values())
-    assert bound <= _peak(graph, target)
+    least = []
+    for joined in (False, True):
+        bounds = RegionBounds(cutter, memory_model(graph, target), joined=joined)
+        at = {op.id: bounds.at(op.id) for op in graph.ops}
+        least.append(max(bounds.ends(), *at.values()))
+        for op, value in at.items():
+            assert _Search(graph, target, value, joined=joined).refuted(op)
+            assert not _Search(graph, target, value + 1, joined=joined).refuted(op)
+    of_all, of_joined = least
+    assert of_all <= of_joined <= _peak(graph, target)
     for regions in _decisions(cutter, random.Random(seed), 8):
         try:
             parts = apply(cutter, regions, graph.own_order)
         except ValueError:  # a region before and behind an op
             continue
-        assert bound <= _peak(parts.graph, target), regions
-    for op, value in at.items():
-        assert _Search(graph, target, value).refuted(op)
-        assert not _Search(graph, target, value + 1).refuted(op)
+        assert of_joined <= _peak(parts.graph, target), regions
+        handed = hand_on(graph, parts)
+        if handed is not parts:
+            assert of_all <= _peak(handed.graph, target), regions
 
 
 def _squeezed(stride: int = 1) -> Nets:
@@ -110,7 +117,7 @@ def test_what_is_scaled_by_its_own_mean_is_there_whole() -> None:
     """In parts it is put together, twice there; whole, it stands beside what it is made of."""
     graph = _read(_squeezed())
     made, mean, gate, scaled, last = (op.id for op in graph.ops)
-    bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]))
+    bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]), joined=True)
     first, between = 4 * 16 * 16 * 4, 8 * 16 * 16 * 4
     assert bounds.whole(made) == first + between
     assert bounds.joined(graph.op_by_id[made].outputs[0]) == 2 * between
@@ -122,20 +129,36 @@ def test_what_is_scaled_by_its_own_mean_is_there_whole() -> None:
     assert mean != gate
 
 
+def _wide() -> Nets:
+    """A result that is larger than what it is made of: in parts it would be there twice."""
+    nets = Nets(lambda options: next(iter(options)))
+    nets.node("Conv", [nets.input((1, 4, 16, 16)), nets.floats((8, 4, 3, 3), 0.2)], pads=[1, 1, 1, 1])
+    return nets
+
+
 @pytest.mark.slow
 def test_a_plan_says_over_what_it_is_least() -> None:
-    """Where the gate is multiplied in place nothing needs less, whatever is cut; else the plan says how far it is."""
-    graph = _read(_squeezed())
+    """A result has to be whole, whatever is cut; where the gate is multiplied in place, only what hands pieces on could
+    need less, and here none does; else the plan says how far it is."""
+    graph = _read(_wide())
     least = lowtide.plan(graph, target="generic", allow="fission", time=10)
     assert least.proved_over == "orders_and_regions"
     assert least.region_bound == RegionBound(bytes=least.peak_bytes, op=0)
     assert "least over all orders, whatever is cut" in plan_text(least)
+    graph = _read(_squeezed())
+    joined = lowtide.plan(graph, target="generic", allow="fission", time=10)
+    assert joined.proved_over == "orders_and_joined_regions"
+    assert joined.region_bound == RegionBound(bytes=joined.peak_bytes, op=0, joined=True)
+    assert "all cuts whose regions join what others read" in plan_text(joined)
+    change = {"proved_over": "orders_and_regions", "region_bound": RegionBound(bytes=joined.peak_bytes, op=0)}
+    with pytest.raises(VerificationError, match="not proved"):
+        lowtide.verify(graph, msgspec.structs.replace(joined, **change))
     more = lowtide.plan(graph, target="strict", allow="fission", time=10)
     assert more.proved_over == "orders"
     assert more.region_bound is not None
     assert more.region_bound.bytes < more.peak_bytes
     assert f"{more.region_bound.bytes:,} B" in plan_text(more)
-    for plan in (least, more):
+    for plan in (joined, more):
         assert "regions" in {check.name for check in lowtide.verify(graph, plan).checks}
     assert lowtide.plan(graph, target="generic", time=10).region_bound is None
 

@@ -163,6 +163,16 @@ def test_no_lower_peak_than_is_of_use() -> None:
     assert not stopped.complete
 
 
+def test_regions_between_the_lowest_points_may_be_longer() -> None:
+    """All six ops, from the input to the result, though others may have three at the most; no four times as many."""
+    graph = _read(pyramid())
+    memory, ops = Problem.of(graph, BUILT_IN["generic"]).memory, len(graph.ops)
+    model = cut_model(Cutter(graph), memory, range(ops))
+    best, long, short = (_core.best_path(model, n, MOST_STRIPES, 0, 0) for n in (LONGEST, 3, 1))
+    assert [(r.begin, r.end) for r in long.regions] == [(0, ops)]
+    assert long.peak == best.peak < short.peak
+
+
 def test_ops_that_lie_apart_are_cut_together() -> None:
     """A tensor that two ops read, far from one another in every order of least peak, is never there whole."""
     nets = Nets(lambda options: next(iter(options)))

@@ -155,6 +155,15 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
         compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, plan=plan, measure=False)
 
 
+def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
+    """And not the head, which parts would have made small enough."""
+    net = gpt_plain(torch, torch.nn, 1, 32, 2, 32, 2000)
+    for allow, head_named in (("recompute", True), ("recompute,fission", False)):
+        with pytest.raises(InputError, match="alone takes") as refused:
+            compile_step(net.model, net.loss_fn, net.batch, measure=False, budget=1000, allow=allow)
+        assert ("_log_softmax_backward_data" in str(refused.value)) == head_named
+
+
 def test_what_may_be_changed_is_said_in_known_words() -> None:
     """Other words are named; recomputing is always allowed."""
     net = head("mean")

@@ -14,7 +14,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule.method import Schedule
 from lowtide.stop import Limits
-from lowtide.torch.search import floor, problem_of, search
+from lowtide.torch.search import floor, least_more, problem_of, search
 from lowtide.torch.sequence import sequence_of, why_not
 
 
@@ -130,6 +130,29 @@ def test_what_the_search_gives_is_valid_and_within_the_budget_it_claims(length: 
     assert list(order) == list(search(graph, seconds, budget, 5.0))
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(4, 9), st.integers(0, 10**6), st.integers(60, 95))
+def test_no_plan_takes_less_than_the_bound(length: int, seed: int, percent: int) -> None:
+    """What is found within a budget, in steps that update parameters and in others."""
+    for graph in (there_and_back(length, seed), updated(there_and_back(length, seed))):
+        seconds = {op: float(1 + op * seed % 7) for op in graph.own_order}
+        budget = sequence_of(graph, graph.own_order).peak_bytes * percent // 100
+        order = search(graph, seconds, budget, 0.2, 20)
+        if sequence_of(graph, order).peak_bytes <= budget:
+            more = sum(seconds[op] for op in order) - sum(seconds.values())
+            assert least_more(graph, seconds, budget, 1.0) <= more
+
+
+def test_the_bound_is_the_overhead_where_there_is_but_one_way() -> None:
+    """A chain there and back within one tensor less than it holds: the cheapest op that may run again does."""
+    graph = long_chain(4)
+    seconds = {op: float(2 + op) for op in graph.own_order}
+    own = sequence_of(graph, graph.own_order).peak_bytes
+    order = search(graph, seconds, own - 1, 1.0)
+    more = sum(seconds[op] for op in order) - sum(seconds.values())
+    assert 0 < least_more(graph, seconds, own - 1, 1.0) <= more
+
+
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6))
@@ -172,17 +195,22 @@ def updated(graph: Graph) -> Graph:
     return Graph("updated", tensors, (*ops, graph.ops[-1]))
 
 
-@pytest.mark.slow
-def test_a_long_chain_fits_into_a_third() -> None:
-    """Sixty equal ops there and back, and each runs a second time at most."""
-    length = 60
+def long_chain(length: int) -> Graph:
+    """Equal ops there, and back over what each of them made."""
     tensors = [Tensor(0, 1, Kind.INPUT, "x")]
     tensors += [
         Tensor(t, 10, Kind.OUTPUT if t == 2 * length else Kind.ACTIVATION, f"t{t}") for t in range(1, 2 * length + 1)
     ]
     ops = [Op(k, (k,), (k + 1,)) for k in range(length)]
     ops += [Op(k, (k, 2 * length - k), (k + 1,)) for k in range(length, 2 * length)]
-    graph = Graph("chain", tuple(tensors), tuple(ops))
+    return Graph("chain", tuple(tensors), tuple(ops))
+
+
+@pytest.mark.slow
+def test_a_long_chain_fits_into_a_third() -> None:
+    """Sixty equal ops there and back, and each runs a second time at most."""
+    length = 60
+    graph = long_chain(length)
     own = sequence_of(graph, graph.own_order).peak_bytes
     order = search(graph, dict.fromkeys(graph.own_order, 1.0), own // 3, 20.0)
     assert sequence_of(graph, order).peak_bytes <= own // 3

@@ -50,12 +50,33 @@ def test_nodes_are_ops_and_parts_lie_in_their_whole(tmp_path: Path) -> None:
     assert (graph.name, [op.name for op in graph.ops][:2], graph.ops[0].inputs) == ("model_fused", ["op0", "op1"], (0,))
     by_name = {t.name: t for t in graph.tensors}
     assert (by_name["saved"].kind, by_name["out"].kind) == (Kind.INPUT, Kind.OUTPUT)
-    assert [by_name[n].alias_of for n in ("first", "second")] == [by_name["both"].id] * 2
+    rooms = [by_name[f"room of {n}"] for n in ("first", "second")]
+    assert [by_name[n].alias_of for n in ("first", "second")] == [room.id for room in rooms]
+    assert (by_name["both"].size, [room.size for room in rooms]) == (0, [16, 16])
     file = tmp_path / "model_fused.json"
     file.write_bytes(data)
     plan = lowtide.plan(file, target="strict")
     assert (plan.own_order_peak_bytes, plan.peak_bytes, plan.optimal) == (2064, 64 + 1000 + 8, True)
     lowtide.verify(file, plan)
+
+
+def test_parts_are_freed_one_by_one(tmp_path: Path) -> None:
+    """A part that dies gives its bytes back while others are there; what is not all parts stays as long as they do."""
+    for first, own in ((700, 1000), (699, 1400)):
+        document = {
+            "nodes": [{"name": f"op{k}", "buffer_names": [b]} for k, b in enumerate(
+                ("both", "first", "between", "second", "a", "b", "out"))],
+            "buffers": [
+                buffer("both", 1000, 0), buffer("first", 0, first, "both"), buffer("between", 0, 0, "both"),
+                buffer("second", 0, 300, "between"), buffer("a", 0, 0, "first"), buffer("b", 400, 400, "a"),
+                buffer("out", 0, 0, "b", "second", kept=True),
+            ],
+        }  # fmt: skip
+        file = tmp_path / "parts.json"
+        file.write_text(json.dumps(document, indent=2))
+        plan = lowtide.plan(file, target="strict")
+        assert plan.own_order_peak_bytes == own
+        lowtide.verify(file, plan)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def _same(graph: Graph, plan: Plan, seed: int) -> float:
     own, planned = run_step(graph, feeds), run_plan(graph, plan, feeds)
     assert own.keys() == planned.keys()
     assert any(abs(own[t]).max() > 0 for t in own)
-    if plan.fission is not None and not plan.fission.parts:
+    if plan.exactness == "bits":
         assert all((own[t] == planned[t]).all() for t in own)
     return max(float(abs(own[t] - planned[t]).max() / max(abs(own[t]).max(), 1e-300)) for t in own)
 
@@ -99,6 +99,19 @@ def test_plans_of_the_workloads_compute_what_they_do(name: str, how: dict[str, o
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
     plan = lowtide.plan(graph, allow="recompute,fission", time=3, **how)  # type: ignore[arg-type]
     assert _same(graph, plan, 1) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["magis_bert_base", "magis_vit_base"])
+@pytest.mark.parametrize("how", [{"budget": "50%"}, {"max_overhead": 5.0}])
+def test_plans_with_siblings_as_one_compute_what_the_workloads_do(name: str, how: dict[str, object]) -> None:
+    """In parts and again, with tensors that leave memory and without."""
+    graph = zoo.build(f"{name}:{SMALL[name]}").graph()
+    for words in ("recompute,fission,merge", "recompute,fission,swap,merge"):
+        plan = lowtide.plan(graph, allow=words, time=2, **how)  # type: ignore[arg-type]
+        assert plan.fission is not None
+        assert plan.fission.merged
+        assert _same(graph, plan, 1) < 1e-6
 
 
 def test_drawn_plans_of_several_regions_compute_what_the_step_does() -> None:

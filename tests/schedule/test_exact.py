@@ -29,6 +29,7 @@ from stress_exact import (
     combinations,
     flaws,
     flaws_by_hand,
+    flaws_waiting,
     is_topological,
     sample,
     scaled,
@@ -87,6 +88,11 @@ def test_any_graph_agrees_with_brute_force(seed: int, index: int) -> None:
 def test_graphs_made_for_one_rule_agree_with_brute_force() -> None:
     """In every own order."""
     assert not [line for i in range(0, 1200, 20) for line in flaws_by_hand(3, i)]
+
+
+def test_searches_on_demand_run_all_that_a_chain_waits_for() -> None:
+    """Several tensors read by others, gone before the chain's last op, or written over by it."""
+    assert not [line for i in range(120) for line in flaws_waiting(3, i)]
 
 
 @pytest.mark.slow

@@ -88,9 +88,9 @@ def random_order(parted: Parted, random: Random) -> tuple[int, ...]:
 
 def drawn_plan(graph: Graph, seed: int) -> Plan:
     """A plan of a decision that no search took: its region, ends and sequence are drawn; of odd seeds tensors are
-    stored and loaded, too."""
-    random, step = Random(seed), _step(graph, swap=seed % 2 == 1)
-    region = random_region(graph, random) if random.random() < 0.95 else None
+    stored and loaded, too, and of two out of three sibling products are one."""
+    random, step = Random(seed), _step(graph, seed)
+    region = random_region(step.problem.graph, random) if random.random() < 0.95 else None
     choice = step._whole() if region is None else _choice(step, region, random)
     placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
     return assemble(step._answer(placed), step.job.rules, seed)
@@ -99,11 +99,11 @@ def drawn_plan(graph: Graph, seed: int) -> Plan:
 def drawn_several(graph: Graph, seed: int) -> Plan | None:
     """The same with several regions, what stands around them in a drawn sequence; None if none is drawn that do not
     wait for each other."""
-    random, step = Random(seed), _step(graph, swap=seed % 2 == 1)
+    random, step = Random(seed), _step(graph, seed)
     within: list[Parted] = []
     inside: set[int] = set()
     for _ in range(3):
-        region = random_region(graph, random)
+        region = random_region(step.problem.graph, random)
         if region is not None and inside.isdisjoint(v for v, _ in region.axes):
             within.append(_choice(step, region, random))
             inside.update(v for v, _ in region.axes)
@@ -119,8 +119,9 @@ def drawn_several(graph: Graph, seed: int) -> Plan | None:
     return assemble(step._answer(placed), step.job.rules, seed)
 
 
-def _step(graph: Graph, *, swap: bool) -> _Step:
-    words = ("recompute", "fission", "swap") if swap else ("recompute", "fission")
+def _step(graph: Graph, seed: int) -> _Step:
+    """Of odd seeds tensors leave memory; of two out of three sibling products are one."""
+    words = ("recompute", "fission", *(("swap",) if seed % 2 else ()), *(("merge",) if seed % 3 else ()))
     goal = OneArena()
     search = replace(Search(goal.method("exact", {}), 1.0), quick=True)
     job = Job(graph, {}, Rules("generic"), goal, search, words)

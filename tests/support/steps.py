@@ -102,7 +102,34 @@ def random_image_step(seed: int) -> Graph:
     return net.graph()
 
 
-STEPS = (random_step, random_attention_step, random_image_step)
+def random_sibling_step(seed: int) -> Graph:
+    """A step of products that read the same, of two or more, whose results are used in one way or in several; what they
+    read may be read elsewhere too."""
+    random = Random(seed)
+    net = StepNet(f"random sibling step {seed}")
+    rows, seq, width = random.randint(2, 5), random.randint(1, 3), random.choice((2, 3, 4))
+    x = net.tensor("x", (rows, seq, width))
+    for _ in range(random.randint(1, 3)):
+        many = [net.einsum(x, net.parameter((width, width)), "nsd", "df", "nsf") for _ in range(random.randint(2, 4))]
+        how = random.choice(("alike", "apart", "turned", "turned", "turned and not", "shifted and turned", "summed"))
+        if "turned" in how:  # by one of two readers, or what else is added to
+            many = [net.add(y, x) for y in many] if how.startswith("shifted") else many
+            turned = [net.transpose(net.relu(net.transpose(y, (0, 2, 1))), (0, 2, 1)) for y in many]
+            many = turned + ([net.relu(y) for y in many] if how == "turned and not" else [])
+        elif how == "alike":
+            many = [net.relu(y) for y in many]
+        elif how == "apart":
+            many = [random.choice((net.relu, net.sigmoid, net.softmax))(y) for y in many]
+        y = many[0]
+        for other in many[1:]:
+            y = net.einsum(y, other, "nsd", "nsd", "nsd") if random.random() < 0.5 else net.add(y, other)
+        x = net.add(y, x) if random.random() < 0.6 else y
+        x = net.norm(x) if random.random() < 0.5 else x
+    net.train(net.einsum(x, net.parameter((width, 2)), "nsd", "df", "nsf"))
+    return net.graph()
+
+
+STEPS = (random_step, random_attention_step, random_image_step, random_sibling_step)
 
 
 def labelled_graph(ops: list[tuple[str, list[str], str, str]], shapes: dict[str, tuple[int, ...]]) -> Graph:

@@ -40,11 +40,14 @@ class World:
         hill: Callable[[int, int], int],
         what: str,
         users: Sequence[int] = (),
+        early: Sequence[Sequence[int]] = (),
     ) -> None:
         self.n, self.full, self.needs, self.what = len(needs), (1 << len(needs)) - 1, needs, what
         self.f, self.hill = cache(f), cache(hill)
         self.shared = sorted({mask for mask in users if mask.bit_count() > 1})
         """Of each storage that two items or more touch, those."""
+        self.early = early or [()] * self.n
+        """Per item, which of these it has touched before its last op."""
 
     def up(self, v: int, d: int) -> int:
         """The hill of v above f before it."""
@@ -130,7 +133,15 @@ class World:
             return most
 
         users = [sum(1 << j for j, mask in enumerate(whole) if mask & own) for own in self.shared]
-        return World(needs, lambda d: self.f(union(d)), hill, f"{self.what} chains {chains}", users)
+        early = [
+            sorted(
+                mask
+                for mask, own in zip(users, self.shared, strict=True)
+                if mask.bit_count() > 1 and own & whole[i] and not own >> last & 1
+            )
+            for i, last in enumerate(chain[-1] for chain in chains)
+        ]
+        return World(needs, lambda d: self.f(union(d)), hill, f"{self.what} chains {chains}", users, early)
 
 
 def world_of(graph: Graph, target: Target, what: str) -> World:

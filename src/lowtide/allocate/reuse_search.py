@@ -10,14 +10,16 @@ the open ones pay among themselves at least, which the smaller problem has prove
 twos, the least that each two pay to those chosen and to each other.
 
 Two of a group that are alike (same size, same places, same prices with all others) can change places, so the one named
-first lies lower (docs/proofs.md, section 13).
+first lies lower (docs/proofs.md, section 13). So can whole groups: where two of them, or two pairs of them at once,
+change places and every table stays as it is, the value of the first is the lower one.
 
 Source: Verfaillie, Lemaitre and Schiex, "Russian Doll Search for Solving Constraint Optimization Problems" (AAAI 1996).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -92,6 +94,7 @@ class _Dolls:
         self.counts, self.tables, self.begin, self.limits = counts, tables, begin, limits
         self.first = np.array(first)
         """Which values of the first group are worth trying once all are there."""
+        self.twins = _interchangeable(counts, tables)
         self.least = [0] * (len(counts) + 1)
         self.nodes = 0
         self.best: list[int] = []
@@ -125,7 +128,11 @@ class _Dolls:
         bound = paid[group] + (cost + self.least[group + 1])
         for k in later:
             bound = bound + (paid[k] + self.tables[group, k]).min(axis=1)
-        values = np.flatnonzero((bound < self.cost) & (self.first if group == 0 else True))
+        worth = bound < self.cost
+        if len(chosen) == group:  # all are there
+            worth &= self.first if group == 0 else True
+            worth[: max((chosen[twin] for twin in self.twins[group]), default=0)] = False
+        values = np.flatnonzero(worth)
         for value in values[np.argsort(bound[values], kind="stable")]:
             if bound[value] >= self.cost:
                 break
@@ -150,6 +157,34 @@ class _Dolls:
                 least += gain
                 del alone[a], alone[b]
         return least
+
+
+def _interchangeable(counts: Sequence[int], tables: Mapping[tuple[int, int], Table]) -> list[list[int]]:
+    """Per group those before it whose value need not be above its own: they can change places, alone or while two after
+    the earlier one do, and every table stays as it is."""
+    known: dict[tuple[tuple[int, ...], bytes], int] = {}
+
+    def number(table: Table) -> int:
+        return known.setdefault((table.shape, sha256(np.ascontiguousarray(table).tobytes()).digest()), len(known))
+
+    same = {pair: number(table) for pair, table in tables.items()}
+    same |= {(b, a): number(table.T) for (a, b), table in tables.items()}
+
+    def holds(*swaps: tuple[int, int]) -> bool:
+        image = list(range(len(counts)))
+        for a, b in swaps:
+            image[a], image[b] = b, a
+        return all(number == same[image[a], image[b]] for (a, b), number in same.items())
+
+    return [
+        [
+            a for a in range(b)
+            if counts[a] == counts[b] and (holds((a, b)) or any(
+                holds((a, b), more) for more in combinations(range(a + 1, len(counts)), 2)
+                if b not in more and counts[more[0]] == counts[more[1]]
+            ))
+        ] for b in range(len(counts))
+    ]  # fmt: skip
 
 
 def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:

@@ -118,15 +118,17 @@ def plan(
     allow
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
-        run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"unjoined"``,
-        what one region makes and others read in parts is put together by nobody; with ``"rounds"``,
+        run in parts, a region in stripes, and products whose columns are read apart by sections; what one region makes
+        and others read in parts is put together by nobody, where that needs less and is found in time; with
+        ``"unjoined"`` half of the search's time is for such regions; with ``"rounds"``,
         parts are cut again, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"fission"`` both: of a model file, for the least work,
         statistics over rows that are cut are added up in passes of their own (`docs/cuts.md`); of a training step whose
         ops have labels, parts (`docs/magis.md`); ``"swap"``, alone, with ``"recompute"`` or, of such a step, with both:
-        tensors are stored on the host and loaded again while other ops run, by the bandwidth of `cost`; ``"loops"``:
+        tensors are stored on the host and loaded again while other ops run, by the bandwidth of `cost`; ``"merge"``,
+        of such a step: products that read the same run as one where that takes less time; ``"loops"``:
         ops run together row by row, for compilers that loop over rows (``target="loops"``). Nothing is changed where it
         gains nothing, or the budget is met without.
     exact_bits
@@ -274,7 +276,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
     if {"recompute", "fission"} <= set(job.allow):
-        solve = solve_fissioning if problem.graph.dialect == "labels" or "swap" in job.allow else solve_passing
+        of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(job.allow)
+        solve = solve_fissioning if of_step else solve_passing
         return solve(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)

@@ -26,13 +26,13 @@ def _twice(nn: Any, inner: int, outer: int) -> Any:
     return nn.Sequential(*layers)
 
 
-def unet_batch_norm(torch: Any, nn: Any, batch: int = 8, side: int = 128, width: int = 32) -> Training:
-    """A U-Net of four levels with batch norm and transposed convolutions."""
+def unet_batch_norm(torch: Any, nn: Any, batch: int = 8, side: int = 128, width: int = 32, levels: int = 4) -> Training:
+    """A U-Net with batch norm and transposed convolutions."""
 
     class UNet(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            widths = [width << k for k in range(4)]
+            widths = [width << k for k in range(levels)]
             falling = list(zip(widths[:0:-1], widths[-2::-1], strict=True))
             self.down = nn.ModuleList(_twice(nn, a, b) for a, b in zip([3, *widths], widths, strict=False))
             self.up = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in falling)

@@ -22,13 +22,15 @@ def changes(p: Any) -> None:
         default="",
         metavar="WORD,...",
         help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
-        "fission: run ops in parts, regions in stripes (.onnx, .tflite); unjoined, with it: what one region makes and "
-        "others read in parts stays in pieces (.onnx); rounds, with it: parts again, along other dimensions (.onnx); "
+        "fission: run ops in parts, regions in stripes (.onnx, .tflite), and leave what one region makes and others "
+        "read in parts in pieces (.onnx); unjoined, with it: look for such regions in any case; rounds, with it: parts "
+        "again, along other dimensions (.onnx); "
         "seams: run ops behind a concat on each of its operands; accumulate: the latter with "
         "onnxruntime's own convolution, which adds to what is there (.onnx); recompute: run ops again, in the least "
         "time within --budget, or for the least peak within --max-overhead; recompute,fission: norms and means over "
         "rows that are cut, too, in passes of their own (.onnx), or training steps with labels in parts and again; "
         "swap, alone, with recompute, or with both: store tensors on the host and load them while other ops run; "
+        "merge, with recompute,fission: products of a step that read the same run as one where that takes less time; "
         "loops: run ops together row by row (--target loops)",
     )
     group.add_argument(
@@ -88,7 +90,8 @@ def _cut(options: argparse.Namespace) -> Curve:
 def _recomputed(options: argparse.Namespace) -> Front:
     """The front of ops that run again, or of tensors that leave memory."""
     words = set(options.allow.split(","))
-    timed = words in ({"recompute", "fission"}, {"recompute", "swap"}, {"swap"}, {"recompute", "fission", "swap"})
+    in_parts = {"recompute", "fission"} <= words <= {"recompute", "fission", "swap", "merge"}
+    timed = in_parts or words in ({"recompute", "swap"}, {"swap"})
     if (words != {"recompute"} and not timed) or options.exact_bits or (options.cost is not None and not timed):
         raise InputError(
             "a curve is of one thing; --allow recompute goes with nothing else but swap, or fission, of a training "

@@ -3,10 +3,11 @@
     region 1 -> a b c d -> join -> x -> slices -> region 2        x is there twice, then whole until the last slice
     region 1 -> a b c d -> region 2                               a goes when its rows have been read
 
-Whether nobody needs a tensor whole hangs on what is cut behind it, and along which dimension. So the core keeps, of each
-place of the order, a way for every choice of what is there in pieces and along which dimension (`core/cut/pieces.h`):
-what comes in pieces is read along their dimension, or was put together. What is joined is decided by
-`lowtide.transform.hand_on`, and the peak is that of its part graph: nothing rests on what the search believed.
+Whether nobody needs a tensor whole hangs on what is cut behind it, and along which dimension. So the core keeps, of
+each place of the order, a way for every choice of what is there in pieces and along which dimension
+(`core/cut/pieces.h`): what comes in pieces is read along their dimension, or was put together. What is joined is
+decided by `lowtide.transform.hand_on`, and the peak is that of its part graph: nothing rests on what the search
+believed.
 """
 
 from __future__ import annotations

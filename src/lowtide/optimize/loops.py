@@ -50,7 +50,9 @@ class LoopPath:
     considered
         Intervals that can be loops, each with each choice of axes.
     complete
-        Whether the search was not stopped: then no path of loops along this order has a lower peak.
+        Whether the search was not stopped: then no path of loops along this order has a peak below `least`.
+    least
+        Bytes that the path of least peak needs: less than this one where that was enough.
     reordered
         How often ops were made neighbours before: the order is the given one if never.
     """
@@ -60,6 +62,7 @@ class LoopPath:
     played: int
     considered: int
     complete: bool
+    least: int
     reordered: int = 0
 
 
@@ -413,4 +416,4 @@ class LoopSearch:
                 break
         loops = tuple(step.loop for step in within if step.loop is not None)
         considered = sum(step.start is not None for step in self.paths)
-        return LoopPath(loops, max(step.bytes for step in within), self.played, considered, self.complete)
+        return LoopPath(loops, max(step.bytes for step in within), self.played, considered, self.complete, peak)

@@ -1,8 +1,9 @@
 """What no choice of regions goes below: at every op, what is there if it runs whole, and if it is cut.
 
 A plan runs an op whole, or in parts, and then each tensor that it makes is put together whole once all parts ran, or is
-read in parts by every reader, in the same region. So from an op that is cut one comes, reader by reader, to a tensor
-that is joined, where it is there twice, or to readers that are cut as well:
+read in parts by every reader; where regions put together what others read, by readers in the same region. So from an op
+that is cut one comes, reader by reader, to a tensor that is joined, where it is there twice, or to readers that are cut
+as well:
 
     whole      what it reads, what it makes, and what is held across
     cut        per tensor that it makes, the lesser of    joined: the tensor twice, and what is held across
@@ -33,7 +34,7 @@ MOST_BETWEEN = 64
 
 
 def region_bound(
-    cutter: Cutter, memory: MemoryModel, footprint: Sequence[int], goal: int, limits: Limits
+    cutter: Cutter, memory: MemoryModel, footprint: Sequence[int], goal: int, limits: Limits, *, joined: bool = False
 ) -> RegionBound:
     """The greatest bound over the ops of a graph, or the first that reaches the goal; the time ends it as well.
 
@@ -43,16 +44,18 @@ def region_bound(
         Bytes at each op, by position, in some order of the whole ops: no bound at an op is above it.
     goal
         Bytes that a plan reaches.
+    joined
+        Whether it speaks only of plans whose regions put together what others read.
     """
-    bounds = RegionBounds(cutter, memory)
-    best = RegionBound(bytes=bounds.ends(), op=None)
+    bounds = RegionBounds(cutter, memory, joined=joined)
+    best = RegionBound(bytes=bounds.ends(), op=None, joined=joined)
     for i in sorted(range(len(footprint)), key=lambda i: (-footprint[i], i)):
         if footprint[i] <= best.bytes or best.bytes >= goal or limits.over():
             break
         op = cutter.graph.ops[i].id
         value = bounds.at(op, best.bytes)
         if value > best.bytes:
-            best = RegionBound(bytes=value, op=op)
+            best = RegionBound(bytes=value, op=op, joined=joined)
     return best
 
 
@@ -65,9 +68,12 @@ class RegionBounds:
         What may be cut.
     memory
         The graph under a target.
+    joined
+        Whether they speak only of plans whose regions put together what others read.
     """
 
-    def __init__(self, cutter: Cutter, memory: MemoryModel) -> None:
+    def __init__(self, cutter: Cutter, memory: MemoryModel, *, joined: bool = False) -> None:
+        self._joins = joined
         self.cutter, self.graph, self.target = cutter, memory.graph, memory.target
         self._cut: dict[tuple[int, int], int] = {}
         self._known = len(memory.graph.ops)
@@ -137,7 +143,7 @@ class RegionBounds:
             return joined
         most = 0
         for reader in self.graph.consumers.get(tensor, ()):
-            axes = self.together(op, axis, reader)
+            axes = self.together(op, axis, reader) if self._joins else self._handed(op, axis, tensor, reader)
             if not axes:
                 return joined
             most = max(most, min(self._cut[(reader, other)] for other in axes))
@@ -342,6 +348,14 @@ class RegionBounds:
             return list(op.inputs)
         once = known.access.once
         return [t for i, t in enumerate(op.operands or op.inputs) if t is not None and i not in once]
+
+    def _handed(self, op: int, axis: int, tensor: int, reader: int) -> frozenset[int]:
+        """Axes of a reader along which it reads in parts a tensor that an op makes in parts, in whatever region."""
+        d = self.cutter.dim(op, tensor, axis)
+        reads = [dims[d] for _, read, dims in self.cutter.reads(reader) if read == tensor and d is not None]
+        found = {None if index is None or index.num <= 0 else index.axis for index in reads}
+        along = found.pop() if len(found) == 1 else None
+        return frozenset({along}) & frozenset(self.axes(reader)) if along is not None else frozenset()
 
     # who can be in one region
 

@@ -23,7 +23,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 
 LONGEST = 128
-"""Ops of a region at the most."""
+"""Ops of a region at the most; of one between the lowest points of what is live four times as many."""
 
 MOST_STRIPES = 128
 

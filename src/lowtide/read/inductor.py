@@ -3,8 +3,9 @@
 `nodes` are in the order in which they would run, each with the names of the buffers that it makes; `buffers` say how
 many bytes are taken when they are made, how many are given back when they die, and which buffers their node reads.
 
-A buffer of which other buffers are parts takes bytes and gives none back: its parts do. Here they lie in it, and it
-stays until the last of them dies; Inductor frees each by itself, so that a peak here is at most too high.
+A buffer of which other buffers are parts takes bytes and gives none back: its parts do, each when it dies itself. Here
+its node makes room for each of them, in which the part lies that its own node makes. Where the parts are not all of
+the bytes, they lie in the buffer, which stays until the last of them dies.
 
 Source: torch/_inductor/memory.py of torch 2.13, `export_graph_for_simulator`.
 """
@@ -76,7 +77,13 @@ def parse_inductor(data: bytes, source: str = "") -> Graph:
         raise InputError(f"two buffers have the same name, {twice[:80]}; give each its own", source)
     ids = {name: number for number, name in enumerate(buffers)}
     homes = _homes(document, buffers)
-    tensors = [_tensor(b, ids, homes) for b in document.buffers]
+    rooms = _rooms(document, buffers, homes)
+    split: dict[str, list[int]] = {}
+    for part, room in rooms.items():
+        split.setdefault(homes[part], []).append(room)
+    tensors = [_tensor(b, ids, homes, rooms, split) for b in document.buffers]
+    for part, number in rooms.items():
+        tensors.append(Tensor(number, buffers[part].size_free, Kind.ACTIVATION, f"room of {part}"))
     ops: list[Op] = []
     for number, node in enumerate(document.nodes):
         unknown = [name for name in node.buffer_names if name not in ids]
@@ -86,26 +93,50 @@ def parse_inductor(data: bytes, source: str = "") -> Graph:
             ids[dep] for name in node.buffer_names for dep in buffers[name].deps
             if dep in ids and dep not in node.buffer_names
         )  # fmt: skip
-        made = tuple(ids[name] for name in node.buffer_names)
-        ops.append(Op(number, tuple(read), made, node.name, "kernel"))
+        made = (
+            *(ids[name] for name in node.buffer_names),
+            *(room for name in node.buffer_names for room in split.get(name, ())),
+        )
+        lies = [rooms[name] for name in node.buffer_names if name in rooms and homes[name] not in node.buffer_names]
+        ops.append(Op(number, (*read, *lies), made, node.name, "kernel"))
     name = Path(source).name.partition(".")[0] or "inductor"
     return Graph(name, tuple(tensors), tuple(ops), (), source, hashlib.sha256(data).hexdigest())
 
 
 def _homes(document: Document, buffers: dict[str, BufferEntry]) -> dict[str, str]:
-    """The buffer that a part lies in: the one it reads that takes bytes for its parts."""
+    """The buffer that a part is of: the one it reads, perhaps by way of some without bytes, that takes its parts'."""
     homes: dict[str, str] = {}
     for b in document.buffers:
-        if b.size_alloc == 0 and b.size_free and not b.is_input:
-            whole = (d for d in b.deps if d in buffers and buffers[d].size_alloc and not buffers[d].size_free)
-            home = next(whole, None)
-            if home is not None:
-                homes[b.name] = home
+        if b.size_alloc or not b.size_free or b.is_input:
+            continue
+        seen, left = {b.name}, list(b.deps)
+        while left and b.name not in homes:
+            name = left.pop(0)
+            whole = buffers.get(name)
+            if whole is None or name in seen or whole.size_free:
+                continue
+            seen.add(name)
+            if whole.size_alloc:
+                homes[b.name] = name
+            else:
+                left += whole.deps
     return homes
 
 
-def _tensor(b: BufferEntry, ids: dict[str, int], homes: dict[str, str]) -> Tensor:
+def _rooms(document: Document, buffers: dict[str, BufferEntry], homes: dict[str, str]) -> dict[str, int]:
+    """Number of the room of each part of a buffer whose parts are all of it."""
+    parts: dict[str, int] = {}
+    for part, home in homes.items():
+        parts[home] = parts.get(home, 0) + buffers[part].size_free
+    whole = [part for part, home in homes.items() if parts[home] == buffers[home].size_alloc]
+    return {part: len(document.buffers) + k for k, part in enumerate(whole)}
+
+
+def _tensor(
+    b: BufferEntry, ids: dict[str, int], homes: dict[str, str], rooms: dict[str, int], split: dict[str, list[int]]
+) -> Tensor:
     kind = Kind.OUTPUT if b.is_output else Kind.INPUT if b.is_input else Kind.ACTIVATION
     home = homes.get(b.name)
-    size = b.size_free if home is not None else max(b.size_alloc, b.size_free)
-    return Tensor(ids[b.name], size, kind, b.name, alias_of=None if home is None else ids[home])
+    if home is not None:
+        return Tensor(ids[b.name], b.size_free, kind, b.name, alias_of=rooms.get(b.name, ids[home]))
+    return Tensor(ids[b.name], 0 if b.name in split else max(b.size_alloc, b.size_free), kind, b.name)

@@ -17,6 +17,10 @@ def fission_rows(plan: Plan) -> list[tuple[str, str]]:
     if claim is None:
         return []
     parts = [("in parts", _part_text(part)) for part in claim.parts] or [("in parts", "no op")]
+    if claim.merged:
+        count = sum(len(merge.products) for merge in claim.merged)
+        text = f"{format_count(count, 'product')} that read the same run as {len(claim.merged)}, gradients likewise"
+        parts.insert(0, ("merged", text))
     exact = EXACTNESS[plan.exactness or "bits"]
     bound = "" if claim.max_overhead is None else f", {100 * claim.max_overhead:g} % allowed"
     time = (

@@ -29,12 +29,15 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     best = "" if without is None else f"; the best order without: {format_size(without)}"
     exact = EXACTNESS[plan.exactness or "bits"]
     rows = [("loops", f"{format_count(ops, 'op')} in {format_count(len(plan.loops), 'loop')}; outputs {exact}{best}")]
-    path = (plan.search or {}).get("loops_path_complete")
+    search = plan.search or {}
+    path = search.get("loops_path_complete")
     if path is not None:
-        least = "least over all paths of loops along the order" if path else "the search for loops was stopped"
-        if path and any(loop.kept_bytes is not None for loop in plan.loops):
-            least += " whose rings lie side by side"
-        if moved := (plan.search or {}).get("loops_reordered"):
+        apart = " whose rings lie side by side" if any(loop.kept_bytes is not None for loop in plan.loops) else ""
+        paths = f"all paths of loops along the order{apart}"
+        least = f"least over {paths}" if path else "the search for loops was stopped"
+        if path and search["loops_least_path_bytes"] < search["loops_path_bytes"]:
+            least = f"{paths} need at least {search['loops_least_path_bytes']:,} B"
+        if moved := search.get("loops_reordered"):
             least = f"ops made neighbours by data flow {format_count(moved, 'time')}: no bound on other loops"
         rows.append(("", f"{least}; order and arena: of the loops as they are"))
     labels = {op.id: op.name for op in plan.ops}

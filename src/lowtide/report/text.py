@@ -200,6 +200,8 @@ def proof_text(plan: Plan) -> str:
     if plan.optimal:
         if plan.proved_over == "orders_and_regions":
             return "the peak is proved least over all orders, whatever is cut"
+        if plan.proved_over == "orders_and_joined_regions":
+            return "the peak is proved least over all orders and all cuts whose regions join what others read"
         if plan.recomputation is not None:
             return "the peak is proved least over all orders in which each op runs once"
         return "the peak is proved least" + _over_what(plan)
@@ -222,7 +224,7 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
         text = "inputs at the start, results at the end: no plan needs less, whatever is cut or run again"
         return [("with any parts", plan.fission.floor_bytes, text)]
     bound = plan.region_bound
-    if bound is None or plan.proved_over == "orders_and_regions":
+    if bound is None or plan.proved_over != "orders":
         return []
     return [("with any cuts", bound.bytes, "no choice of regions needs less; whether one needs so little is open")]
 

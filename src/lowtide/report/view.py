@@ -43,8 +43,8 @@ class ViewOp:
         Name of the user's op that this one is: itself, the one that it runs again, or the one that it is a part of;
         empty for an op that a cut added.
     edit
-        ``"again"``, ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what else a cut made
-        it (`PlanPart.role`); empty for an op of the user's own.
+        ``"again"`` (also of a part), ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what
+        else a cut made it (`PlanPart.role`); empty for an op of the user's own.
     """
 
     op: int
@@ -253,6 +253,7 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
     alone |= {part.op: "part" for part in (() if plan.fission is None else plan.fission.parts)}
     for r in plan.rewrites or ():
         alone |= {r.store: "store", **{load.op: "load" for load in r.loads}} if isinstance(r, Swap) else {}
+    again = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
     for v in plan.order:
         op = by_id[v]
         if v in alone:
@@ -263,15 +264,17 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
         elif op.part is not None:
             of = by_id.get(op.origin[0]) if op.origin else None
             name = "" if not op.origin else of.name if of is not None else _whole_name(op)
-            yield ViewOp(v, op.name or f"op {v}", op.type, name, op.part.role)
+            role = "again" if op.part.role == "part" and again.intersection(op.origin or ()) else op.part.role
+            yield ViewOp(v, op.name or f"op {v}", op.type, name, role)
         else:
             yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}")
 
 
 def _whole_name(op: PlanOp) -> str:
-    """Name of the user's op that a part is of: rows 0 to 2 of ``conv`` are called ``conv/0-3``."""
+    """Name of the user's op that a part is of: rows 0 to 2 of ``conv`` are called ``conv/0-3``, or ``conv (again)/0-3``
+    where it runs again."""
     rows = None if op.part is None else op.part.rows
-    return re.sub(rf"/{rows[0]}-{rows[1]}(_\d+)?$", "", op.name) if rows else op.name
+    return re.sub(rf"( \(again( \d+)?\))?/{rows[0]}-{rows[1]}(_\d+)?$", "", op.name) if rows else op.name
 
 
 def _rectangles(plan: Plan, profile: PlanProfile) -> Iterator[Rectangle]:

@@ -3,8 +3,9 @@
 The order in which a sum is added up hangs on nothing but what is summed, not on how many rows there are beside it: what
 is cut between sums is equal to the bit.
 
-Each takes its operands and the op's attributes; the op's result shape says what they do not. Kinds are those of
-`lowtide.zoo.step_net`.
+Each takes its operands and the op's attributes; the op's result shape says what they do not. An op of several results
+gives them one beside another, along a first dimension. Kinds are those of `lowtide.zoo.step_net`, and those that
+`lowtide.transform.siblings` puts in.
 """
 
 from __future__ import annotations
@@ -105,6 +106,15 @@ def _repeat_backward(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int,
     return np.ascontiguousarray(blocks).reshape(*shape, t * t).sum(axis=-1)
 
 
+def _unstack(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
+    parts = np.moveaxis(v[0], a["dimension"], 0)
+    return np.transpose(parts, (0, *(d + 1 for d in a["permutation"])))
+
+
+def _stack(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
+    return np.stack([np.transpose(x, a["permutation"]) for x in v], axis=a["dimension"])
+
+
 KERNELS: Mapping[str, Kernel] = {
     "add": lambda v, a, s: v[0] + v[1],
     "sub": lambda v, a, s: v[0] - v[1],
@@ -133,4 +143,6 @@ KERNELS: Mapping[str, Kernel] = {
     "mean_pool_backward": _mean_pool_backward,
     "repeat": lambda v, a, s: v[0].repeat(a["times"], axis=2).repeat(a["times"], axis=3),
     "repeat_backward": _repeat_backward,
+    "unstack": _unstack,
+    "stack": _stack,
 }

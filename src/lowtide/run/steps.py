@@ -31,6 +31,7 @@ from lowtide.transform.fission import (
     region_of,
 )
 from lowtide.transform.runs import LOAD, STORE
+from lowtide.transform.siblings import Siblings, apply
 from lowtide.verify.check.rewrites import with_ops
 
 Array = Any
@@ -54,22 +55,31 @@ def run_step(graph: Graph, feeds: Mapping[int, Array]) -> Values:
 
 
 def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
-    """Results of a step as a plan has it.
+    """Results of a step as a plan has it, those of the step: what merged products read and make side by side is put
+    there, and taken from there.
 
     Raises
     ------
     InputError
         An op is of a kind that this cannot compute, or the plan is no plan of this step.
     """
-    parts = () if plan.fission is None else plan.fission.parts
+    parts, merges = ((), ()) if plan.fission is None else (plan.fission.parts, plan.fission.merged)
+    beside: dict[int, tuple[int, ...]] = {}
+    for merge in merges:
+        change = apply(graph, Siblings(tuple(merge.products)))
+        graph, beside = change.graph, {**beside, **change.beside}
+    feeds = {**feeds, **{t: np.stack([feeds[w] for w in of]) for t, of in beside.items() if of[0] in feeds}}
     inner = msgspec.structs.replace(plan, fission=None)
     loops = {part.op: _Loop.of(graph, part) for part in parts}
     stand_for = [Loop(loops[part.op].region, int(part.body["required_bytes"]), None) for part in parts]
     outer = outer_of(graph, stand_for) if parts else graph
     again = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
     loops |= {op: loops[of] for op, of in again.items() if of in loops}
-    whole = with_ops(outer, inner)
-    return _run(whole, plan.order, feeds, loops)
+    results = _run(with_ops(outer, inner), plan.order, feeds, loops)
+    for wide, of in beside.items():
+        if wide in results:
+            results |= zip(of, results.pop(wide), strict=True)
+    return results
 
 
 def run_parts(graph: Graph, region: Region, ends: Sequence[int], feeds: Mapping[int, Array]) -> Values:
@@ -164,28 +174,33 @@ def _run(
         elif copies is not None and v in copies:
             values[op.outputs[0]] = values[op.inputs[0]].copy()
         else:
-            values[op.outputs[0]] = _computed(graph, op, [values[t] for t in op.inputs])
+            values.update(zip(op.outputs, _computed(graph, op, [values[t] for t in op.inputs]), strict=True))
         for t in op.inputs:
             if last[t] == step and t not in keep:
                 values.pop(t, None)
     return {t: values[t] for t in keep if t in values}
 
 
-def _computed(graph: Graph, op: Op, operands: Sequence[Array]) -> Array:
+def _computed(graph: Graph, op: Op, operands: Sequence[Array]) -> list[Array]:
+    """An op's results."""
     kernel = KERNELS.get(op.type)
     if kernel is None:
         raise InputError(f"{op.label} is of no kind that can be computed here", graph.name)
-    shape = graph.tensor_by_id[op.outputs[0]].shape or ()
+    shapes = [graph.tensor_by_id[t].shape or () for t in op.outputs]
     if any(given.shape != graph.tensor_by_id[t].shape for t, given in zip(op.inputs, operands, strict=True)):
-        shape = _shape_of_part(op, operands, shape, graph)
-    result = kernel(operands, op.attributes, shape)
-    if result.shape != tuple(shape):
-        raise InputError(f"{op.label} made {result.shape}, not {tuple(shape)}", graph.name)
-    return result
+        shapes = _shapes_of_part(op, operands, shapes, graph)
+    made = kernel(operands, op.attributes, shapes[0])
+    results = [made] if len(shapes) == 1 else [part.copy() for part in made]
+    for result, shape in zip(results, shapes, strict=True):
+        if result.shape != tuple(shape):
+            raise InputError(f"{op.label} made {result.shape}, not {tuple(shape)}", graph.name)
+    return results
 
 
-def _shape_of_part(op: Op, operands: Sequence[Array], shape: tuple[int, ...], graph: Graph) -> tuple[int, ...]:
-    """The result's shape where operands have fewer rows than the graph says, by the labels."""
+def _shapes_of_part(
+    op: Op, operands: Sequence[Array], shapes: Sequence[tuple[int, ...]], graph: Graph
+) -> list[tuple[int, ...]]:
+    """The results' shapes where operands have fewer rows than the graph says, by the labels."""
     from lowtide.ops.labels import parsed
 
     reads, writes = parsed(str(op.attributes["labels"]))
@@ -194,4 +209,7 @@ def _shape_of_part(op: Op, operands: Sequence[Array], shape: tuple[int, ...], gr
         for word, size, real in zip(words, graph.tensor_by_id[t].shape or (), given.shape, strict=True):
             if size != real:
                 sizes[word] = real
-    return tuple([sizes.get(word, size) for word, size in zip(writes[0], shape, strict=True)])
+    return [
+        tuple([sizes.get(word, size) for word, size in zip(words, shape, strict=True)])
+        for words, shape in zip(writes, shapes, strict=True)
+    ]

@@ -52,6 +52,18 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
     return [(cut, record) for _, cut, record in ranked[:_KEPT]]
 
 
+def least_floor(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
+    """What the step's largest op takes by itself, whole or cut so that this is least: bytes, and the op's name."""
+    bytes_alone, at = floor(own.graph)
+    least = (bytes_alone, own.graph.op_by_id[at].label)
+    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
+        if parts <= region.rows:
+            graph = cut_step(torch, own, region, parts, costs).graph
+            bytes_alone, at = floor(graph)
+            least = min(least, (bytes_alone, graph.op_by_id[at].label), key=lambda entry: entry[0])
+    return least
+
+
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[tuple[Costed, StepCut]]:
     """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region.
 

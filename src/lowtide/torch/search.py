@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lowtide._core import SequenceProblem, search_sequence
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Tensor
+from lowtide.optimize.recompute.bound import price_bound
 from lowtide.optimize.recompute.costs import Costs as Units
 from lowtide.optimize.recompute.least_bytes import least_bytes, sweep
 from lowtide.optimize.recompute.sequence import Runnable, Sequenced, Transfer, Value, least_possible
@@ -31,6 +32,9 @@ STEPS = 4000
 
 _QUICK = 0.05
 """Part of the time after which what the first plan took is not spent a second time: the search goes on from it."""
+
+_ASKED = 64
+"""Ops at most at which a bound is asked for."""
 
 _NANO = 1_000_000_000
 
@@ -129,6 +133,16 @@ def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], ti
     problem = _Steps.of(graph, seconds)
     points, _ = sweep(problem, range(len(graph.ops)), budgets, Limits(time))
     return [[graph.ops[i].id for i in spent.order] for spent in points]
+
+
+def least_more(graph: Graph, seconds: Mapping[int, float], budget: int, time: float) -> float:
+    """Seconds that every sequence of the ops within a budget takes at least beyond each op once, over all orders and
+    any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops at which own order is
+    highest, as far as `time` seconds last."""
+    problem, limits = _Steps.of(graph, seconds), Limits(time)
+    heights = problem.core().footprints(list(range(len(graph.ops))))
+    asked = sorted(range(len(graph.ops)), key=lambda position: (-heights[position], position))
+    return price_bound(problem, budget, asked[:_ASKED], lambda: not limits.over()).units / _NANO
 
 
 class _Steps(Sequenced):

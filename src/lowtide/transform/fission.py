@@ -350,14 +350,25 @@ def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
     there = {t for op in ops for t in (*op.inputs, *op.outputs)}
     read = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in read])
-    return replace(graph, tensors=tensors, ops=tuple(_sorted(graph, ops, stands_for)), file=None, file_order=())
-
-
-def _sorted(graph: Graph, ops: Sequence[Op], stands_for: Mapping[int, int]) -> list[Op]:
-    """Topologically, else as they stand in the graph: a region where its first op stood."""
-    place: dict[int, int] = {}
+    place: dict[int, int] = {}  # a region's is where its first op stood
     for i, op in enumerate(graph.ops):
         place.setdefault(stands_for.get(op.id, op.id), i)
+    return replace(graph, tensors=tensors, ops=tuple(in_order(ops, place, stands_for)), file=None, file_order=())
+
+
+def in_order(ops: Sequence[Op], place: Mapping[int, int], stands_for: Mapping[int, int]) -> list[Op]:
+    """Ops topologically, else by their places.
+
+    Parameters
+    ----------
+    stands_for
+        Of ops that are not there any more, but after which others run, the one that stands for each.
+
+    Raises
+    ------
+    NoFission
+        Some wait for each other.
+    """
     maker = {t: op.id for op in ops for t in op.outputs}
     waits = {
         op.id: {maker[t] for t in op.inputs if t in maker} | {stands_for.get(u, u) for u in op.after} for op in ops

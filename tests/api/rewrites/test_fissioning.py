@@ -15,6 +15,7 @@ import lowtide
 from lowtide import zoo
 from lowtide.api.answer import Answer
 from lowtide.api.rewrites import fissioning
+from lowtide.cost.file import stand_in
 from lowtide.errors import InputError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
@@ -181,6 +182,46 @@ def test_tensors_that_leave_memory_are_part_of_the_search(how: dict[str, Any]) -
     assert "leave memory" in plan_text(moved)
 
 
+@pytest.mark.parametrize("how", [{"max_overhead": "10%"}, {"budget": "45%"}, {"budget": "45%", "method": "microbatch"}])
+def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any]) -> None:
+    """Queries, keys and values of both blocks; what the plan says of them holds, and the overhead is beside the step
+    as it stands."""
+    graph = zoo.build(BERT).graph()
+    apart = _plan(time=2, **how)
+    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=2, **how)
+    lowtide.verify(graph, from_json(plan.to_json()))
+    assert apart.fission is not None
+    assert plan.fission is not None
+    assert [len(merge.products) for merge in plan.fission.merged] == [3, 3]
+    assert plan.fission.uncut_seconds == apart.fission.uncut_seconds
+    assert plan.own_order_peak_bytes == apart.own_order_peak_bytes
+    assert plan.exactness == "sum"
+    assert "6 products that read the same run as 2" in plan_text(plan)
+    if "budget" in how:
+        assert plan.fission.overhead < apart.fission.overhead
+    else:
+        assert plan.required_bytes <= apart.required_bytes
+
+
+def test_siblings_that_gain_nothing_stay_apart() -> None:
+    """Where to take results apart is dear, no product is merged."""
+    file, _ = stand_in("rtx3090.json")
+    dear = msgspec.structs.replace(file.families["other"], launch_seconds=1.0)
+    file = msgspec.structs.replace(file, families={**file.families, "unstack": dear})
+    plan = lowtide.plan(zoo.build(BERT).graph(), allow=f"{ALLOW},merge", budget="60%", time=1, cost=file)
+    assert plan.fission is not None
+    assert plan.fission.merged == []
+
+
+def test_merging_is_of_steps_in_parts() -> None:
+    """Other words with it, and other models, are refused."""
+    for words in ("merge", "recompute,merge", "fission,merge", "recompute,swap,merge"):
+        with pytest.raises(InputError, match="recompute,fission,merge"):
+            lowtide.plan(zoo.build(BERT).graph(), allow=words, budget="50%")
+    with pytest.raises(InputError, match="training steps whose ops say which rows"):
+        lowtide.plan(zoo.build("swiftnet_cell_a").graph(), allow=f"{ALLOW},merge", budget="50%")
+
+
 def test_all_three_have_a_front() -> None:
     """Of a step, and of nothing else."""
     front = lowtide.front(random_step(4, batch=6), allow=f"{ALLOW},swap", time=1)
@@ -199,7 +240,12 @@ def test_transfers_need_a_bandwidth() -> None:
 
 
 def test_microbatch_alone_runs_nothing_again() -> None:
-    """And says so where fission is not allowed."""
+    """Not where its parts do not fit, either; and it says so where fission is not allowed."""
+    plan = _plan(budget="30%", method="microbatch", time=2)
+    assert plan.fission is not None
+    assert plan.status == "over_budget"
+    assert not plan.rewrites
+    assert not any(part.body.get("rewrites") for part in plan.fission.parts)
     with pytest.raises(InputError, match="--allow recompute,fission"):
         lowtide.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
 

@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
+from lowtide.report.view import PlanView
 from lowtide.rewrites import Recompute, Sums
 from lowtide.run_reports import RunReport
 from support.norm_nets import NormNet
@@ -50,6 +51,14 @@ def test_norms_are_added_up_and_the_rest_runs_again(source: Path, plan: Plan, tm
     assert any(isinstance(r, Sums) for r in plan.rewrites or ())
     plan.apply(source, tmp_path / "out.onnx")
     assert difference(source, tmp_path / "out.onnx", feeds(source)) <= RELATIVE
+
+
+@pytest.mark.slow
+def test_parts_that_run_again_are_shown_as_such(source: Path, plan: Plan):
+    """With the name of the user's op."""
+    again = [op for op in PlanView.of(plan).ops if op.edit == "again"]
+    assert again
+    assert {op.of for op in again} <= {op.name for op in lowtide.load(source).ops}
 
 
 @pytest.mark.slow

@@ -261,3 +261,21 @@ def test_the_screen_says_what_each_loop_keeps(model: Path, capsys: pytest.Captur
     screen = capsys.readouterr().out
     for words in ("in 2 loops", "of dimension 1", "handed over", "least over all paths of loops", "of these loops"):
         assert words in screen, screen
+
+
+def test_the_arena_counts_where_paths_differ_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The path of least peak has holes in its arena: another one, of a higher peak, has a lower arena, and the screen
+    says how far its peak is from the least."""
+    net = Net()
+    x = net.tensor((1, 12, 12, 2))
+    a = net.conv(net.conv(x, 1, (3, 3), (2, 2), SAME, depthwise=True), 16, (1, 1))
+    b = net.conv(net.conv(a, 1, (3, 3), (1, 1), SAME, depthwise=True), 16, (3, 3), (1, 1), SAME)
+    c = net.conv(net.conv(b, 1, (3, 3), (1, 1), SAME, depthwise=True), 1, (3, 3), (2, 2), SAME, depthwise=True)
+    net.ends([x], [c])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.bytes())
+    plan = lowtide.plan(path, target="loops", allow="loops")
+    search = plan.search or {}
+    assert search["loops_least_path_bytes"] < plan.peak_bytes == plan.arena_bytes
+    assert main(["plan", str(path), "--target", "loops", "--allow", "loops"]) == 0
+    assert f"need at least {search['loops_least_path_bytes']:,} B" in capsys.readouterr().out

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _SEARCH = 0.6
 """Share of the time after which the search for regions is over."""
 _JOINED = 0.3
-"""The same where regions may hand on what they make, for which the rest of `_SEARCH` is."""
+"""The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
+regions that join it has to be through for that, where it is not asked for by name."""
 _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
 _FIRST = 0.7
@@ -104,6 +105,8 @@ class CutSearch:
         The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
     unfinished
         Whether time ended the search for regions or for seams.
+    joins
+        Whether regions that join what others read could need less than the best order.
     """
 
     job: Job
@@ -117,6 +120,7 @@ class CutSearch:
     by_sections: CutSearch | None = None
     first: PartGraph | None = None
     unfinished: bool = False
+    joins: bool = True
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -269,8 +273,8 @@ class CutSearch:
         Where the runtime keeps bytes for each op, those that need the fewest bytes in all; within a number of ops that
         was asked for, those of the lowest peak that need fewer than without cuts; within a budget those of fewest ops.
         """
-        proposals = self._regions(None) if "fission" in self.job.allow else []
-        if "unjoined" in self.job.allow and not self.interrupted:
+        proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
+        if self._hands_on(proposals):
             proposals += self._handed(min([self.uncut.keys["peak_bytes"], *(p.peak for p in proposals)]))
         seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
         if seamed is not None:
@@ -314,6 +318,19 @@ class CutSearch:
         if best.parts is None:
             return None
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
+
+    def _hands_on(self, joined: Sequence[Proposal]) -> bool:
+        """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
+        it is soon through, and a budget is not met by these; with `unjoined` whenever there is time."""
+        job, graph = self.job, self.problem.graph
+        if self.interrupted or job.allow not in (("fission",), ("fission", "unjoined")) or self.first is not None:
+            return False
+        if graph.dialect != "onnx" or self.keeps or job.costs is not None:
+            return False
+        room = self.goal.room(self.problem)
+        met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
+        soon = self.limits.seconds - self.limits.left_seconds <= _JOINED * self.limits.seconds
+        return "unjoined" in job.allow or (soon and not self.unfinished and not met)
 
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need

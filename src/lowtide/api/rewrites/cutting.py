@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lowtide.api.answer import Answer
+from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
 
 _UNCUT, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
-"""Shares of the time after which the search for the uncut graph's order is over, that of a bound over all cuts, and
+"""Shares of the time after which the search for the uncut graph's order is over, that of each bound over all cuts, and
 that for cuts with products by sections."""
 
 
@@ -44,9 +44,11 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
     if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
         raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
+    if "merge" in listed and not {"recompute", "fission"} < set(listed):
+        raise InputError("merge is of products in a training step in parts; write --allow recompute,fission,merge")
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
     for alone in ("recompute", "swap", "loops"):
-        if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
+        if alone in listed and set(listed) != {alone} and set(listed) - {"merge"} not in pairs:
             raise InputError(
                 f"--allow {alone} does not go with such changes in one plan yet; name it alone"
                 + (", with fission or with swap" if alone == "recompute" else "")
@@ -75,9 +77,11 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
     interrupted = uncut.keys["stopped"] == "interrupt"
-    bound = None if interrupted else _region_bound(job, problem, uncut, limits)
-    least = bound is not None and bound.bytes == uncut.keys["peak_bytes"]
+    bounds = [] if interrupted else _region_bounds(job, problem, uncut, limits)
+    peak = uncut.keys["peak_bytes"]
+    least = any(bound.bytes == peak and not bound.joined for bound in bounds)
     search = CutSearch(job, job.goal, problem, uncut, limits)
+    search.joins = all(bound.bytes < peak for bound in bounds)
     search.by_sections = None if within or interrupted else _by_sections(search, least=least)
     done = within or interrupted or (least and search.by_sections is None)
     best = uncut if done else search.best()
@@ -88,12 +92,20 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole)
     beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
-    if bound is not None and not beyond:
-        assert bound.bytes <= keys["peak_bytes"], bound
-        keys["region_bound"] = bound
-        if bound.bytes == keys["peak_bytes"]:
-            keys["proved_over"] = "orders_and_regions"
+    if not beyond:
+        _say_bound(keys, bounds)
     return best
+
+
+def _say_bound(keys: PlanKeys, bounds: Sequence[RegionBound]) -> None:
+    """Say the first bound that the peak meets, else the first; what speaks of all plans comes before what speaks only
+    of those whose regions join what others read."""
+    met = [bound for bound in bounds if bound.bytes == keys["peak_bytes"]]
+    if bounds:
+        assert bounds[0].bytes <= keys["peak_bytes"], bounds
+        keys["region_bound"] = (*met, bounds[0])[0]
+    if met:
+        keys["proved_over"] = "orders_and_joined_regions" if met[0].joined else "orders_and_regions"
 
 
 def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
@@ -120,25 +132,33 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
     began = limits.seconds - limits.left_seconds
     until = min(half.seconds, began + limits.seconds * _UNCUT)
     uncut = search.goal.solve(own, job.search, replace(limits, seconds=until))
-    bound = _region_bound(job, own, uncut, limits) if least else None
-    if bound is not None and bound.bytes >= search.uncut.keys["peak_bytes"]:
+    bounds = _region_bounds(job, own, uncut, limits) if least else []
+    if any(bound.bytes >= search.uncut.keys["peak_bytes"] and not bound.joined for bound in bounds):
         return None
     return CutSearch(job, search.goal, own, uncut, half, sectioned=sectioned, user=search)
 
 
-def _region_bound(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> RegionBound | None:
-    """What is needed whatever is cut: of all regions, not only those that the call allows; None if it may do more."""
+def _region_bounds(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> list[RegionBound]:
+    """What is needed whatever is cut, in regions of any kind, not only those that the call allows; and, where that may
+    be more, in such as join what others read. None if it may do more."""
     from lowtide.analyse.liveness import profile
     from lowtide.optimize.region_bound import region_bound
     from lowtide.transform.cut import Cutter
 
-    if job.allow != ("fission",) or problem.graph.dialect != "onnx" or partly_over(problem.target):
-        return None
+    known = job.allow in (("fission",), ("fission", "unjoined"))
+    if not known or problem.graph.dialect != "onnx" or partly_over(problem.target):
+        return []
     footprint = [0] * len(uncut.order)
     for at, size in zip(uncut.order, profile(problem.memory, uncut.order).footprint, strict=True):
         footprint[at] = size
-    search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
-    return region_bound(Cutter(problem.graph), problem.memory, footprint, uncut.keys["peak_bytes"], search)
+    bounds = []
+    for joined in (False, True):
+        search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
+        cutter, goal = Cutter(problem.graph), uncut.keys["peak_bytes"]
+        bounds.append(region_bound(cutter, problem.memory, footprint, goal, search, joined=joined))
+        if bounds[-1].bytes >= goal:
+            break
+    return bounds
 
 
 def partly_over(target: Target) -> bool:

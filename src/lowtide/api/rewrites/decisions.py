@@ -155,12 +155,11 @@ def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
         raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)
     try:
         if passed is None:
-            ways = [with_file(apply_with_seams(cutter, regions, seams))]
-            if "unjoined" in (plan.allow or ()):
-                ways.append(hand_on(cutter.graph, ways[0]))
-            ways = ways if sectioned is None else [of_user(parts, sectioned) for parts in ways]
+            joined = with_file(apply_with_seams(cutter, regions, seams))
+            ways = (way(joined) for way in (lambda parts: parts, lambda parts: hand_on(cutter.graph, parts)))
+            ways = ways if sectioned is None else (of_user(parts, sectioned) for parts in ways)
         else:
-            ways = [in_parts(*passed, regions).parts]
+            ways = iter([in_parts(*passed, regions).parts])
     except ValueError as error:
         raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}

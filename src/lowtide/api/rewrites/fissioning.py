@@ -14,10 +14,11 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
+from lowtide.api.rewrites.merging import merged_step
 from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
 from lowtide.api.rewrites.swapping import Host, bandwidth_of, costs_of_step, numbers
 from lowtide.errors import InputError
-from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
+from lowtide.fission_plan import PlanFamily, PlanFission, PlanMerge, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
 from lowtide.rewrites import Recompute
@@ -139,6 +140,10 @@ class _Step:
         self.max_overhead = None if job.costs is None else job.costs.max_overhead
         self.problem = Problem.of(priced(problem.graph, self.families), problem.target)
         self.uncut_seconds = sum(op.cost or 0.0 for op in self.problem.graph.ops)
+        self.merged: list[PlanMerge] = []
+        if "merge" in job.allow:
+            step, self.merged = merged_step(problem.graph, self.families)
+            self.problem = Problem.of(priced(step, self.families), problem.target)
         self.once = self._order(self.problem, limits.seconds * _ONCE)
 
     def _order(self, problem: Problem, seconds: float) -> Answer:
@@ -192,7 +197,7 @@ class _Step:
             if room is None or over <= 0:
                 break
             room -= max(over, self.problem.target.alignment)
-            found = None if self.limits.interrupt.seen else self._lower(*found, room)
+            found = None if self.limits.interrupt.seen else self._lower(choices, *found, room)
         return best
 
     def _whole(self) -> Parted:
@@ -271,15 +276,21 @@ class _Step:
         from lowtide.optimize.step_regions import stretches
 
         found: list[Parted] = []
+        if regions and self._late():
+            return found
         most = len(regions[0].axes) if regions else len(self.problem.graph.ops)
         graph, order = self.problem.graph, self.once.order
         tree = [r for r in tree_regions(graph, self.problem.memory, order) if len(r.axes) < _ALIKE * most]
         between = stretches(graph, order) if not regions or most < _MOST_OPS * len(graph.ops) else []
         for region in (*tree[:_SMALLER], *between[:_SMALLER]):
-            if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
+            if self._late():
                 break
             found += self._parted(region, [n for n in _FEW if n <= region.rows])
         return found
+
+    def _late(self) -> bool:
+        """Whether no further region is tried."""
+        return self.limits.left_seconds < (1 - _TREE) * self.limits.seconds
 
     def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
         from lowtide.optimize.parted import least_peak, least_time
@@ -293,11 +304,15 @@ class _Step:
             best = least_peak(choices, self._most_seconds(), share)
         return None if best is None else (best.parted, best.spent)
 
-    def _lower(self, choice: Parted, spent: Spent, room: int) -> tuple[Parted, Spent] | None:
-        """The same parts in less room, from the sequence that there is; None if none is found."""
+    def _lower(self, choices: Sequence[Parted], choice: Parted, spent: Spent, room: int) -> tuple[Parted, Spent] | None:
+        """The same parts in less room, from the sequence that there is; of micro-batches other parts. None if there is
+        nothing."""
         from lowtide.optimize.recompute.least_bytes import Spent
         from lowtide.optimize.recompute.sequence import search
 
+        if isinstance(self.job.repeats, Microbatch):
+            lower = self._micro(choices, room)
+            return lower if lower is not None and lower[0].peak(lower[1]) <= room else None
         seconds, shared = max(1.0, self.limits.left_seconds / _PLACED), self.limits
         limits = Limits(seconds, seed=shared.seed, interrupt=shared.interrupt, tally=shared.tally)
         result = search(choice.sequence, spent.order, room - choice.base, limits, steps=_MENDS)
@@ -408,6 +423,7 @@ class _Step:
             floor_bytes=floor_bytes(self.user.graph),
             max_overhead=self.max_overhead,
             method="microbatch" if micro else "joint",
+            merged=self.merged,
         )
         interrupted = self.limits.interrupt.seen or best.answer.keys["stopped"] == "interrupt"
         answer = best.answer.under(self.job.allow)
@@ -415,7 +431,7 @@ class _Step:
         figures = {**answer.keys.get("search", {}), **self.limits.tally.figures()}
         keys: PlanKeys = {**answer.keys, "fission": fission, "stopped": stopped, "proved_over": "orders"}
         keys["search"] = figures
-        keys["exactness"] = "sum" if best.parts else "bits"
+        keys["exactness"] = "sum" if best.parts or self.merged else "bits"
         if self.job.search.require_optimal and keys["status"] == "ok":
             keys["status"] = "unproved"
         if self.max_overhead is not None and overhead > self.max_overhead + 1e-9:

@@ -53,7 +53,7 @@ def front(
     """Peaks that running ops again reaches, and what each adds to the time: for a budget of `plan` with `allow`
     ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`; `allow` may
     be ``"recompute,swap"`` or ``"swap"``, for tensors that leave memory, or ``"recompute,fission"``, with
-    ``swap`` or without, for a training step, one sweep for each number of parts; `cost` is for these.
+    ``swap`` and ``merge`` or without, for a training step, one sweep for each number of parts; `cost` is for these.
 
     Raises
     ------

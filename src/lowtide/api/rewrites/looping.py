@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -52,11 +52,13 @@ def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
     rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
     orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
     search = replace(limits, seconds=limits.seconds * _SEARCH)
-    path, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
+    path, searches, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
     if not path.loops:
         best = whole
     else:
         best = _answer(job, goal, problem, whole, rules, path, limits)
+        for other in searches:
+            best = _lower_arena(best, other, lambda path: _answer(job, goal, problem, whole, rules, path, limits), room)
         if best.keys["required_bytes"] > whole.keys["required_bytes"]:
             best = whole
     return best.under(job.allow, interrupted=interrupted)
@@ -81,18 +83,19 @@ def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
 
 def _best_path(
     rules: LoopRules, problem: Problem, orders: Sequence[Sequence[int]], room: int, limits: Limits, *, stream: bool
-) -> tuple[LoopPath, bool]:
-    """The path of least peak over the orders, inputs handed over where that is asked for and no worse; and whether
-    Ctrl-C ended the search."""
+) -> tuple[LoopPath, list[LoopSearch], bool]:
+    """The path of least peak over the orders, inputs handed over where that is asked for and no worse; the searches
+    that found such paths; and whether Ctrl-C ended them."""
     from lowtide.optimize.loop_orders import LoopOrders
     from lowtide.optimize.loop_seeds import region_seeds
     from lowtide.optimize.loops import LoopPath, LoopSearch
 
     found: list[LoopPath] = []
+    searches: list[LoopSearch] = []
     interrupted = False
     seeds = None if stream else region_seeds(rules, problem.memory, orders[0], _within(limits, _REGIONS), room)
     if limits.interrupt.seen:
-        return LoopPath((), 0, 0, 0, complete=False), True
+        return LoopPath((), 0, 0, 0, complete=False, least=0), [], True
     if seeds is not None and seeds.order not in orders:
         orders = (seeds.order, *orders)[:2]
     shares = [(_within(limits, along), _within(limits, until)) for along, until in _ALONG]
@@ -105,15 +108,33 @@ def _best_path(
             for search in (handing, held):
                 path = None if search is None else search.best(room)
                 if path is not None and search is not None:
+                    searches.append(search)
                     found.append(path)
                     found.append(LoopOrders(search, path).improve(share if path.complete else limits, room))
         except KeyboardInterrupt:
             interrupted = True
             break
     if not found:
-        return LoopPath((), 0, 0, 0, complete=False), interrupted
+        return LoopPath((), 0, 0, 0, complete=False, least=0), [], interrupted
     best = min(found, key=lambda path: (max(path.peak, room), sum(len(loop.ops) for loop in path.loops)))
-    return best, interrupted
+    return best, searches, interrupted
+
+
+def _lower_arena(best: Answer, search: LoopSearch, solve: Callable[[LoopPath], Answer], room: int) -> Answer:
+    """The same or a plan of less arena, where the best one's is above its peak: of paths that need less than the arena
+    in each step that with the fewest ops in loops, as long as that helps."""
+    while not search.limits.over():
+        arena, peak = (int(best.keys.get(key, 0)) for key in ("arena_bytes", "peak_bytes"))
+        if arena <= max(peak, room):
+            break
+        path = search.best(arena - 1)
+        if path is None or not path.loops or path.peak >= arena:
+            break
+        other = solve(path)
+        if other.keys["required_bytes"] >= best.keys["required_bytes"]:
+            break
+        best = other
+    return best
 
 
 def _within(limits: Limits, share: float) -> Limits:
@@ -166,6 +187,7 @@ def _answer(
         "without_loops_peak_bytes": whole.keys["peak_bytes"],
         "loops_path_bytes": path.peak,
         "loops_path_complete": path.complete,
+        "loops_least_path_bytes": path.least,
         "loops_considered": path.considered,
         "loops_played": path.played,
         "loops_reordered": path.reordered,

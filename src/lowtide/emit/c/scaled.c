@@ -8,6 +8,7 @@ static int32_t scaled(int32_t value, int32_t multiplier, int32_t shift)
 #else
     int32_t left = (shift > 0) ? shift : 0;
     int32_t right = (shift > 0) ? 0 : -shift;
-    return halved(high_product((int32_t)((uint32_t)value << left), multiplier), right);
+    int64_t product = (int64_t)(int32_t)((uint32_t)value << left) * (int64_t)multiplier;
+    return halved((int32_t)((product + ((int64_t)1 << 30)) >> 31), right);
 #endif
 }

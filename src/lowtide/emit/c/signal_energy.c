@@ -5,11 +5,13 @@ typedef struct {
 
 static void signal_energy(const signal_energy_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
+    int8_t *out = bytes_at(k->out);
     int32_t i;
     (void)box; /* all of it */
     for (i = k->begin; i < k->end; i++) {
-        int32_t re = half_at(bytes_at(k->in + (4 * i)));
-        int32_t im = half_at(bytes_at(k->in + (4 * i) + 2));
-        set_word(bytes_at(k->out + (4 * i)), (uint32_t)(re * re) + (uint32_t)(im * im));
+        int32_t re = half_at(&in[4 * i]);
+        int32_t im = half_at(&in[(4 * i) + 2]);
+        set_word(&out[4 * i], (uint32_t)(re * re) + (uint32_t)(im * im));
     }
 }

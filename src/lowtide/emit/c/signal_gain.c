@@ -24,12 +24,15 @@ static uint32_t gain_of(const int16_t *curve, uint32_t noise)
 
 static void signal_gain(const signal_gain_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
+    const int8_t *noise_in = bytes_at(k->noise_in);
+    int8_t *out = bytes_at(k->out);
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->channels; i++) {
-        uint64_t gain = gain_of(k->curve, word_at(bytes_at(k->noise_in + (4 * i))));
-        uint32_t value = (uint32_t)((((uint64_t)word_at(bytes_at(k->in + (4 * i))) * gain) >> k->shift) & 0xFFFFFFFFU);
+        uint64_t gain = gain_of(k->curve, word_at(&noise_in[4 * i]));
+        uint32_t value = (uint32_t)((((uint64_t)word_at(&in[4 * i]) * gain) >> k->shift) & 0xFFFFFFFFU);
         value = (value < 8192U) ? ((value * value) >> 20) : ((value >> 6) - 64U);
-        set_word(bytes_at(k->out + (4 * i)), value);
+        set_word(&out[4 * i], value);
     }
 }

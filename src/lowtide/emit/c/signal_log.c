@@ -20,11 +20,13 @@ static uint32_t log_of(const signal_log_t *k, uint32_t value)
 
 static void signal_log(const signal_log_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
+    int8_t *out = bytes_at(k->out);
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->channels; i++) {
-        uint32_t value = word_at(bytes_at(k->in + (4 * i))) << k->shift;
+        uint32_t value = word_at(&in[4 * i]) << k->shift;
         uint32_t result = (value > 1U) ? log_of(k, value) : 0U;
-        set_half(bytes_at(k->out + (2 * i)), (result < 32767U) ? (int32_t)result : 32767);
+        set_half(&out[2 * i], (result < 32767U) ? (int32_t)result : 32767);
     }
 }

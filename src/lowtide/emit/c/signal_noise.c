@@ -7,11 +7,14 @@ typedef struct {
 
 static void signal_noise(const signal_noise_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
+    int8_t *out = bytes_at(k->out);
+    int8_t *noise_out = bytes_at(k->noise_out);
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->channels; i++) {
         int8_t *kept = &kept_results[k->state + (4 * i)];
-        uint32_t value = word_at(bytes_at(k->in + (4 * i)));
+        uint32_t value = word_at(&in[4 * i]);
         uint32_t above = value << k->smoothing_bits;
         uint64_t both = ((uint64_t)above * k->follows[i % 2]) + ((uint64_t)word_at(kept) * k->stays[i % 2]);
         uint32_t noise = (uint32_t)((both >> k->bits) & 0xFFFFFFFFU);
@@ -20,7 +23,7 @@ static void signal_noise(const signal_noise_t *k, const box_t *box)
         uint32_t left = (above - taken) >> k->smoothing_bits;
         noise = (k->clamps != 0) ? taken : noise;
         set_word(kept, noise);
-        set_word(bytes_at(k->noise_out + (4 * i)), noise);
-        set_word(bytes_at(k->out + (4 * i)), (left > floor_of) ? left : floor_of);
+        set_word(&noise_out[4 * i], noise);
+        set_word(&out[4 * i], (left > floor_of) ? left : floor_of);
     }
 }

@@ -80,9 +80,10 @@ static uint32_t next_sample(uint32_t sample, uint32_t bits)
 
 static void by_two(const signal_rfft_t *k)
 {
+    int8_t *out = bytes_at(k->out);
     int32_t i;
     for (i = 0; i < k->half; i += 2) {
-        int8_t *first = bytes_at(k->out + (4 * i));
+        int8_t *first = &out[4 * i];
         complex_t a = complex_at(first, 16383);
         complex_t b = turned(complex_at(&first[4], 16383), k->turns);
         complex_t difference = complex_difference(a, b);
@@ -111,12 +112,13 @@ static void four(const signal_rfft_t *k, int8_t *first, int32_t many, int32_t tu
 
 static void by_fours(const signal_rfft_t *k, int32_t many)
 {
+    int8_t *out = bytes_at(k->out);
     int32_t step = k->half / (4 * many);
     int32_t begin;
     int32_t i;
     for (begin = 0; begin < k->half; begin += 4 * many) {
         for (i = 0; i < many; i++) {
-            four(k, bytes_at(k->out + (4 * (begin + i))), many, i * step);
+            four(k, &out[4 * (begin + i)], many, i * step);
         }
     }
 }
@@ -138,6 +140,7 @@ static void mirrored(int8_t *near, int8_t *far, const int16_t *turn)
 
 static void signal_rfft(const signal_rfft_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
     int8_t *out = bytes_at(k->out);
     int32_t many;
     int32_t i;
@@ -146,8 +149,8 @@ static void signal_rfft(const signal_rfft_t *k, const box_t *box)
     (void)box; /* all of it */
     for (i = 0; i < k->half; i++) {
         int32_t sample = (int32_t)pair;
-        int32_t re = (sample < k->samples) ? half_at(bytes_at(k->in + (2 * sample))) : 0;
-        int32_t im = ((sample + 1) < k->samples) ? half_at(bytes_at(k->in + (2 * sample) + 2)) : 0;
+        int32_t re = (sample < k->samples) ? half_at(&in[2 * sample]) : 0;
+        int32_t im = ((sample + 1) < k->samples) ? half_at(&in[(2 * sample) + 2]) : 0;
         set_complex(&out[4 * i], re, im);
         pair = next_sample(pair, k->bits);
     }

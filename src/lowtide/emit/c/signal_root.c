@@ -25,12 +25,14 @@ static uint32_t root_of(uint64_t value)
 
 static void signal_root(const signal_root_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
+    int8_t *out = bytes_at(k->out);
     uint32_t shift = word_at(bytes_at(k->shift_in));
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->channels; i++) {
-        const int8_t *from = bytes_at(k->in + (8 * i));
+        const int8_t *from = &in[8 * i];
         uint64_t value = (uint64_t)word_at(from) | ((uint64_t)word_at(&from[4]) << 32);
-        set_word(bytes_at(k->out + (4 * i)), root_of(value) >> shift);
+        set_word(&out[4 * i], root_of(value) >> shift);
     }
 }

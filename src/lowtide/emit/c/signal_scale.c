@@ -5,12 +5,14 @@ typedef struct {
 
 static void signal_scale(const signal_scale_t *k, const box_t *box)
 {
+    const int8_t *in = bytes_at(k->in);
+    int8_t *out = bytes_at(k->out);
     int32_t largest = 0;
     int32_t shift;
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->samples; i++) {
-        int32_t value = half_at(bytes_at(k->in + (2 * i)));
+        int32_t value = half_at(&in[2 * i]);
         if (value > largest) {
             largest = value;
         } else if (-value > largest) {
@@ -19,8 +21,8 @@ static void signal_scale(const signal_scale_t *k, const box_t *box)
     }
     shift = most(0, 15 - (int32_t)bits_of((uint32_t)largest));
     for (i = 0; i < k->samples; i++) {
-        int32_t value = half_at(bytes_at(k->in + (2 * i)));
-        set_half(bytes_at(k->out + (2 * i)), value * ((int32_t)1 << shift));
+        int32_t value = half_at(&in[2 * i]);
+        set_half(&out[2 * i], value * ((int32_t)1 << shift));
     }
     set_word(bytes_at(k->shift_out), (uint32_t)shift);
 }

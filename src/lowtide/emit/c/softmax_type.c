@@ -4,6 +4,15 @@ typedef struct {
     int32_t depth, multiplier, shift, least_difference;
 } softmax_t;
 
+/* The upper half of twice a product, rounded to the nearest, halves upwards. */
+static int32_t high_product(int32_t a, int32_t b)
+{
+    if ((a == INT32_MIN) && (b == INT32_MIN)) {
+        return INT32_MAX;
+    }
+    return (int32_t)((((int64_t)a * (int64_t)b) + ((int64_t)1 << 30)) >> 31);
+}
+
 /* Times 2^by, at most and at least what 32 bits hold. */
 static int32_t shifted(int32_t value, int32_t by)
 {

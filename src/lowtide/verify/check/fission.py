@@ -25,6 +25,7 @@ from lowtide.target import Target
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import simulate
 from lowtide.verify.check.rewrites import with_ops
+from lowtide.verify.check.siblings import with_merges
 from lowtide.verify.check.swaps import time_of
 from lowtide.verify.report import HeldRule, Report
 
@@ -53,23 +54,31 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     claim = plan.fission
     assert claim is not None, plan.graph
     own = simulate(graph, work_out(graph, target), graph.own_order)
+    step = with_merges(graph, claim.merged)
+    if claim.merged and "merge" not in (plan.allow or ()):
+        raise VerificationError("fission", "products are merged, which the plan does not allow")
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError("own_order_peak", f"it is {own.peak} bytes; the plan says {plan.own_order_peak_bytes}")
     if plan.profile is not None and plan.profile.own_order_bytes != list(own.footprint):
         raise VerificationError("profile", "own_order_bytes are not those of the step in its own order")
-    priced = _priced(graph, claim.families)
+    priced = _priced(step, claim.families)
     checks: list[HeldRule] = []
+    if claim.merged:
+        count = sum(len(merge.products) for merge in claim.merged)
+        checks.append(
+            HeldRule("merged", f"{format_count(count, 'product')} as {len(claim.merged)}, weights side by side")
+        )
     for part in claim.parts:
         region, body_plan = _Region(priced, part, claim.families), _body_plan(part)
         _check_transfers(plan, body_plan, region.body(region.searched))
         body = verify(region.body(region.all), body_plan, target)
         checks += [HeldRule(f"body {r.name}", r.result) for r in body.checks if r.name in ("order", "arena")]
         checks.append(HeldRule("parts", f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts"))
-    outer, inner = around_parts(graph, plan, target)
+    outer, inner = _around_parts(priced, plan, claim, target)
     _check_transfers(plan, plan, outer)
     report = verify(outer, inner, target)
-    checks.append(HeldRule("fission", _check_times(graph, plan, claim, priced, _seconds(outer, plan, target))))
-    if plan.exactness != ("sum" if claim.parts else "bits") or plan.proved_over != "orders":
+    checks.append(HeldRule("fission", _check_times(graph, plan, claim, _seconds(outer, plan, target))))
+    if plan.exactness != ("sum" if claim.parts or claim.merged else "bits") or plan.proved_over != "orders":
         raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
     seen = HeldRule("own_order_peak", format_size(own.peak))
     held = [seen if rule.name == seen.name else rule for rule in report.checks]
@@ -82,7 +91,10 @@ def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]
     claim = plan.fission
     if claim is None:
         return graph, plan
-    outer = priced = _priced(graph, claim.families)
+    return _around_parts(_priced(with_merges(graph, claim.merged), claim.families), plan, claim, target)
+
+
+def _around_parts(priced: Graph, plan: Plan, claim: StepFission, target: Target) -> tuple[Graph, Plan]:
     loops: dict[int, Op] = {}
     for number, part in enumerate(claim.parts):
         region, body = _Region(priced, part, claim.families), _body_plan(part)
@@ -114,9 +126,9 @@ def _body_plan(part: PlanFission) -> Plan:
     return body
 
 
-def _check_times(graph: Graph, plan: Plan, claim: StepFission, priced: Graph, planned: float) -> str:
+def _check_times(graph: Graph, plan: Plan, claim: StepFission, planned: float) -> str:
     """That seconds and floor are what they are said to be."""
-    uncut = sum(op.cost or 0.0 for op in priced.ops)
+    uncut = sum(op.cost or 0.0 for op in _priced(graph, claim.families).ops)
     for name, said, real in (
         ("uncut_seconds", claim.uncut_seconds, uncut),
         ("predicted_seconds", claim.predicted_seconds, planned),

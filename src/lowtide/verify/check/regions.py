@@ -4,7 +4,8 @@ Claim: whatever `--allow fission` cuts, `bytes` are needed where op v runs. Supp
 whole, or it runs in parts along some axis, and then each tensor that parts of an op make is one of these:
 
     joined   all of it is put together from its parts: it is there twice, beside what stays
-    read     in parts by every op that reads it, each of them cut as well, in the same region
+    read     in parts by every op that reads it, each of them cut as well; in the same region, if the claim is only of
+             plans whose regions put together what others read
 
 so that one goes on from each op that is cut to readers that are cut, until all are found to need too much (refuted), or
 some choice needs less. A reader is in no region with an op if an op on the way between cannot be cut with them: regions
@@ -32,6 +33,8 @@ from lowtide.rewrites import Sections
 from lowtide.sizes import format_size
 from lowtide.target import Target
 
+_OVER_REGIONS = ("orders_and_regions", "orders_and_joined_regions")
+
 Where = tuple[int, int]
 """An op and an axis along which it is cut."""
 
@@ -46,10 +49,10 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
     """
     bound = plan.region_bound
     if bound is None:
-        if plan.proved_over == "orders_and_regions":
+        if plan.proved_over in _OVER_REGIONS:
             raise _fail("the bound is said to hold over regions, and none is given")
         return ""
-    if plan.allow != ["fission"] or graph.dialect != "onnx":
+    if plan.allow not in (["fission"], ["fission", "unjoined"]) or graph.dialect != "onnx":
         raise _fail("a bound over all regions holds where an ONNX model is cut in regions, and nothing else is allowed")
     if plan.rounds or any(isinstance(r, Sections) for r in plan.rewrites or ()):
         raise _fail("a bound over all regions does not hold where products run by sections, or parts are cut again")
@@ -59,22 +62,25 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
         )
     if bound.bytes > plan.peak_bytes:
         raise _fail(f"{bound.bytes} bytes are said to be needed whatever is cut, and the plan needs {plan.peak_bytes}")
-    if (plan.proved_over == "orders_and_regions") != (bound.bytes == plan.peak_bytes):
+    over = "orders_and_joined_regions" if bound.joined else "orders_and_regions"
+    said = plan.proved_over if plan.proved_over in _OVER_REGIONS else None
+    if said != (over if bound.bytes == plan.peak_bytes else None):
         raise _fail(f"the bound is said to hold over {plan.proved_over!r}, with {bound.bytes} bytes over all regions")
     if bound.op is None:
         kinds = [t.id for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers]
         results = [t.id for t in graph.tensors if t.kind is Kind.OUTPUT]
-        search = _Search(graph, target, 0)
+        search = _Search(graph, target, 0, joined=bound.joined)
         proved = max(search.sizes(kinds), search.sizes(results)) >= bound.bytes
         place = "the start and the end"
     elif bound.op not in graph.index_of:
         raise _fail(f"op {bound.op} is none of the graph's")
     else:
-        proved = _Search(graph, target, bound.bytes).refuted(bound.op)
+        proved = _Search(graph, target, bound.bytes, joined=bound.joined).refuted(bound.op)
         place = graph.op_by_id[bound.op].label
     if not proved:
         raise _fail(f"{bound.bytes} bytes over all regions are not proved at {place}")
-    return f"{format_size(bound.bytes)} at {place}, whatever is cut"
+    joined = " in regions whose pieces are joined" if bound.joined else ""
+    return f"{format_size(bound.bytes)} at {place}, whatever is cut{joined}"
 
 
 def _fail(why: str) -> VerificationError:
@@ -82,10 +88,10 @@ def _fail(why: str) -> VerificationError:
 
 
 class _Search:
-    """Is there a plan with less than `goal` bytes?"""
+    """Is there a plan with less than `goal` bytes? With `joined`, one whose regions put together what others read."""
 
-    def __init__(self, graph: Graph, target: Target, goal: int) -> None:
-        self.graph, self.target, self.goal = graph, target, goal
+    def __init__(self, graph: Graph, target: Target, goal: int, *, joined: bool = False) -> None:
+        self.graph, self.target, self.goal, self.joined = graph, target, goal, joined
         self.meanings: dict[int, Meaning | None] = {}
         self.axes_of: dict[int, dict[int, int]] = {}
         self.given_all: dict[tuple[int, int], bool] = {}
@@ -156,7 +162,8 @@ class _Search:
             return True
         unknown: list[Where] = []
         for reader in self.graph.consumers.get(t, ()):
-            others = [(reader, axis) for axis in self._in_region_with(at, reader)]
+            along = self._in_region_with(at, reader) if self.joined else self._read_along(at, t, reader)
+            others = [(reader, axis) for axis in along & self._axes(reader).keys()]
             if all(self.too_much.get(other, False) for other in others):
                 return True
             if not any(self.too_much.get(other) is False for other in others):
