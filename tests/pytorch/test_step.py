@@ -238,7 +238,7 @@ def test_an_inference_step_returns_what_the_module_returns() -> None:
 
 def test_a_batch_that_is_no_tuple_is_refused():
     """A tensor would be taken for as many as it has rows."""
-    with pytest.raises(InputError, match=r"a batch is a tuple of tensors; write \(x, y\)"):
+    with pytest.raises(InputError, match=r"of type Tensor; give a tuple of what a call takes, as \(x, y\)"):
         compile_step(torch.nn.Linear(4, 4), torch.nn.MSELoss(), torch.zeros(2, 4), measure=False)
 
 
