@@ -290,6 +290,12 @@ def kept(results: Path, rows: list[dict[str, Any]], runs: list[dict[str, Any]]) 
     }
 
 
+def cuts_of(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The rows of the results file whose cuts are taken, by model; none without one."""
+    rows = json.loads(arguments.cuts_of.read_text())["rows"] if arguments.cuts_of else []
+    return {r["model"]: r for r in rows}
+
+
 def known_commit(results: Path) -> str:
     """Of which commit a results file is."""
     return short(json.loads(results.read_text())["machine"]["commit"])
@@ -309,6 +315,8 @@ def _write(
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
     if arguments.keep:
         document |= kept(arguments.keep, rows, runs)
+    if arguments.cuts_of:
+        document["rows"] = [r | cuts_of(arguments).get(r["model"], {}) for r in document["rows"]]
     document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
@@ -330,8 +338,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
-    known = json.loads(arguments.cuts_of.read_text())["rows"] if arguments.cuts_of else []
-    cuts = {r["model"]: r for r in known}
+    cuts = cuts_of(arguments)
     rows, runs, left_out = [], [], {}
     with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
         wanted = [name for name in MODELS if not arguments.only or name in arguments.only]
