@@ -59,7 +59,7 @@ KINDS: dict[str, tuple[Callable[[Path], Plan], tuple[str, ...]]] = {
     "striped": (_striped, ("onnxruntime today", "in parts", "cut")),
     "training": (lambda _: lowtide.plan(STEP, allow="recompute", budget="70%", time=1), ("run again",)),
     "swapped": (lambda _: lowtide.plan(STEP, allow="swap", budget="70%", time=1), ("to host", "from host")),
-    "loops": (lambda folder: _int8(folder, target="loops", allow="loops"), ("the loop at step",)),
+    "loops": (lambda folder: _int8(folder, target="loops", allow="loops", budget="2KiB"), ("the loop at step",)),
 }
 """What makes a plan of each kind, and words that its page has."""
 
