@@ -250,7 +250,7 @@ def _used(base: str, rest: str) -> str:
     """What all models have, without functions that this one's code does not call: compilers warn of them."""
     kept: list[str] = []
     for block in reversed(base.rstrip("\n").split("\n\n")):
-        name = re.search(r"^static \w+ \*?(\w+)\(", block, re.MULTILINE)
+        name = re.search(r"^static (?:inline )?\w+ \*?(\w+)\(", block, re.MULTILINE)
         if name is None or re.search(rf"\b{name[1]}\(", rest):
             kept.append(block)
             rest += block

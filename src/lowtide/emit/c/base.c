@@ -15,7 +15,7 @@ typedef struct {
 /* Channels that are worked on at a time. */
 enum { BLOCK = 8 };
 
-static int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
+static inline int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
 {
     int32_t place = v->base + (y * v->y) + (x * v->x) + (c * v->c);
     if (v->slots > 1) { /* the only one is 0, and a division takes long */
