@@ -133,7 +133,8 @@ def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | 
     Raises
     ------
     InputError
-        A file is no plan, there are too many, or an output cannot be written or is a plan that is read.
+        A file is no plan, there are too many, several are of different models, or an output cannot be written or is a
+        plan that is read.
     """
     from lowtide.outputs import Outputs
 
@@ -158,11 +159,24 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
         raise InputError(f"a report shows at most {MOST_PLANS} plans, and these are {len(read)}; leave some out")
     if pictures.report is None or any((pictures.trace, pictures.svg, pictures.overlay)):
         raise InputError("all but the report are of one plan or two; of more there is -o R.html alone")
+    _check_one_model(read, paths)
     names = [Path(path).name.removesuffix(".json").removesuffix(".plan") for path in paths]
     views = [view_of(plan, str(path)) for plan, path in zip(read, paths, strict=True)]
     with Outputs(paths) as outputs:
         outputs.write(pictures.report, page_of_several(views, names).encode())
     return [pictures.report]
+
+
+def _check_one_model(read: Sequence[Plan], paths: Sequence[str | Path]) -> None:
+    """Raise `InputError` if these plans are of different models: which is best among them says nothing."""
+    first = read[0]
+    for plan, path in zip(read, paths, strict=True):
+        if plan.model_sha256 != first.model_sha256:
+            raise InputError(
+                f"this plan is of {plan.graph} (sha256 {plan.model_sha256[:12]}), and {paths[0]} of {first.graph} "
+                f"({first.model_sha256[:12]}); three plans or more are of one model, so leave it out",
+                str(path),
+            )
 
 
 def plot(plan: Plan, axes: Any = None) -> Any:

@@ -54,6 +54,16 @@ def test_a_report_of_several_plans(plans: list[Path], tmp_path: Path, capsys: Ca
     assert (status, "at most 100 plans" in err) == (2, True)
 
 
+def test_plans_of_different_models_are_no_front(plans: list[Path], tmp_path: Path, capsys: Captured) -> None:
+    """Refused, with the file; nothing is written."""
+    other, out = tmp_path / "other.plan.json", tmp_path / "front.html"
+    lowtide.plan("zoo:swiftnet_cell_b", target="strict", method="own").save(other)
+    status, _, err = run(capsys, "report", *plans[:2], other, "-o", out)
+    assert (status, out.exists()) == (2, False)
+    assert f"{other}: this plan is of swiftnet_cell_b" in err
+    assert "of one model, so leave it out" in err
+
+
 @pytest.mark.slow
 def test_a_click_swaps_the_plan_shown(plans: list[Path], tmp_path: Path, capsys: Captured) -> None:
     """One section at a time, drawn in full; by the point and by the row."""

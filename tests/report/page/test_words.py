@@ -37,6 +37,17 @@ def test_two_plans_say_who_left():
         assert before.rectangles[i].name in told
 
 
+def test_a_percentage_is_of_one_model():
+    """Beside a plan of another one the change is that from the model's own order."""
+    before, after = (PlanView.of(lowtide.plan("zoo:swiftnet_cell_a", method=m)) for m in ("own", "exact"))
+    other = PlanView.of(lowtide.plan("zoo:swiftnet_cell_b"))
+    assert "beside the other" in _plain(head_html(after, before))
+    told = _plain(head_html(after, other))
+    assert f"{other.plan.peak_bytes:,} B" in told
+    assert "of another model or version" in told
+    assert "beside the other" not in told
+
+
 def test_commands_are_marked_and_names_are_escaped():
     """Backticks are ours; angle brackets are a name's."""
     assert sentence("`lowtide verify` of <b>") == "<code>lowtide verify</code> of &lt;b&gt;"

@@ -70,8 +70,10 @@ def _cards(view: PlanView, before: PlanView | None) -> str:
         (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
     ]
     if before is not None:
-        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, "")]
-        rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
+        same = before.plan.model_sha256 == plan.model_sha256
+        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, "" if same else "of another model or version")]
+        if same:  # else less need not be a better plan
+            rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
     if plan.moves is None:
         rows.append(("lower bound", plan.lower_bound_bytes, "proved least" if plan.optimal else "not met"))
     else:
