@@ -99,6 +99,8 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         if alone or plan.recomputation is not None:
             why = "one op needs more by itself" + (", sizes rounded up" if alone else "")
         verdict += f", and no plan can fit: {why}"
+    elif plan.fission is not None and plan.fission.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes:
+        verdict += ", and no plan can fit: inputs at the start, or results at the end, need more"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
 

@@ -260,6 +260,19 @@ def test_microbatch_alone_runs_nothing_again() -> None:
         lowtide.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
 
 
+def test_a_budget_below_the_floor_is_said_to_be_hopeless() -> None:
+    """Inputs, or results, that need more leave nothing to look for; a budget above them does, met or not."""
+    graph, how = random_step(5, batch=4), {"allow": ALLOW, "method": "microbatch", "time": 1}
+    floor = fissioning.floor_bytes(graph)
+    below, at, reserved = (
+        lowtide.plan(graph, budget=floor - 1, **how),
+        lowtide.plan(graph, budget=floor, **how),
+        lowtide.plan(graph, budget=floor, reserve=1, **how),
+    )
+    assert [plan.status for plan in (below, at, reserved)] == ["over_budget"] * 3
+    assert ["and no plan can fit: inputs" in plan_text(plan) for plan in (below, at, reserved)] == [True, False, True]
+
+
 def test_what_a_plan_of_parts_has_not_is_said(tmp_path: Path) -> None:
     """No file of a model; it is drawn, and its bound is proved again of what runs around the parts."""
     model = tmp_path / "step.graph.json"
