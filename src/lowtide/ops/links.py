@@ -41,6 +41,7 @@ def axis_classes(
     graph: Graph,
     *,
     windows: bool = True,
+    one_row: bool = False,
     meanings: Callable[[Graph, Op], Meaning | None] = meaning,
 ) -> tuple[frozenset[Place], ...]:
     """Classes of dimensions that run together, the largest first; dimensions of one row are in none.
@@ -49,6 +50,8 @@ def axis_classes(
     ----------
     windows
         As `linked`.
+    one_row
+        Of dimensions of one row instead, of which there are no parts, and of no others.
     meanings
         Where the meaning of an op is looked up.
     """
@@ -70,9 +73,9 @@ def axis_classes(
     for op in graph.ops:
         op_meaning = meanings(graph, op)
         for group in linked(op, op_meaning, windows=windows) if op_meaning is not None else ():
-            long = [place for place in group if (sizes[place[0]].shape or ())[place[1]] > 1]
-            if long:
-                join(long)
+            alike = [p for p in group if ((sizes[p[0]].shape or ())[p[1]] > 1) != one_row]
+            if alike:
+                join(alike)
     classes: dict[Place, set[Place]] = {}
     for place in list(parent):
         classes.setdefault(root(place), set()).add(place)

@@ -17,6 +17,8 @@ from lowtide.transform.fission import NoFission, Region, region_of
 _FEWEST = 0.02
 """Classes that fewer than this part of the ops have are not looked at."""
 
+_REASONS = 3
+"""Reasons that are said why there are no micro-batches."""
 
 Links = Mapping[int, Sequence[Sequence[Place]]]
 """Of each op's id the dimensions that run along each of its axes."""
@@ -100,13 +102,13 @@ def single_axes(graph: Graph, places: frozenset[Place], links: Links) -> dict[in
     return axes
 
 
-def step_regions(graph: Graph) -> StepRegions:
-    """The largest region of each class of dimensions."""
+def step_regions(graph: Graph, *, one_row: bool = False) -> StepRegions:
+    """The largest region of each class of dimensions; with `one_row` of those that are one row, and have no parts."""
     meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
     links = links_of(graph, meanings)
     regions: list[Region] = []
     refused: list[str] = []
-    for places in axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id)):
+    for places in axis_classes(graph, windows=False, one_row=one_row, meanings=lambda _, op: meanings.get(op.id)):
         try:
             axes = axes_of_class(graph, places, links)
             if len(axes) < max(2, _FEWEST * len(graph.ops)):
@@ -115,3 +117,24 @@ def step_regions(graph: Graph) -> StepRegions:
         except NoFission as reason:
             refused.append(str(reason))
     return StepRegions(tuple(sorted(regions, key=lambda r: (-len(r.axes), r.axes))), tuple(refused))
+
+
+def all_but_updates(graph: Graph, region: Region) -> bool:
+    """Whether a region is the step, in rows of the first dimension of its inputs, but for what makes outputs of its
+    sums."""
+    if not region.summed or any(dim for _, dim in region.sliced):
+        return False
+    inside, sums = {op for op, _ in region.axes}, set(region.summed)
+    return all(
+        op.id in inside or not sums.isdisjoint(op.inputs) or not graph.consumers.keys() & set(op.outputs)
+        for op in graph.ops
+    )
+
+
+def why_no_batches(graph: Graph, refused: Sequence[str]) -> str:
+    """Why there are no micro-batches: a step of one row, else the first reasons why classes of dimensions are none."""
+    if any(all_but_updates(graph, region) for region in step_regions(graph, one_row=True).regions):
+        return "the step has 1 row"
+    reasons = list(dict.fromkeys(refused))
+    more = f"; and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+    return "; ".join(reasons[:_REASONS]) + more or "no dimension runs through the forward and the backward pass"

@@ -17,6 +17,7 @@ from lowtide.api.answer import Answer
 from lowtide.api.rewrites import fissioning
 from lowtide.cost.file import stand_in
 from lowtide.errors import InputError
+from lowtide.optimize.step_regions import why_no_batches
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.write.graph_json import graph_json_bytes
@@ -136,6 +137,22 @@ def test_statistics_over_the_batch_forbid_micro_batches() -> None:
     )  # fmt: skip
     with pytest.raises(InputError, match=r"microbatch cannot do this: .*batch_norm.* lies between"):
         lowtide.plan(graph, allow=ALLOW, method="microbatch", max_overhead="10%")
+
+
+@pytest.mark.parametrize("step", ["magis_unet", "magis_bert_base", "magis_vit_base"])
+def test_a_step_of_one_row_has_no_micro_batches(step: str) -> None:
+    """That alone is said, and not op by op what else could not be cut."""
+    sizes = SMALL[step].partition(",")[2]
+    with pytest.raises(InputError, match=r"microbatch cannot do this: the step has 1 row$"):
+        lowtide.plan(f"zoo:{step}:batch=1,{sizes}", allow=ALLOW, method="microbatch", max_overhead="10%", time=0.2)
+
+
+def test_of_many_reasons_the_first_are_said() -> None:
+    """Each once, and how many more there are."""
+    graph = random_step(1, batch=4)
+    assert why_no_batches(graph, ["b", "a", "b", "c", "d", "a", "e"]) == "b; a; c; and 2 more"
+    assert why_no_batches(graph, ["b", "b"]) == "b"
+    assert why_no_batches(graph, []) == "no dimension runs through the forward and the backward pass"
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

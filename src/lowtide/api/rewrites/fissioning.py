@@ -207,15 +207,15 @@ class _Step:
 
     def choices(self) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
-        from lowtide.optimize.step_regions import step_regions
+        from lowtide.optimize.step_regions import all_but_updates, step_regions, why_no_batches
 
         micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
         if micro is None:
             return self._joint()
         found = step_regions(self.problem.graph)
-        regions = [r for r in found.regions if _all_but_updates(self.problem.graph, r)]
+        regions = [r for r in found.regions if all_but_updates(self.problem.graph, r)]
         if not regions:
-            why = "; ".join(found.refused) or "no dimension runs through the forward and the backward pass"
+            why = why_no_batches(self.problem.graph, found.refused)
             raise InputError(f"method {micro.name} cannot do this: {why}", self.user.place)
         return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
 
@@ -449,18 +449,6 @@ def _family(family: CostFamily) -> PlanFamily:
     """As a plan has it."""
     fields = ("launch_seconds", "seconds_per_flop", "seconds_per_byte", "overlapped", "by_flops", "by_bytes")
     return PlanFamily(**{name: getattr(family, name) for name in fields})
-
-
-def _all_but_updates(graph: Graph, region: Region) -> bool:
-    """Whether a region is the step, in rows of the first dimension of its inputs, but for what makes outputs of its
-    sums."""
-    if not region.summed or any(dim for _, dim in region.sliced):
-        return False
-    inside, sums = {op for op, _ in region.axes}, set(region.summed)
-    return all(
-        op.id in inside or not sums.isdisjoint(op.inputs) or not graph.consumers.keys() & set(op.outputs)
-        for op in graph.ops
-    )
 
 
 def _seconds(choice: Parted, answer: Answer) -> float:
