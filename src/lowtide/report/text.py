@@ -198,18 +198,19 @@ def _certificate_text(plan: Plan) -> str:
 def proof_text(plan: Plan) -> str:
     """How far the bound is from the peak."""
     if plan.optimal:
-        if plan.proved_over == "orders_and_regions":
-            return "the peak is proved least over all orders, whatever is cut"
-        if plan.proved_over == "orders_and_joined_regions":
-            return "the peak is proved least over all orders and all cuts whose regions join what others read"
-        if plan.recomputation is not None:
-            return "the peak is proved least over all orders in which each op runs once"
-        return "the peak is proved least" + _over_what(plan)
+        return "the peak is proved least" + over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
 
 
-def _over_what(plan: Plan) -> str:
+def over_what(plan: Plan) -> str:
+    """Over which orders the peak is least, where these are not simply all of the graph's."""
+    if plan.proved_over == "orders_and_regions":
+        return " over all orders, whatever is cut"
+    if plan.proved_over == "orders_and_joined_regions":
+        return " over all orders and all cuts whose regions join what others read"
+    if plan.recomputation is not None:
+        return " over all orders in which each op runs once"
     if not plan.exactness and not plan.loops:
         return ""
     if plan.fission is not None:
