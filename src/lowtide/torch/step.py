@@ -107,7 +107,12 @@ class Step:
 
     def __repr__(self) -> str:
         own = format_size(self.plan.own_order_peak_bytes)
-        return f"Step({self.program.name}: {format_size(self.plan.peak_bytes)}, {own} in its own order)"
+        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *self._caveats()]
+        return f"Step({self.program.name}: {'; '.join(words)})"
+
+    def _caveats(self) -> list[str]:
+        """What its figures do not hold, in words."""
+        return [words for words in [self._planned.unmeasured] if words]
 
     @property
     def plan(self) -> StepPlan:
@@ -267,7 +272,8 @@ def compile_step(
         A cost table (`measure`), or its file.
     measure
         Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
-        meta device none is.
+        meta device none is. What workspace an op takes that was not measured is not counted, so that a call may take
+        more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
     plan
         A saved plan to replay instead of a search.
     replan
