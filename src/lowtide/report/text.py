@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
-from lowtide.plan import Plan, RuntimeArenas, RuntimeParts
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text, not_cut_text
@@ -98,6 +98,8 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         why = "the lower bound is above the budget"
         if alone or plan.recomputation is not None:
             why = "one op needs more by itself" + (", sizes rounded up" if alone else "")
+        elif plan.runtime_parts is not None:
+            why = least_text(plan.lower_bound_bytes, plan.runtime_parts, plan.reserve_bytes or 0)
         verdict += f", and no plan can fit: {why}"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
@@ -166,6 +168,21 @@ def parts_text(parts: RuntimeParts) -> str:
     sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
     text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
     return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
+
+
+def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:
+    """What TFLM and a reserve need at the least, in bytes, as it is compared with a budget: the sum, and of what."""
+    least, beside = least_required(lower_bound_bytes, parts), parts.least_beside
+    head = lower_bound_bytes if parts.least_head is None else min(lower_bound_bytes, parts.least_head)
+    of = f"a head of {head:,} B{' (reference kernels)' if head < lower_bound_bytes else ''}"
+    if beside is None:
+        of = "the lower bound"
+    elif least > head + beside:
+        of = f"{least:,} B while TFLM starts"
+    elif beside:
+        of += f" and {beside:,} B beside it" if beside > 0 else f" less {-beside:,} B that other kernels may spare"
+    of += f" and a reserve of {reserve_bytes:,} B" if reserve_bytes else ""
+    return f"{least + reserve_bytes:,} B at the least: {of}"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
