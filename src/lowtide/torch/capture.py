@@ -359,6 +359,8 @@ class _Reader:
         return _plain(self.torch, value)
 
     def _form(self, value: Any) -> Form:
+        if value.layout is not self.torch.strided:
+            raise InputError(self._sparse(value.layout))
         sizes = (*value.shape, *value.stride(), value.storage_offset())
         if any(not isinstance(n, int) for n in sizes):
             raise InputError("a size hangs on the batch's values; a step needs fixed sizes")
@@ -367,6 +369,15 @@ class _Reader:
         return Form(
             tuple(value.shape), tuple(value.stride()), value.storage_offset(), dtype, value.element_size(), device
         )
+
+    def _sparse(self, layout: Any) -> str:
+        """Which layers make sparse gradients, where they say so, and what to do."""
+        layers = self.whole.named_modules()
+        names = [name.removeprefix("model").lstrip(".") for name, layer in layers if getattr(layer, "sparse", False)]
+        if not names:
+            return f"the step has a tensor of layout {layout}, and only dense ones can be planned; write it without one"
+        listed = ", ".join([repr(name) if name else "the module itself" for name in names])
+        return f"gradients of {listed} are sparse, and only dense ones can be planned; make it with sparse=False"
 
     def _results(self, node: Any) -> list[Result]:
         values = self.torch.utils._pytree.tree_leaves(node.args[0])
