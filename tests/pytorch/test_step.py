@@ -272,8 +272,12 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
         compile_step(model, loss_fn, batch, optimizer=torch.optim.RMSprop(model.parameters()))
     with pytest.raises(InputError, match="amsgrad=True"):
         compile_step(model, loss_fn, batch, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
-    with pytest.raises(InputError, match="Branching: torch cannot trace it"):
+    line = Branching.forward.__code__.co_firstlineno + 1
+    where = rf"a value decides in Python at .*test_step\.py:{line}; write it with tensors, as torch\.where does"
+    with pytest.raises(InputError, match=f"Branching: torch cannot trace it: .*, {where}"):
         compile(Branching(), batch[:1])
+    with pytest.raises(InputError, match=where):
+        compile_step(Branching(), lambda y: y.mean(), batch[:1])
 
 
 def test_a_budget_may_be_a_part_of_own_order() -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import keyword
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, first_line
@@ -124,7 +126,18 @@ def capture(
         message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
         raise InputError(message, type(model).__name__) from error
     except Exception as error:  # a user's module raises whatever it likes
-        raise InputError(f"torch cannot trace it: {first_line(error)}", type(model).__name__) from error
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}"
+        raise InputError(message, type(model).__name__) from error
+
+
+def _decided(torch: Any, error: Exception) -> str:
+    """Where a tensor's value decides in Python, if that is what an error of the trace is of; with a comma before it."""
+    if type(error).__name__ != "DataDependentOutputException":
+        return ""
+    apart = (str(Path(torch.__file__).parent), __file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(apart)]
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f", a value decides in Python{where}; write it with tensors, as torch.where does"
 
 
 _REWRITTEN = (
