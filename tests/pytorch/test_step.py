@@ -294,6 +294,18 @@ def test_a_budget_may_be_a_part_of_own_order() -> None:
         compile_step(model, loss_fn, batch, measure=False, plan=step.plan, budget="50%")
 
 
+def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
+    """A head's scores may be computed in parts; batch norm's gradient may not."""
+    nn = torch.nn
+    head = nn.Linear(8, 64), nn.CrossEntropyLoss(), (torch.randn(16, 8), torch.randint(64, (16,)))
+    with pytest.raises(InputError, match=r"alone takes .*; allow='recompute,fission' may cut it"):
+        compile_step(*head, measure=False, budget=1)
+    norm = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), lambda y: y.mean(), (torch.randn(8, 3, 16, 16),)
+    with pytest.raises(InputError, match="alone takes") as refused:
+        compile_step(*norm, measure=False, budget=1)
+    assert "fission" not in str(refused.value)
+
+
 def test_an_overhead_may_be_in_per_cent() -> None:
     """It is the same as the part of one: time grows by no more, and bytes fall."""
     model, loss_fn, batch = deep()
