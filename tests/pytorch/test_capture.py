@@ -183,6 +183,35 @@ def test_a_step_says_which_layers_may_differ_in_the_last_bits() -> None:
 
 @needs_torch
 @pytest.mark.slow
+@pytest.mark.parametrize("measured", [False, True])
+def test_sparse_gradients_are_refused_with_the_layers_name(measured: bool) -> None:
+    """Measured or not; a forward pass of the same layer has none; a sparse tensor of no such layer is named by its
+    layout."""
+
+    class Tagged(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = torch.nn.Embedding(10, 4, sparse=True)
+
+        def forward(self, x: Any) -> Any:
+            return self.words(x)
+
+    class Sparse(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.to_sparse().to_dense()
+
+    words, x = torch.nn.Embedding(10, 4, sparse=True), torch.tensor([1, 2, 1])
+    with pytest.raises(InputError, match=r"^gradients of 'words' are sparse.*; make it with sparse=False"):
+        compile_step(Tagged(), lambda y: y.mean(), (x,), measure=measured)
+    with pytest.raises(InputError, match="gradients of the module itself are sparse"):
+        compile_step(words, lambda y: y.mean(), (x,), measure=measured)
+    assert torch.equal(compile(words, (x,), measure=measured)(x), words(x))
+    with pytest.raises(InputError, match=r"a tensor of layout torch\.sparse_coo"):
+        compile(Sparse(), (x,), measure=measured)
+
+
+@needs_torch
+@pytest.mark.slow
 def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     """It goes out and in as it is; what it lacks is measured; with all of it nothing is."""
     model, batch = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), (torch.randn(3, 4), torch.randn(3, 8))

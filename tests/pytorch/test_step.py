@@ -272,8 +272,12 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
         compile_step(model, loss_fn, batch, optimizer=torch.optim.RMSprop(model.parameters()))
     with pytest.raises(InputError, match="amsgrad=True"):
         compile_step(model, loss_fn, batch, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
-    with pytest.raises(InputError, match="Branching: torch cannot trace it"):
+    line = Branching.forward.__code__.co_firstlineno + 1
+    where = rf"a value decides in Python at .*test_step\.py:{line}; write it with tensors, as torch\.where does"
+    with pytest.raises(InputError, match=f"Branching: torch cannot trace it: .*, {where}"):
         compile(Branching(), batch[:1])
+    with pytest.raises(InputError, match=where):
+        compile_step(Branching(), lambda y: y.mean(), batch[:1])
 
 
 def test_a_budget_may_be_a_part_of_own_order() -> None:
@@ -290,10 +294,31 @@ def test_a_budget_may_be_a_part_of_own_order() -> None:
         compile_step(model, loss_fn, batch, measure=False, plan=step.plan, budget="50%")
 
 
+def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
+    """A head's scores may be computed in parts; batch norm's gradient may not."""
+    nn = torch.nn
+    head = nn.Linear(8, 64), nn.CrossEntropyLoss(), (torch.randn(16, 8), torch.randint(64, (16,)))
+    with pytest.raises(InputError, match=r"alone takes .*; allow='recompute,fission' may cut it"):
+        compile_step(*head, measure=False, budget=1)
+    norm = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), lambda y: y.mean(), (torch.randn(8, 3, 16, 16),)
+    with pytest.raises(InputError, match="alone takes") as refused:
+        compile_step(*norm, measure=False, budget=1)
+    assert "fission" not in str(refused.value)
+
+
+def test_an_overhead_may_be_in_per_cent() -> None:
+    """It is the same as the part of one: time grows by no more, and bytes fall."""
+    model, loss_fn, batch = deep()
+    for overhead in (0.1, "10%", " 10 %"):
+        plan = compile_step(model, loss_fn, batch, measure=False, overhead=overhead, time=0.2).plan
+        assert plan.seconds <= plan.own_order_seconds * 1.1 * (1 + 1e-6)
+        assert plan.peak_bytes < plan.own_order_peak_bytes
+
+
 def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
     """A batch that is no tuple, a loss that is none, words for numbers, a class of optimizer, one of another module."""
     model, loss_fn, batch = perceptron()
-    sgd, named, words_for_time = torch.optim.SGD, cast("Any", {"x": batch[0]}), cast("Any", "5%")
+    sgd, named, words_for_time = torch.optim.SGD, cast("Any", {"x": batch[0]}), cast("Any", "fast")
     swapped = cast("Any", batch)
     for call, words in (
         (lambda: compile_step(model, loss_fn, batch[0]), r"type Tensor; give a tuple .* as \(x, y\)"),
@@ -301,7 +326,9 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
         (lambda: compile_step(model, swapped, loss_fn), "loss_fn is of type tuple"),
         (lambda: compile_step(loss_fn, loss_fn, batch), "the model is of type function; give a torch.nn.Module"),
         (lambda: compile(model, batch[0]), "type Tensor; give a tuple"),
-        (lambda: compile_step(model, loss_fn, batch, overhead=words_for_time), "such as 0.1, and not '5%'"),
+        (lambda: compile_step(model, loss_fn, batch, overhead=words_for_time), "such as 0.1 or .10%., and not 'fast'"),
+        (lambda: compile_step(model, loss_fn, batch, overhead="-5%"), "and not '-5%'"),
+        (lambda: compile_step(model, loss_fn, batch, budget=cast("Any", 0.6)), 'no number of bytes; write "60%"'),
         (lambda: compile_step(model, loss_fn, batch, time=-1), "time is -1; write seconds"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd), r"is the class SGD; make one, as SGD\(model"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd(deep()[0].parameters())), "no parameter of this"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from numbers import Real
@@ -10,17 +11,20 @@ from typing import Any
 from lowtide.errors import InputError
 
 
-def part_of(budget: str | int) -> float | None:
+def part_of(budget: str | float) -> float | None:
     """A budget in per cent as a part of one; None where it is bytes.
 
     Raises
     ------
     InputError
-        It is above 100 %, or no number.
+        It is above 100 %, or no number; or a part of one without its sign.
 
     >>> part_of("60%"), part_of("2GiB")
     (0.6, None)
     """
+    if isinstance(budget, float) and 0 < budget <= 1:
+        part = f'write "{100 * budget:g}%" for that part of what own order takes'
+        raise InputError(f"budget={budget!r} is no number of bytes; {part}")
     if not isinstance(budget, str) or not budget.strip().endswith("%"):
         return None
     try:
@@ -45,19 +49,26 @@ def seconds_of(time: float) -> float:
     return float(time)
 
 
-def overhead_of(overhead: float | None) -> float | None:
-    """A part of the time.
+def overhead_of(overhead: float | str | None) -> float | None:
+    """A part of the time, as a number or in per cent.
 
     Raises
     ------
     InputError
         No number, or below zero.
+
+    >>> overhead_of("10%"), overhead_of(0.1)
+    (0.1, 0.1)
     """
     if overhead is None:
         return None
-    if isinstance(overhead, bool) or not isinstance(overhead, Real) or not 0 <= overhead < math.inf:
-        raise InputError(f"overhead is a part of the time, such as 0.1, and not {overhead!r}")
-    return float(overhead)
+    part: Any = overhead
+    if isinstance(overhead, str) and overhead.strip().endswith("%"):
+        with contextlib.suppress(ValueError):
+            part = float(overhead.strip().removesuffix("%")) / 100
+    if isinstance(part, bool) or not isinstance(part, Real) or not 0 <= float(part) < math.inf:
+        raise InputError(f'overhead is a part of the time, such as 0.1 or "10%", and not {overhead!r}')
+    return float(part)
 
 
 def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import keyword
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, first_line
@@ -124,7 +126,18 @@ def capture(
         message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
         raise InputError(message, type(model).__name__) from error
     except Exception as error:  # a user's module raises whatever it likes
-        raise InputError(f"torch cannot trace it: {first_line(error)}", type(model).__name__) from error
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}"
+        raise InputError(message, type(model).__name__) from error
+
+
+def _decided(torch: Any, error: Exception) -> str:
+    """Where a tensor's value decides in Python, if that is what an error of the trace is of; with a comma before it."""
+    if type(error).__name__ != "DataDependentOutputException":
+        return ""
+    apart = (str(Path(torch.__file__).parent), __file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(apart)]
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f", a value decides in Python{where}; write it with tensors, as torch.where does"
 
 
 _REWRITTEN = (
@@ -359,6 +372,8 @@ class _Reader:
         return _plain(self.torch, value)
 
     def _form(self, value: Any) -> Form:
+        if value.layout is not self.torch.strided:
+            raise InputError(self._sparse(value.layout))
         sizes = (*value.shape, *value.stride(), value.storage_offset())
         if any(not isinstance(n, int) for n in sizes):
             raise InputError("a size hangs on the batch's values; a step needs fixed sizes")
@@ -367,6 +382,15 @@ class _Reader:
         return Form(
             tuple(value.shape), tuple(value.stride()), value.storage_offset(), dtype, value.element_size(), device
         )
+
+    def _sparse(self, layout: Any) -> str:
+        """Which layers make sparse gradients, where they say so, and what to do."""
+        layers = self.whole.named_modules()
+        names = [name.removeprefix("model").lstrip(".") for name, layer in layers if getattr(layer, "sparse", False)]
+        if not names:
+            return f"the step has a tensor of layout {layout}, and only dense ones can be planned; write it without one"
+        listed = ", ".join([repr(name) if name else "the module itself" for name in names])
+        return f"gradients of {listed} are sparse, and only dense ones can be planned; make it with sparse=False"
 
     def _results(self, node: Any) -> list[Result]:
         values = self.torch.utils._pytree.tree_leaves(node.args[0])

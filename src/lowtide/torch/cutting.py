@@ -106,5 +106,10 @@ def cut_again(torch: Any, own: Costed, record: StepCut, costs: Costs | None) -> 
     raise InputError("the saved plan does not hold: the ops that it cuts are no region of this step; plan again")
 
 
+def is_cuttable(torch: Any, own: Costed) -> bool:
+    """Whether a region can hold the step's largest op, so that parts may lower what it takes by itself."""
+    return bool(_regions(torch, own))
+
+
 def _regions(torch: Any, own: Costed) -> list[Region]:
     return regions(torch, own.program, own.graph, floor(own.graph)[1])

@@ -14,7 +14,7 @@ from lowtide.names import brief
 from lowtide.sizes import format_size
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
-from lowtide.torch.cutting import cut_again, least_floor, proposals, usual
+from lowtide.torch.cutting import cut_again, is_cuttable, least_floor, proposals, usual
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
@@ -198,7 +198,7 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         cut = "fission" in wishes.allow
         least, label = least_floor(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
-        whole = cut or not any(r.kind == "loss" for r in own.program.results)
+        whole = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
         more = "" if whole else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name

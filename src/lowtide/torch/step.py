@@ -254,7 +254,7 @@ def compile_step(
     replan: bool = False,
     accumulate: bool = False,
     time: float = 10.0,
-    overhead: float | None = None,
+    overhead: float | str | None = None,
     allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,
 ) -> Step:
@@ -293,7 +293,7 @@ def compile_step(
     time
         Seconds of search.
     overhead
-        Instead of a budget: the part by which the ops' time may grow, as 0.1; the least bytes are sought.
+        Instead of a budget: the part by which the ops' time may grow, as 0.1 or ``"10%"``; the least bytes are sought.
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
@@ -380,7 +380,7 @@ def wishes_of(
     time: float,
     report: Callable[[str], None] | None,
     allow: str | Sequence[str] = "recompute",
-    overhead: float | None = None,
+    overhead: float | str | None = None,
 ) -> Wishes:  # fmt: skip
     """What a call asks for, its words read and its files.
 
