@@ -17,6 +17,8 @@ from support.small_models import graph_file, op, tensor
         ("plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
         ("plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
         ("curve zoo:swiftnet_cell_a", "write it first: `lowtide zoo swiftnet_cell_a -o NAME.onnx`"),
+        ("plan zoo:magis_unet:batch=2,width=2 --allow fission", "say `--allow recompute,fission --budget 40%`"),
+        ("curve zoo:gpt_training:layers=2", "plan it without --allow fission"),
         ("report zoo:swiftnet_cell_a -o r.html", "this names a network: give the file of the plan"),
     ],
 )

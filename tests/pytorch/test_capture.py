@@ -162,6 +162,27 @@ def test_a_batch_that_is_changed_and_recurrent_kernels_are_refused() -> None:
 
 @needs_torch
 @pytest.mark.slow
+def test_a_step_says_which_layers_may_differ_in_the_last_bits() -> None:
+    """GRU and its cell do, on their own and inside, with gradients and without; it is said of no other layer."""
+    words = "GRU: last bits may differ from eager's"
+    lines: list[str] = []
+    gru, x = torch.nn.GRU(24, 40), torch.randn(5, 7, 24)
+    assert words in repr(compile(gru, (x,), measure=False, report=lines.append))
+    assert lines.count(words) == 1
+    cell = torch.nn.Sequential(torch.nn.GRUCell(24, 40), torch.nn.Linear(40, 4))
+    eager = copy.deepcopy(cell)
+    step = compile_step(cell, lambda y: y.pow(2).mean(), (x[0],), measure=False)
+    assert "GRUCell: last bits may differ" in repr(step)
+    step(x[0])
+    eager(x[0]).pow(2).mean().backward()
+    for p, q in zip(cell.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, rtol=1e-5, atol=1e-6)
+    for other in (torch.nn.RNNCell(24, 40), torch.nn.LSTMCell(24, 40)):
+        assert "last bits" not in repr(compile(other, (x[0],), measure=False))
+
+
+@needs_torch
+@pytest.mark.slow
 def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     """It goes out and in as it is; what it lacks is measured; with all of it nothing is."""
     model, batch = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), (torch.randn(3, 4), torch.randn(3, 8))

@@ -14,7 +14,7 @@ import pytest
 from lowtide.bench.train_nets import NETS, training
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
-from lowtide.torch import compile, compile_step
+from lowtide.torch import compile, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step
 
@@ -177,8 +177,24 @@ def test_progress_is_reported() -> None:
     assert lines[-1].startswith("own order takes")
     net = training("generator")
     compile_step(net.model, net.loss_fn, net.batch, measure=False, budget="90%", report=lines.append, time=0.5)
-    assert lines[-1].startswith("a plan within ")
-    assert lines[-1].endswith(" time; seeking a faster one")
+    assert lines[-2].startswith("a plan within ")
+    assert lines[-2].endswith(" time; seeking a faster one")
+    assert lines[-1].endswith(" ops not measured: their workspace is not counted")
+
+
+def test_a_step_says_how_many_ops_were_not_measured() -> None:
+    """In its `repr` and in the last line of progress, a curve's too; one of measured ops says nothing of it."""
+    model, loss_fn, batch = perceptron()
+    lines: list[str] = []
+    step = compile_step(model, loss_fn, batch, measure=False, report=lines.append)
+    ops = len(step.graph.ops)
+    words = f"{ops} of {ops} ops not measured: their workspace is not counted"
+    assert repr(step).endswith(f" in its own order; {words})")
+    assert lines[-1] == words
+    curve(model, loss_fn, batch, measure=False, points=2, time=0.1, report=lines.append)
+    assert lines[-1] == words
+    assert lines.count(words) == 2
+    assert "not measured" not in repr(compile_step(model, loss_fn, batch))
 
 
 def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:

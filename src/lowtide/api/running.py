@@ -85,9 +85,16 @@ def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
         return "tflite"
     if name.lower().endswith(".pt2"):
         return "pt2"
-    if name.startswith("zoo:") or name.lower().endswith(".onnx"):
+    if name.lower().endswith(".onnx") or (name.startswith("zoo:") and has_operators(name)):
         return "onnx"
     raise InputError("only ONNX, TFLite and .pt2 models can be run; verify it without --run", name)
+
+
+def has_operators(name: str) -> bool:
+    """Whether a network of the zoo can be written as ONNX: some have sizes, and nothing that computes them."""
+    from lowtide import zoo
+
+    return zoo.build(name.removeprefix("zoo:")).runnable
 
 
 def _onnx_files(

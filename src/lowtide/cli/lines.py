@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from lowtide.api import Check, Placement, Shared
-from lowtide.plan import least_required
 from lowtide.report.columns import CUT_SHORT, columns
+from lowtide.report.text import least_text
 from lowtide.sizes import format_size
 
 
 def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
     """Whether a model fits, what is required and what there is, and how sure that is; `reserve` in bytes."""
     if check.status == "impossible" and not check.memories:
-        verdict = f"cannot fit, the lower bound is {check.lower_bound_bytes:,} B{_with_the_rest(check, reserve)}"
+        verdict = f"cannot fit, {_least(check, reserve)}"
     else:
         verdict = {
             "ok": "fits",
@@ -55,12 +55,12 @@ def _proof(check: Check, *, as_is: bool) -> str:
     return f"{proof}, {CUT_SHORT[check.stopped]}" if check.stopped in CUT_SHORT else proof
 
 
-def _with_the_rest(check: Check, reserve: int) -> str:
-    """The bound of what is compared with the budget: with the runtime's own part and the reserve, if there are any."""
-    beside = ["what TFLM keeps beside it"] if check.parts is not None else []
-    beside += ["the reserve"] if reserve else []
-    least = least_required(check.lower_bound_bytes, check.parts) + reserve
-    return f", with {' and '.join(beside)} {least:,} B" if beside else ""
+def _least(check: Check, reserve: int) -> str:
+    """What is compared with the budget: the bound, with the runtime's own part and the reserve, if there are any."""
+    if check.parts is not None:
+        return least_text(check.lower_bound_bytes, check.parts, reserve)
+    with_it = f", with the reserve {check.lower_bound_bytes + reserve:,} B" if reserve else ""
+    return f"the lower bound is {check.lower_bound_bytes:,} B{with_it}"
 
 
 def shared_lines(shared: Shared, budget: int | None) -> str:

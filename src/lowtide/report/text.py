@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
-from lowtide.plan import Plan, RuntimeArenas, RuntimeParts
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text, not_cut_text
@@ -98,6 +98,8 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         why = "the lower bound is above the budget"
         if alone or plan.recomputation is not None:
             why = "one op needs more by itself" + (", sizes rounded up" if alone else "")
+        elif plan.runtime_parts is not None:
+            why = least_text(plan.lower_bound_bytes, plan.runtime_parts, plan.reserve_bytes or 0)
         verdict += f", and no plan can fit: {why}"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
@@ -168,6 +170,21 @@ def parts_text(parts: RuntimeParts) -> str:
     return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
+def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:
+    """What TFLM and a reserve need at the least, in bytes, as it is compared with a budget: the sum, and of what."""
+    least, beside = least_required(lower_bound_bytes, parts), parts.least_beside
+    head = lower_bound_bytes if parts.least_head is None else min(lower_bound_bytes, parts.least_head)
+    of = f"a head of {head:,} B{' (reference kernels)' if head < lower_bound_bytes else ''}"
+    if beside is None:
+        of = "the lower bound"
+    elif least > head + beside:
+        of = f"{least:,} B while TFLM starts"
+    elif beside:
+        of += f" and {beside:,} B beside it" if beside > 0 else f" less {-beside:,} B that other kernels may spare"
+    of += f" and a reserve of {reserve_bytes:,} B" if reserve_bytes else ""
+    return f"{least + reserve_bytes:,} B at the least: {of}"
+
+
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
     """How onnxruntime is told to keep the order and the arena; `--snippet` writes the same as Python."""
     return [
@@ -198,18 +215,19 @@ def _certificate_text(plan: Plan) -> str:
 def proof_text(plan: Plan) -> str:
     """How far the bound is from the peak."""
     if plan.optimal:
-        if plan.proved_over == "orders_and_regions":
-            return "the peak is proved least over all orders, whatever is cut"
-        if plan.proved_over == "orders_and_joined_regions":
-            return "the peak is proved least over all orders and all cuts whose regions join what others read"
-        if plan.recomputation is not None:
-            return "the peak is proved least over all orders in which each op runs once"
-        return "the peak is proved least" + _over_what(plan)
+        return "the peak is proved least" + over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
 
 
-def _over_what(plan: Plan) -> str:
+def over_what(plan: Plan) -> str:
+    """Over which orders the peak is least, where these are not simply all of the graph's."""
+    if plan.proved_over == "orders_and_regions":
+        return " over all orders, whatever is cut"
+    if plan.proved_over == "orders_and_joined_regions":
+        return " over all orders and all cuts whose regions join what others read"
+    if plan.recomputation is not None:
+        return " over all orders in which each op runs once"
     if not plan.exactness and not plan.loops:
         return ""
     if plan.fission is not None:

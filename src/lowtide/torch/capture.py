@@ -134,6 +134,14 @@ _REWRITTEN = (
 """Operators that torch rewrites in Python while it traces, which moves bits; eager runs their kernels."""
 
 
+def inexact(torch: Any, model: Any) -> tuple[str, ...]:
+    """Kinds of a module's layers that eager computes in place in rows of wider tensors, and a traced step elsewhere:
+    vectors of numbers then begin at other places, and a sigmoid's last bit is another."""
+    kinds = (torch.nn.GRU, torch.nn.GRUCell, torch.nn.LSTM)
+    found = {kind.__name__ for layer in model.modules() for kind in kinds if isinstance(layer, kind)}
+    return tuple(sorted(found))
+
+
 @contextlib.contextmanager
 def _eager_kernels(torch: Any) -> Iterator[None]:
     """Operators without torch's rewriting for a while."""

@@ -66,6 +66,20 @@ class Planned:
     def __repr__(self) -> str:
         return brief(self, "plan")
 
+    @property
+    def unmeasured(self) -> str:
+        """How many ops nobody measured, and what that means for the bytes, in words; empty if there are none."""
+        return unmeasured_words(self.plan.unmeasured, len(self.program.actions))
+
+
+def unmeasured_words(count: int, ops: int) -> str:
+    """That so many of the ops of a step were not measured, and what that means for its bytes; empty for none.
+
+    >>> unmeasured_words(62, 62), unmeasured_words(0, 62)
+    ('62 of 62 ops not measured: their workspace is not counted', '')
+    """
+    return f"{count} of {ops} ops not measured: their workspace is not counted" if count else ""
+
 
 def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     """Plan a program.
@@ -83,6 +97,8 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     else:
         chosen = _sought(torch, own, wishes, costs)
     planned = _planned(torch, own, chosen, wishes)
+    if planned.unmeasured:
+        wishes.say(planned.unmeasured)
     if wishes.budget is not None and planned.plan.peak_bytes > wishes.budget:
         if wishes.plan is not None:
             takes = f"the saved plan takes {format_size(planned.plan.peak_bytes)}, and the budget is"
@@ -115,6 +131,8 @@ def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tupl
         if seconds < cheapest:
             cheapest = seconds
             kept.append(_planned(torch, own, chosen, wishes))
+    if kept[0].unmeasured:
+        wishes.say(kept[0].unmeasured)
     return tuple(reversed(kept))
 
 

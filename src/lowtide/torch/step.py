@@ -12,7 +12,7 @@ from lowtide.graph import Graph
 from lowtide.outputs import Outputs
 from lowtide.sizes import format_size, parse_size
 from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
-from lowtide.torch.capture import Capture, Output, capture, library
+from lowtide.torch.capture import Capture, Output, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
@@ -67,6 +67,11 @@ class Job:
         self.wishes.say(f"traced {len(program.actions)} ops")
         return captured, program
 
+    def caveats(self) -> list[str]:
+        """In what the module's steps may differ from eager's, in words."""
+        kinds = inexact(library(), self.model)
+        return [f"{', '.join(kinds)}: last bits may differ from eager's"] if kinds else []
+
     def build(self, batch: Sequence[Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
         torch = library()
@@ -74,6 +79,8 @@ class Job:
         modes = Modes.of(torch, self.model, batch)
         mode = modes.now()
         captured, program = self.traced(batch)
+        for words in self.caveats():
+            self.wishes.say(words)
         with plain(torch, mode):
             planned = plan_program(torch, program, measurable(self.wishes, captured))
         return Step(self, planned, captured.tensors, captured.output, (_key(torch, batch), modes, mode))
@@ -107,7 +114,12 @@ class Step:
 
     def __repr__(self) -> str:
         own = format_size(self.plan.own_order_peak_bytes)
-        return f"Step({self.program.name}: {format_size(self.plan.peak_bytes)}, {own} in its own order)"
+        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *self._caveats()]
+        return f"Step({self.program.name}: {'; '.join(words)})"
+
+    def _caveats(self) -> list[str]:
+        """What its figures do not hold, and where it is not eager's to the bit, in words."""
+        return [words for words in [self._planned.unmeasured, *self._job.caveats()] if words]
 
     @property
     def plan(self) -> StepPlan:
@@ -267,7 +279,8 @@ def compile_step(
         A cost table (`measure`), or its file.
     measure
         Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
-        meta device none is.
+        meta device none is. What workspace an op takes that was not measured is not counted, so that a call may take
+        more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
     plan
         A saved plan to replay instead of a search.
     replan

@@ -20,7 +20,7 @@ from lowtide.errors import InputError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.write.graph_json import graph_json_bytes
-from support.steps import labelled_graph, random_step
+from support.steps import SMALL, labelled_graph, random_step
 
 ALLOW = "recompute,fission"
 BERT = "magis_bert_base:layers=2,batch=8"
@@ -155,6 +155,16 @@ def test_what_does_not_go_together_is_said(how: dict[str, Any], why: str) -> Non
     """Each with its mend."""
     with pytest.raises(InputError, match=why):
         lowtide.plan(random_step(1, batch=4), **{"allow": ALLOW, **how})
+
+
+@pytest.mark.parametrize("how", [{"method": "microbatch", "options": {"parts": "5"}}, {}])
+def test_a_step_of_sizes_alone_is_not_run(how: dict[str, Any]) -> None:
+    """Whether its plan has parts or not: no runtime has its ops."""
+    step = "zoo:magis_bert_base:" + SMALL["magis_bert_base"]
+    plan = lowtide.plan(step, allow=ALLOW if how else "recompute", max_overhead=900, time=0.2, **how)
+    assert (plan.fission is not None) == bool(how)
+    with pytest.raises(InputError, match=r"only ONNX, TFLite and \.pt2 models can be run; verify it without --run"):
+        lowtide.verify(step, plan, run=True)
 
 
 def test_other_graphs_are_refused() -> None:

@@ -64,6 +64,7 @@ def test_loops_need_less_than_any_order(model: Path, plan: Plan, streamed: Plan)
         assert (one.search or {})["loops_path_complete"]
         report = lowtide.verify(model, from_json(one.to_json()), prove=True)
         assert "loops" in [rule.name for rule in report.checks]
+        assert "yes, over all orders of what runs" in [rule.result for rule in report.checks if rule.name == "optimal"]
     assert not any(loop.streamed for loop in plan.loops or ())
     assert [list(loop.streamed.values()) for loop in streamed.loops or () if loop.streamed] == [["t0"]]
 

@@ -168,11 +168,14 @@ def partly_over(target: Target) -> bool:
 
 def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
+    from lowtide.api.running import has_operators
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
         mend = "plan it without --allow fission"
-        if problem.place.startswith("zoo:"):
+        if problem.graph.dialect == "labels":
+            mend = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
+        elif problem.place.startswith("zoo:") and has_operators(problem.place):
             mend = f"write it first: `lowtide zoo {problem.place.removeprefix('zoo:')} -o NAME.onnx`"
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":

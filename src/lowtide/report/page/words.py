@@ -11,6 +11,7 @@ from lowtide.report.columns import change
 from lowtide.report.compared import who_left
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
+from lowtide.report.text import over_what
 from lowtide.report.view import PlanView
 from lowtide.report.wording import caveats, fits, proof_sentence
 from lowtide.sizes import format_count, format_size
@@ -73,7 +74,9 @@ def _cards(view: PlanView, before: PlanView | None) -> str:
         rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, "")]
         rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
     if plan.moves is None:
-        rows.append(("lower bound", plan.lower_bound_bytes, "proved least" if plan.optimal else "not met"))
+        rows.append(
+            ("lower bound", plan.lower_bound_bytes, f"proved least{over_what(plan)}" if plan.optimal else "not met")
+        )
     else:
         rows.append(("traffic", plan.traffic_bytes or 0, "proved least" if plan.optimal else "not proved least"))
     if plan.arena_bytes is not None and plan.memories is None:

@@ -145,6 +145,14 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         raise VerificationError("body", str(error)) from None
 
 
+_OVER = {
+    "orders": ", over all orders of what runs",
+    "orders_and_regions": ", over all orders, whatever is cut",
+    "orders_and_joined_regions": ", over all orders and all cuts whose regions join what others read",
+}
+"""Over what the peak is least, by `Plan.proved_over`; with nothing, over all orders of the graph."""
+
+
 def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> Report:
     if plan.fission is not None:
         return verify_fission(graph, plan, target, lambda *what: _verify(*what, replay_bytes=replay_bytes))
@@ -197,7 +205,8 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     seen, note = check_bound(graph, plan, memory)
     notes.append(note)
     checks.append(HeldRule("bound", f"{format_size(plan.lower_bound_bytes)}: {seen}"))
-    checks.append(HeldRule("optimal", "yes" if plan.optimal else "not proved"))
+    over = _OVER.get(plan.proved_over or "", "")
+    checks.append(HeldRule("optimal", f"yes{over}" if plan.optimal else "not proved"))
 
     numbers = {
         "own_order_peak_bytes": own.peak,
