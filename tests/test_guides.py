@@ -59,6 +59,23 @@ def test_a_microcontroller(tmp_path: Path):
     assert lowtide.verify(model, plan).checks
 
 
+@pytest.mark.slow
+def test_the_call_of_the_tutorial(tmp_path: Path):
+    """As the page has it, into a folder that is not there yet; without a model it is said how it is called."""
+    from support.tflite_builder import branches
+
+    page = (ROOT / "docs/tutorials/microcontroller.md").read_text(encoding="utf-8")
+    call = re.search(r"`python examples/(microcontroller/plan\.py) (\S+) (\S+)`", page)
+    assert call is not None
+    script, model, folder = call.groups()
+    (tmp_path / model).write_bytes(branches().bytes())
+    run(script, tmp_path / model, tmp_path / "new" / folder)
+    assert len(list((tmp_path / "new" / folder).glob("net_*.h"))) == 3
+    done = subprocess.run([sys.executable, EXAMPLES / script], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "usage:" in done.stderr
+
+
 STUB = """
 #pragma once
 #include <cstddef>

@@ -38,6 +38,21 @@ def test_an_error_leaves_nothing(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_takes_no_files_is_not_said_to_be_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As where a system makes the files itself; of a folder that is not there it is said."""
+    with pytest.raises(InputError, match="there is no folder"), Outputs() as outputs:
+        outputs.write(tmp_path / "none/a", b"1")
+
+    def fail(final: Path) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(final))
+
+    monkeypatch.setattr("lowtide.outputs._create_beside", fail)
+    with pytest.raises(InputError, match="no file can be made in") as error, Outputs() as outputs:
+        outputs.write(tmp_path / "a", b"1")
+    assert str(tmp_path / "a") in str(error.value)
+    assert "there is no folder" not in str(error.value)
+
+
 def test_an_input_is_never_an_output(tmp_path: Path):
     """Not by its name, a link to it, another way to it, or a second name of the same file."""
     source = tmp_path / "m"

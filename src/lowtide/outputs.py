@@ -66,9 +66,10 @@ class Outputs:
         try:
             temporary, file = _create_beside(final)
         except FileNotFoundError:
-            raise InputError(
-                f"cannot write here: there is no folder {str(final.parent)!r}; make it first", place
-            ) from None
+            why = f"there is no folder {str(final.parent)!r}; make it first"
+            if final.parent.is_dir():  # such as one that a system makes of itself
+                why = f"no file can be made in {str(final.parent)!r}; name another output"
+            raise InputError(f"cannot write here: {why}", place) from None
         except OSError as error:
             raise InputError(f"cannot write here: {error.strerror or error}; name another output", place) from None
         self._pending[final] = temporary

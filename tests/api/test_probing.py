@@ -78,7 +78,7 @@ def test_large_nodes_are_skipped_and_reported(tmp_path: Path, capsys: Captured) 
 
 def test_a_graph_of_no_format_cannot_be_probed() -> None:
     """Ops of nobody have no runtime."""
-    with pytest.raises(InputError, match="have no meaning that could be probed"):
+    with pytest.raises(InputError, match="have no meaning that could be probed; give an ONNX or a TFLite model"):
         lowtide.probe("zoo:nasnet_a_cifar")
 
 

@@ -18,7 +18,7 @@ from support.small_models import graph_file, op, tensor
         ("plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
         ("curve zoo:swiftnet_cell_a", "write it first: `lowtide zoo swiftnet_cell_a -o NAME.onnx`"),
         ("plan zoo:magis_unet:batch=2,width=2 --allow fission", "say `--allow recompute,fission --budget 40%`"),
-        ("curve zoo:gpt_training:layers=2", "plan it without --allow fission"),
+        ("curve zoo:gpt_training:layers=2", "name a file of one of these formats"),
         ("report zoo:swiftnet_cell_a -o r.html", "this names a network: give the file of the plan"),
     ],
 )
@@ -42,3 +42,25 @@ def test_an_op_without_a_type_has_no_empty_brackets(capsys: Captured, tmp_path: 
     )
     assert status == 4
     assert "widen alone needs 200 B; fast has 150 B" in errors
+
+
+@pytest.mark.parametrize(
+    ("command", "mend", "of_the_option"),
+    [
+        ("curve", "name a file of one of these formats", False),
+        ("plan --allow fission", "plan it without --allow fission", True),
+    ],
+)
+def test_only_an_option_that_was_given_is_to_be_left_out(
+    command: str, mend: str, of_the_option: bool, capsys: Captured, tmp_path: Path
+):
+    """Of a graph of no format whose ops can be cut."""
+    document = {
+        "name": "n",
+        "tensors": [tensor(0, 100, "input"), tensor(1, 100, "output")],
+        "ops": [op(0, [0], [1])],
+    }
+    status, _, errors = run(capsys, *command.split(), graph_file(tmp_path, document))
+    assert status == 2
+    assert mend in errors.splitlines()[-1]
+    assert ("--allow" in errors) == of_the_option

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.api.emitting import FILES
 from lowtide.cli import main
 from lowtide.emit.project import project
 from lowtide.errors import InputError, VerificationError
@@ -335,6 +336,35 @@ def test_the_command_writes_what_the_call_writes(tmp_path: Path, capsys: pytest.
     assert {path.name for path in folder.iterdir()} == {
         "CMakeLists.txt", "main.c", "mine.txt", "model.c", "model.h", "model_weights.c", "model_weights.h", "p.json",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["main.c", "CMakeLists.txt", "model_weights.h"])
+def test_a_file_of_the_users_is_not_replaced(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line that names it, before anything is planned or written, from the command and from the call."""
+    model, plan = written(residual(), tmp_path, "whole")
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / name).write_text("/* mine */\n#include <stdio.h> /* not Made by lowtide; make it again */\n")
+    text = (folder / name).read_text()
+    assert main(["plan", str(model), "--emit", "c", "-o", str(folder), "--plan", f"{folder}/p.json"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert f"{folder / name}: lowtide did not make this file" in error
+    assert "name another folder" in error
+    assert error.count("\n") == 0
+    with pytest.raises(InputError, match="lowtide did not make this file"):
+        lowtide.emit_c(plan, model, folder)
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, text)]
+
+
+def test_files_of_another_project_are_replaced(tmp_path: Path) -> None:
+    """All of them say that lowtide made them, whatever the model's name."""
+    written(residual(20), tmp_path, "whole")
+    before = {name: (tmp_path / name).read_bytes() for name in FILES}
+    model, plan = written(residual(), tmp_path, "whole")
+    assert (tmp_path / "model.c").read_bytes() != before["model.c"]
+    long = model.rename(tmp_path / f"{'n' * 240}.tflite")
+    for _ in range(2):
+        lowtide.emit_c(plan, long, tmp_path)
 
 
 def test_what_is_over_budget_is_written_and_said_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
+from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs, output_folder
@@ -20,6 +22,10 @@ FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "
 """Of a project."""
 TARGET = "loops"
 """What a plan is made for that becomes C, if nothing else is asked for."""
+_MARK = re.compile(rb"(?:/\*|#)?\s*Made by lowtide; make it again")
+"""Begins a line in the comment that each file of a project begins with."""
+_MARK_LINES, _MARK_BYTES = 6, 4096
+"""Of the beginning of a file, where that line is; a model's name may stand before it."""
 
 
 def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
@@ -30,7 +36,8 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
     plan
         In one arena, for `model`, under target ``loops`` or another one without a runtime's own rules.
     folder
-        Made if it is not there; what it has of other names stays.
+        Made if it is not there; what it has of other names stays, and files of a project that was written before
+        are replaced.
 
     Returns
     -------
@@ -40,14 +47,16 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
     Raises
     ------
     InputError
-        The plan is for another model, or there is an operator, a type or a way of planning that C is not written for
-        (`docs/emit.md`); nothing is written then.
+        The plan is for another model, there is an operator, a type or a way of planning that C is not written for
+        (`docs/emit.md`), or the folder has a file of one of the names that lowtide did not make; nothing is written
+        then.
     VerificationError
         The plan does not hold: code would write where it must not.
     """
     from lowtide.api.problem import Rules
     from lowtide.verify.check.plan import verify_plan
 
+    check_own(folder)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
     code = project_of(plan, graph)
@@ -71,6 +80,27 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
 
     graph = load(model, dims)
     check(graph, _bytes_of(graph))
+
+
+def check_own(folder: str | Path) -> None:
+    """See that no file of another's would be replaced.
+
+    Raises
+    ------
+    InputError
+        `folder` has a file of one of the names in `FILES` that does not begin as those that lowtide makes do.
+    """
+    for path in (Path(folder) / name for name in FILES):
+        try:
+            if not path.is_file():
+                continue
+            with open(path, "rb") as file:
+                lines = file.read(_MARK_BYTES).splitlines()[:_MARK_LINES]
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot see whether lowtide made it: {why}; name another folder", str(path)) from None
+        if not any(map(_MARK.match, map(bytes.lstrip, lines))):
+            raise InputError("lowtide did not make this file, and does not replace it; name another folder", str(path))
 
 
 def _bytes_of(graph: Graph) -> bytes:

@@ -61,7 +61,8 @@ def probe(
     runner = runner_of(graph.dialect)
     if runner is None:
         raise InputError(
-            f"ops of {graph.dialect or 'no known format'} have no meaning that could be probed; give an ONNX model",
+            f"ops of {graph.dialect or 'no known format'} have no meaning that could be probed; "
+            "give an ONNX or a TFLite model",
             graph.source or graph.name,
         )
     meanings = [(op, meaning(graph, op)) for op in graph.ops]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.emitting import FILES, TARGET, check_emit, project_of
+from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, project_of
 from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
@@ -49,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     files = PlanFiles(plan=options.plan_file, log=options.log_file, pictures=pictures_of(options))
     trace: list[Progress] = []
     check_emit(options.model, settings["dims"])
+    check_own(folder)
     with output_folder(folder):
         check_outputs(options.model, [*files.paths, *code], None, (options.target,))
         plan = api.plan(options.model, report=options.line, trace=trace, **settings)

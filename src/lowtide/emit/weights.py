@@ -12,6 +12,7 @@ from lowtide.graph import Graph, Kind, Tensor
 from lowtide.read.tflite.model import TfliteFile
 
 _PER_LINE = 24
+_MARK = "/* Made by lowtide; make it again when the model changes. */"
 _TYPES = {
     name: np.dtype(kind)
     for name, kind in (("int8", "<i1"), ("int16", "<i2"), ("uint16", "<u2"), ("int32", "<i4"), ("int64", "<i8"))
@@ -79,12 +80,12 @@ class Weights:
     def header(self) -> str:
         """Declarations."""
         lines = [f"extern const {kind}_t {name}[{len(n)}];" for name, (kind, n) in self.arrays.items()]
-        head = ["#ifndef MODEL_WEIGHTS_H", "#define MODEL_WEIGHTS_H", "", "#include <stdint.h>", ""]
+        head = [_MARK, "#ifndef MODEL_WEIGHTS_H", "#define MODEL_WEIGHTS_H", "", "#include <stdint.h>", ""]
         return "\n".join([*head, *lines, "", "#endif", ""])
 
     def source(self) -> str:
         """Definitions."""
-        lines = ['#include "model_weights.h"', ""]
+        lines = [_MARK, '#include "model_weights.h"', ""]
         for name, (kind, numbers) in self.arrays.items():
             lines.append(f"const {kind}_t {name}[{len(numbers)}] = {{")
             texts = ["(-2147483647 - 1)" if n == -(1 << 31) else str(n) for n in numbers]

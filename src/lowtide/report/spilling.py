@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.plan import Plan
-from lowtide.report.columns import change, columns
+from lowtide.report.columns import columns
 from lowtide.report.cuts import cut_text
 from lowtide.rewrites import Recompute
 from lowtide.sizes import format_count, format_size
@@ -26,7 +26,7 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
         ("own order peak", format_size(plan.own_order_peak_bytes)),
     ]
     rows += [(m.name, f"{format_size(m.size_bytes or 0)} used of {format_size(m.capacity_bytes)}") for m in memories]
-    gap = "" if traffic == bound else f", {change(bound, traffic)} above it" if bound else ""
+    gap = "" if traffic == bound else f", {100 * (traffic - bound) / bound:,.1f} % above the bound" if bound else ""
     if plan.exactness:
         rows.append(("cut", cut_text(plan)))
     rows += [
@@ -112,7 +112,12 @@ def _proof(plan: Plan) -> str:
         "phases": f"phases between ops that run in turn, {len(proof.parts) if proof else 0} of them",
         "peak": "what is live at once in every order",
         "solver": "a solver",
-        "none": "nothing is proved" if not plan.optimal else "there is none",
+        "none": _without_moves(plan) if plan.optimal else "nothing is proved",
     }.get(proof.kind if proof else "none", "")
     of_parts = " of these parts" if plan.exactness else ""
     return f"no order{of_parts} has less ({text})" if plan.optimal else f"{text}{',' if of_parts else ''}{of_parts}"
+
+
+def _without_moves(plan: Plan) -> str:
+    """Why no order has less where no tensor is moved whole: what is moved in pieces is the same in each."""
+    return "each moves these pieces" if plan.traffic_bytes else "nothing is moved"

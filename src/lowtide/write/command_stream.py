@@ -3,12 +3,13 @@
 `load` is the first transfer of a graph input or constant and `store` the one write of a graph output: both have to
 happen under any plan and are no traffic. The rest of the transfers are the plan's moves. Of a tensor that lies on the
 host whole (`Plan.streams`) its slices are loaded, and what is joined to it is stored, in the place of those ops.
+`run` says where an op has its workspace, if it has one: in that step nothing else may lie there.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,11 +20,20 @@ Action = Literal["spill", "store", "free", "allocate", "load", "fill", "run"]
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Where an op has its workspace while it runs; `bytes` is None where the plan has no profile, which says them."""
+
+    memory: str
+    offset: int
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Command:
     """One command of step `step`. Commands on a tensor mean its whole storage; `run` has an op instead.
 
-    `memory` and `offset` are where the tensor lies (of a transfer: in the nearer memory), `other` is the memory at the
-    far side of a transfer.
+    `workspace` is that of the op, if it has one. `memory` and `offset` are where the tensor lies (of a transfer: in the
+    nearer memory), `other` is the memory at the far side of a transfer.
     """
 
     step: int
@@ -34,6 +44,7 @@ class Command:
     offset: int | None = None
     other: str | None = None
     bytes: int | None = None
+    workspace: Workspace | None = None
 
 
 def command_stream(plan: Plan) -> list[Command]:
@@ -81,8 +92,22 @@ def command_stream(plan: Plan) -> list[Command]:
                 at = {"tensor": root, "memory": v.memory, "offset": v.offset, "bytes": sizes[root]}
                 before.append(Command(v.start, "allocate", **at))
                 before.append(Command(v.end, "free", **at))
-    runs = [Command(step, "run", op=op) for step, op in enumerate(plan.order) if op not in transfers]
+    spaces = _workspaces(plan, first)
+    runs = [
+        Command(step, "run", op=op, workspace=spaces.get(op))
+        for step, op in enumerate(plan.order)
+        if op not in transfers
+    ]
     return sorted([*before, *runs], key=lambda c: (c.step, _rank(c, first), c.tensor or 0))
+
+
+def _workspaces(plan: Plan, first: str) -> dict[int, Workspace]:
+    """Of each op that has one."""
+    memories, sizes = plan.workspace_memories or {}, plan.profile.workspaces if plan.profile is not None else {}
+    return {
+        int(op): Workspace(memories.get(op, first), offset, sizes.get(op))
+        for op, offset in (plan.workspace_offsets or {}).items()
+    }
 
 
 def _streamed(plan: Plan) -> tuple[set[int], set[int], set[int]]:
@@ -144,8 +169,12 @@ def _to_be_stored(plan: Plan, visit: Residency, later: list[Residency], *, spill
 
 def commands_json(plan: Plan) -> bytes:
     """The commands as a JSON list; what does not apply to a command is left out."""
-    rows = [{k: v for k, v in asdict(c).items() if v is not None} for c in command_stream(plan)]
+    rows = [asdict(c, dict_factory=_present) for c in command_stream(plan)]
     return msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n"
+
+
+def _present(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: value for key, value in pairs if value is not None}
 
 
 def commands_text(plan: Plan) -> bytes:
@@ -155,7 +184,11 @@ def commands_text(plan: Plan) -> bytes:
     lines = []
     for c in command_stream(plan):
         if c.op is not None:
-            lines.append(f"{c.step:5d}  run       {ops[c.op][0]}  {ops[c.op][1]}".rstrip())
+            text = f"{c.step:5d}  run       {ops[c.op][0]}  {ops[c.op][1]}".rstrip()
+            if c.workspace is not None:
+                size = "" if c.workspace.bytes is None else f"  {c.workspace.bytes} B"
+                text += f"  workspace {c.workspace.memory}+{c.workspace.offset}{size}"
+            lines.append(text)
             continue
         assert c.tensor is not None
         text = f"{c.step:5d}  {c.action:8s}  {c.memory}+{c.offset:<10d}  {c.bytes:10d} B  {names[c.tensor]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -180,6 +181,22 @@ def test_commands_as_text_and_json():
     ]
     assert [r["action"] for r in rows if r.get("tensor") == 0] == ["allocate", "load", "free"]
     assert [r["action"] for r in rows if r.get("tensor") == 4] == ["allocate", "store", "free"]
+
+
+def test_commands_say_where_a_workspace_lies():
+    """A run of an op that has one names memory, offset and bytes, as text and as JSON; runs of others do not."""
+    graph = skip_graph()
+    graph = replace(graph, ops=(*graph.ops[:-1], replace(graph.ops[-1], workspace=3)))
+    plan = lowtide.plan(graph, target="strict", memories=["fast=13"])
+    assert plan.workspace_offsets is not None
+    at = plan.workspace_offsets["11"]
+    runs = [row for row in msgspec.json.decode(commands_json(plan)) if row["action"] == "run"]
+    assert [row.get("workspace") for row in runs] == [None] * 3 + [{"memory": "fast", "offset": at, "bytes": 3}]
+    lines = [line for line in commands_text(plan).decode().splitlines() if "  run  " in line]
+    assert [line.partition("workspace")[2] for line in lines] == ["", "", "", f" fast+{at}  3 B"]
+    (run,) = [c for c in command_stream(msgspec.structs.replace(plan, profile=None)) if c.op == 11]
+    assert run.workspace is not None
+    assert (run.workspace.offset, run.workspace.bytes) == (at, None)
 
 
 def test_an_op_that_is_too_large_is_impossible():

@@ -172,7 +172,7 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
-        mend = "plan it without --allow fission"
+        mend = "plan it without --allow fission" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
             mend = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
         elif problem.place.startswith("zoo:") and has_operators(problem.place):

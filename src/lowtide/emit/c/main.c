@@ -1,5 +1,7 @@
 /* Runs the model on a host.
 
+   Made by lowtide; make it again when the model changes.
+
    model_host                      sizes, and one run on made-up numbers
    model_host INPUTS OUTPUTS       runs every MODEL_INPUT_BYTES of a file, writes what comes out
    model_host --check INPUTS WANT  the same, compared with a file; status 1 if a byte differs
