@@ -44,6 +44,7 @@ def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     check_looping(job, goal, problem)
+    limits = limits.over_choices()
     whole = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     room = goal.room(problem) or 0
     fits = goal.budget is not None and whole.keys["required_bytes"] <= goal.budget
