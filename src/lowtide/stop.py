@@ -165,10 +165,10 @@ class Limits:
         """Whether the time is up, or Ctrl-C came."""
         return self.interrupt.seen or self.left_seconds <= 0
 
-    def tell(self, phase: str) -> None:
-        """Report what is being done, where no search says how far it is."""
+    def tell(self, phase: str, best_bytes: int = 0) -> None:
+        """Report what is being done, and the best peak where it is known, but no bound."""
         if self.report is not None:
-            self.report(Progress(0, 0, self.seconds - self.left_seconds, phase))
+            self.report(Progress(best_bytes, 0, time.perf_counter() - self.started, phase))
 
     def saying(self, phase: str) -> Limits:
         """The same for a search whose figures are of a piece, or of something that is tried: no figures are reported,

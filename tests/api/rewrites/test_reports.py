@@ -47,3 +47,29 @@ def test_no_bound_of_one_choice_is_reported(
     assert bests
     assert bests == sorted(bests, reverse=True)
     assert not any(progress.bound_bytes for progress in heard)
+
+
+def test_a_search_for_loops_says_what_it_does(tmp_path: Path) -> None:
+    """From when the order without loops is known to when the plan is checked; what is called best is reached."""
+    heard: list[Progress] = []
+    plan = lowtide.plan(model_file(tmp_path), target="generic", allow="loops", time=2, report=heard.append)
+    phases = [progress.phase for progress in heard]
+    assert "looking for loops" in phases
+    assert phases[-1] == "verifying the plan"
+    bests = [progress.best_bytes for progress in heard if progress.best_bytes]
+    assert all(plan.peak_bytes <= best for best in bests)
+
+
+@pytest.mark.parametrize("phase", ["looking for loops", "looking for loops in other orders", "verifying the plan"])
+def test_what_is_told_of_a_search_for_loops_may_end_it(phase: str, tmp_path: Path) -> None:
+    """With the best plan so far; what comes once the search is over ends nothing."""
+
+    def report(progress: Progress) -> None:
+        if progress.phase == phase:
+            raise KeyboardInterrupt
+
+    model = model_file(tmp_path)
+    plan = lowtide.plan(model, target="generic", allow="loops", time=2, report=report)
+    assert plan.peak_bytes <= plan.own_order_peak_bytes
+    assert plan.stopped == "interrupt" or phase != "looking for loops"
+    assert plan.stopped != "interrupt" or phase != "verifying the plan"
