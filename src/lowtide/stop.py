@@ -7,17 +7,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a search stands: the best peak and the lower bound so far, in bytes, and the seconds it has run."""
+    """Where a search stands.
+
+    Attributes
+    ----------
+    best_bytes, bound_bytes
+        The best peak of a whole plan so far, and the bound that holds for all that is searched; 0: not known.
+    seconds
+        How long it has run.
+    phase
+        What is being done, in a few words, where the figures do not say enough.
+    """
 
     best_bytes: int
     bound_bytes: int
     seconds: float
+    phase: str = ""
 
 
 PATIENCE_SECONDS = 5.0
@@ -153,3 +164,32 @@ class Limits:
     def over(self) -> bool:
         """Whether the time is up, or Ctrl-C came."""
         return self.interrupt.seen or self.left_seconds <= 0
+
+    def tell(self, phase: str, best_bytes: int = 0) -> None:
+        """Report what is being done, and the best peak where it is known, but no bound."""
+        if self.report is not None:
+            self.report(Progress(best_bytes, 0, time.perf_counter() - self.started, phase))
+
+    def saying(self, phase: str) -> Limits:
+        """The same for a search whose figures are of a piece, or of something that is tried: no figures are reported,
+        and what is being done instead."""
+        report = self.report
+        if report is None:
+            return self
+        return replace(self, report=lambda progress: report(Progress(0, 0, progress.seconds, phase)))
+
+    def over_choices(self) -> Limits:
+        """The same for searches that each make whole plans of one choice of changes: the best of them all is reported,
+        and no bound, for none holds for the other choices."""
+        report = self.report
+        if report is None:
+            return self
+        best = 0
+
+        def tell(progress: Progress) -> None:
+            nonlocal best
+            if progress.best_bytes:
+                best = min(best or progress.best_bytes, progress.best_bytes)
+            report(replace(progress, best_bytes=best, bound_bytes=0))
+
+        return replace(self, report=tell)

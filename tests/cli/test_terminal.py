@@ -65,3 +65,28 @@ def test_quiet_and_what_is_over_say_nothing(monkeypatch: pytest.MonkeyPatch):
     before = stream.getvalue()
     line(Progress(8, 4, 99.0))
     assert stream.getvalue() == before
+
+
+def test_figures_that_are_not_known_are_left_out(monkeypatch: pytest.MonkeyPatch):
+    """Without a best plan no best is said, and no bar is drawn; what is being done is."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(terminal, "TERMINAL_SECONDS", 0.0)
+    line = ProgressLine(quiet=False)
+    line(Progress(0, 0, 9.0, "trying 3 B in 2 parts"))
+    line(Progress(8, 0, 9.0, "looking for loops"))
+    line(Progress(0, 0, 9.0))
+    said = stream.getvalue().split("\r")[1:]
+    ends = [f"{words}, 9 s\x1b[K" for words in ("trying 3 B in 2 parts", "looking for loops, best 8 B", "working")]
+    assert said == ends
+
+
+def test_a_phase_that_begins_early_is_what_the_clock_says(monkeypatch: pytest.MonkeyPatch):
+    """What is reported in the first two seconds is not said at once, and is what is said of the time that goes by."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    line = ProgressLine(quiet=False)
+    line(Progress(8, 0, 0.5, "looking for loops"))
+    assert stream.getvalue() == ""
+    monkeypatch.setattr(terminal, "FIRST_SECONDS", 0.02)
+    assert "looking for loops, best 8 B, " in waited(line, stream, "looking")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,6 +258,8 @@ def plan_job(
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
     plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
+    with suppress(KeyboardInterrupt):  # the search that it could end is over
+        limits.tell("verifying the plan")
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
     done = clock.perf_counter()

@@ -108,14 +108,15 @@ class ProgressLine:
         """Say it, if it is time to."""
         now = time.monotonic()
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
+        best, bound = progress.best_bytes, progress.bound_bytes
+        words = [progress.phase] if progress.phase else []
+        words += [f"best {format_size(best)}"] if best else []
+        words += [f"bound {format_size(bound)}, gap {100 * (best - bound) / best:.2f} %"] if best and bound else []
+        self._last = label + (", ".join(words) or "working")
         if self._quiet or progress.seconds < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
             return
         self._last_report = self._last_sign = now
-        best, bound = progress.best_bytes, progress.bound_bytes
-        gap = 100 * (best - bound) / best if best else 0.0
-        proved = f", bound {format_size(bound)}, gap {gap:.2f} %" if bound else ""
-        self._last = f"{label}best {format_size(best)}{proved}"
-        done = f"{bar(bound / best if best else 1.0)} " if self._terminal else ""
+        done = f"{bar(bound / best)} " if self._terminal and best and bound else ""
         self._tell(f"{done}{self._last}, {progress.seconds:.0f} s")
 
     def steps(self, done: int, of: int, label: str) -> None:

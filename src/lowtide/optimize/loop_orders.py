@@ -65,6 +65,7 @@ class LoopOrders:
         self.search.limits = limits
         step = _STEP
         while self.path.peak > enough and not limits.over():
+            limits.tell("looking for loops in other orders", self.path.peak)
             limit = max(enough, min(int(self.path.peak * (1 - step)), self.path.peak - 1))
             if self._lower(limit, limits, enough):
                 continue

@@ -152,6 +152,7 @@ class LoopSearch:
             if self.limits.over():
                 self.complete = False
                 return
+            self.limits.tell("looking for loops")
             search = searches.popleft()
             steps = list(islice(search, _AT_ONCE))
             more = [found for found in steps if isinstance(found, int)]
@@ -373,6 +374,7 @@ class LoopSearch:
         """Work out the steps of a path that are bounded only; whether there was none."""
         open_ = [step for step in path if not step.exact]
         for step in open_:
+            self.limits.tell("looking for loops")
             self._work_out(step)
         return not open_
 

@@ -24,6 +24,7 @@ from lowtide.optimize.part_clock import PartClock, clock_of_parts, clock_of_step
 from lowtide.optimize.recompute.least_bytes import Spent, lower, once, sweep
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth
+from lowtide.sizes import format_size
 from lowtide.stop import Limits
 from lowtide.target import Target
 from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_of, even_ends, outer_of
@@ -86,6 +87,11 @@ class Parted:
         """Parts, of several regions the most."""
         most = max((choice.count for choice in self.within), default=1)
         return most if self.fission is None else len(self.fission.ends)
+
+    @property
+    def in_words(self) -> str:
+        """The number of parts, behind what is said of them; empty for the step as it stands."""
+        return f" in {self.count} parts" if self.count > 1 else ""
 
     @property
     def cut_ops(self) -> int:
@@ -190,7 +196,7 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
         units = choice.units(most_seconds)
         if limits.interrupt.seen or spent.peak <= least or units <= spent.units:
             return spent
-        share = _share(limits, seconds)
+        share = _share(limits, seconds, f"looking for the least peak{choice.in_words}")
         spent = _descended(choice, spent, units, least, replace(share, seconds=share.seconds * _DESCENT))
         lowest = lower(choice.sequence, spent, units, least, share)
         kept = [s for s in (spent, *lowest.found) if choice.seconds(s) <= most]
@@ -247,8 +253,9 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
         if limits.interrupt.seen:
             return spent
         start, result = choice.order if spent is None else spent.order, None
+        words = f"trying {format_size(budget)}{choice.in_words}"
         with limits.interrupt:
-            result = _within(choice, start, room, _share(limits, seconds))
+            result = _within(choice, start, room, _share(limits, seconds, words))
         if result is None or not result.found or (spent is not None and spent.units <= result.cost):
             return spent
         return Spent(tuple(result.order), result.peak, result.cost)
@@ -287,7 +294,8 @@ def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted,
         begin = choice.begin
         least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
         budgets = [begin.peak - (begin.peak - least) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
-        share = _share(limits, limits.left_seconds / (len(choices) - number))
+        words = f"looking for low peaks{choice.in_words}"
+        share = _share(limits, limits.left_seconds / (len(choices) - number), words)
         points, ended = sweep(choice.sequence, choice.order, budgets, share)
         complete = complete and ended == "complete"
         found += [(choice, spent) for spent in points]
@@ -298,9 +306,10 @@ def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted,
     return kept[::-1], complete
 
 
-def _share(limits: Limits, seconds: float) -> Limits:
-    """Limits of a search of its own that takes so many seconds at most."""
-    tell, spent = limits.report, limits.seconds - limits.left_seconds
+def _share(limits: Limits, seconds: float, words: str = "") -> Limits:
+    """Limits of a search of its own that takes so many seconds at most. With `words` these are what is reported: its
+    figures are of a part, or of a budget that is tried, and not of the step."""
+    tell, spent = (limits.saying(words) if words else limits).report, limits.seconds - limits.left_seconds
     report = None
     if tell is not None:
         report = lambda progress: tell(replace(progress, seconds=progress.seconds + spent))  # noqa: E731

@@ -20,6 +20,7 @@ from lowtide.errors import InputError
 from lowtide.optimize.step_regions import why_no_batches
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
+from lowtide.stop import Progress
 from lowtide.write.graph_json import graph_json_bytes
 from support.steps import SMALL, labelled_graph, random_step
 
@@ -106,6 +107,17 @@ def test_a_plan_says_what_was_tried() -> None:
     kinds = ("part_graphs", "orders", "chains", "placements")
     assert all(tried[kind] > 0 for kind in kinds)
     assert 0 < sum(tried[f"{kind}_seconds"] for kind in kinds) <= plan.seconds.total + 0.01
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_tried_is_not_called_the_best() -> None:
+    """Nor is a figure of one part: what is reported is the number of parts and the budget that is tried."""
+    heard: list[Progress] = []
+    plan = _plan(budget="40%", time=2, report=heard.append)
+    assert heard
+    assert not any(progress.best_bytes or progress.bound_bytes for progress in heard)
+    tried = {progress.phase for progress in heard}
+    assert any(phase.startswith(f"trying {plan.budget_bytes:,} B") and phase.endswith(" parts") for phase in tried)
 
 
 def test_a_step_in_graph_json_is_planned(tmp_path: Path) -> None:

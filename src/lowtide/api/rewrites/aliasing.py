@@ -36,6 +36,7 @@ def solve_aliased(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     _check(job, problem)
+    limits = limits.over_choices()
     cuts = replace(limits, seconds=limits.seconds * _CUT)
     plain = replace(limits, seconds=limits.seconds * _UNCHANGED)
     alone = job.allow == ("alias",)

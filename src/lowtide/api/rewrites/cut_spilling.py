@@ -111,7 +111,9 @@ class CutSpilling:
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        self.limits = replace(self.limits, report=self._watched(self.limits.report))
+        # figures of one choice of cuts, without what it streams, are none of the whole
+        saying = self.limits.saying("looking for cuts and moves")
+        self.limits = replace(saying, report=self._watched(saying.report))
 
     def _watched(self, report: Callable[[Progress], None] | None) -> Callable[[Progress], None] | None:
         """What looks on, and remembers if it interrupts."""

@@ -70,6 +70,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
 
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
+    limits = limits.over_choices()
     if "unjoined" in job.allow and job.costs is not None:
         raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
     if "rounds" in job.allow and job.costs is not None:

@@ -387,7 +387,7 @@ class _Step:
         words = ("recompute",) if self.bandwidth is None else ("recompute", "swap")
         job = replace(self.job.of_graph(problem.graph), allow=words, costs=None, repeats=None, goal=goal)
         once = replace(self.once, problem=problem, order=choice.order)
-        limits = self._until(_ENDING) if self.limits.interrupt.seen else self.limits
+        limits = self._until(_ENDING) if self.limits.interrupt.seen else self.limits.saying("placing the parts")
         host = None
         if self.bandwidth is not None:
             host = Host(self.bandwidth, choice.sequence.costs.units, self.costs.sha256, again=True)

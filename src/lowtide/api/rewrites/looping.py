@@ -44,11 +44,14 @@ def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     check_looping(job, goal, problem)
+    limits = limits.over_choices()
     whole = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     room = goal.room(problem) or 0
     fits = goal.budget is not None and whole.keys["required_bytes"] <= goal.budget
     if whole.keys["stopped"] == "interrupt" or (fits and not job.stream_input):
         return whole.under(job.allow)
+    with limits.interrupt:
+        limits.tell("looking for loops")
     rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
     orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
     search = replace(limits, seconds=limits.seconds * _SEARCH)
@@ -61,7 +64,7 @@ def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
             best = _lower_arena(best, other, lambda path: _answer(job, goal, problem, whole, rules, path, limits), room)
         if best.keys["required_bytes"] > whole.keys["required_bytes"]:
             best = whole
-    return best.under(job.allow, interrupted=interrupted)
+    return best.under(job.allow, interrupted=interrupted or limits.interrupt.seen)
 
 
 def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
@@ -127,7 +130,9 @@ def _lower_arena(best: Answer, search: LoopSearch, solve: Callable[[LoopPath], A
         arena, peak = (int(best.keys.get(key, 0)) for key in ("arena_bytes", "peak_bytes"))
         if arena <= max(peak, room):
             break
-        path = search.best(arena - 1)
+        path = None
+        with search.limits.interrupt:
+            path = search.best(arena - 1)
         if path is None or not path.loops or path.peak >= arena:
             break
         other = solve(path)

@@ -60,6 +60,7 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     _check(job, goal, problem)
+    limits = limits.over_choices()
     most_overhead = None if job.costs is None else job.costs.max_overhead
     alone = replace(job, allow=("fission",), costs=None)
     uncut = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))

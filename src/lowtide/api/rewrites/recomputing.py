@@ -74,6 +74,7 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     _check(job, goal)
     _check_method(job, problem)
     host = host_of(job, problem.graph)
+    limits = limits.over_choices()
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
     sequence = sequence if host is None else host.problem(sequence)

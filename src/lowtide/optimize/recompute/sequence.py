@@ -15,7 +15,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind
 from lowtide.ops.table import names_only
 from lowtide.optimize.recompute.costs import Costs, costs_of
-from lowtide.sizes import round_up
+from lowtide.sizes import format_size, round_up
 from lowtide.stop import Limits, Progress
 from lowtide.transform.clone import repeatable
 
@@ -321,11 +321,10 @@ def _one(
     problem: Sequenced, order: Sequence[int], budget: int, limits: Limits, steps: int, enough: int
 ) -> SequenceResult:
     """One search of the core's."""
-    least, _ = least_possible(problem)
 
     def tell(seconds: float, best: int) -> bool:
         if limits.report is not None:
-            limits.report(Progress(budget, least, seconds))
+            limits.report(Progress(0, 0, seconds, f"trying {format_size(budget)}"))
         return False
 
     core, begin = problem.core(problem.model.alignment), problem.without_views(order)

@@ -12,6 +12,7 @@ from typing import ClassVar
 from lowtide.errors import InputError
 from lowtide.optimize.recompute.method import Repeated
 from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.sizes import format_size
 from lowtide.stop import Limits, Progress
 
 
@@ -43,7 +44,7 @@ class FastSA:
 
         def tell(seconds: float, best: int) -> bool:
             if limits.report is not None:
-                limits.report(Progress(budget, 0, seconds))
+                limits.report(Progress(0, 0, seconds, f"trying {format_size(budget)}"))
             return False
 
         core, begin = problem.core(problem.model.alignment), problem.without_views(order)
