@@ -90,7 +90,7 @@ ELSEWHERE = {
     "run/test_measured.py": "report/running",
     "report/test_allocation_table.py": "write/arena_map",
     "api/test_surveys.py": "api/comparing report/comparison",
-    "cli/test_memory.py": "report/spilling spill/registry spill/words",
+    "cli/test_memory.py": "spill/registry spill/words",
     "api/test_job.py": "api/problem api/goals/fast_memory api/goals/one_arena api/goals/ordered "
     "api/goals/several_memories",
     "api/test_vela.py": "api/compiled",

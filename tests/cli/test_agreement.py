@@ -17,7 +17,7 @@ from support.onnx_builder import model, saved, value
 from support.small_models import branches, graph_file, onnx_file
 
 _LINE = re.compile(
-    r"(?P<verdict>fits|does not fit|cannot fit)(?P<why>, [^:]*)?: required (?P<most>at most )?(?P<required>[\d,]+) B, "
+    r"(?P<verdict>fits|does not fit|cannot fit)(?P<why>, .*?)?: required (?P<most>at most )?(?P<required>[\d,]+) B, "
     r"available (?P<available>[\d,]+) B, excess (?P<excess_is>at most |at least )?(?P<excess>[\d,]+) B "
     r"\((?P<proof>.*?)\)"
 )
@@ -42,9 +42,9 @@ class Said:
         seen = _LINE.match(line)
         assert seen is not None, line
         numbers = {name: int(seen[name].replace(",", "")) for name in ("required", "available", "excess")}
-        bounds = re.findall(
-            r"(?:lower bound is|reserve|beside it|at least) ([\d,]+) B", f"{seen['why']} {seen['proof']}"
-        )
+        told = f"{seen['why']} {seen['proof']}"
+        bounds = re.findall(r"(?:lower bound is|reserve|at least) ([\d,]+) B", told)
+        bounds += re.findall(r"([\d,]+) B at the least", told)
         proved = max((int(text.replace(",", "")) for text in bounds), default=0)
         return cls(seen["verdict"], at_most=bool(seen["most"]), excess_is=(seen["excess_is"] or "").strip(),
                    proved=proved, **numbers)  # fmt: skip
