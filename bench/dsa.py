@@ -85,12 +85,11 @@ def again(options: argparse.Namespace) -> None:
     result["rows"] = [defaultdict(int, {"capacity_bytes": None, **row}) for row in result["rows"]]
     left = {r["document"] for r in result["reuse"] if r["pair"] and not is_proved(r)}
     searched = {
-        row["document"]: row | {"again": True}
+        row["document"]: row | {"again": True, "commit": machine().commit}
         for row in priced(options.folder, options.reuse, [options.folder / f"{name}.json" for name in sorted(left)])
     }
     result["reuse"] = [searched.get(r["document"], r) for r in result["reuse"]]
     result["limits"]["again"] = options.reuse
-    result["machine"] = dataclasses.asdict(machine())
     write(result, options.out)
 
 
@@ -138,7 +137,8 @@ def reuse_lines(rows: list[dict[str, Any]], limits: dict[str, float]) -> list[st
     pairs, others = [r for r in rows if r["pair"]], [r for r in rows if not r["pair"]]
     fit = [r for r in pairs if r["fits"]]
     proved, anew = sum(map(is_proved, pairs)), sum("again" in r for r in rows)
-    longer = f"; {anew} again, at most {limits['again']:g} s" if anew else ""
+    commits = ", ".join(sorted({str(r["commit"])[:7] for r in rows if "again" in r}))
+    longer = f"; {anew} again, at most {limits['again']:g} s, lowtide {commits}" if anew else ""
     free = sum(r["cost"] == 0 for r in fit)
     lines = [
         "", "## Reuse as a cost", "",
