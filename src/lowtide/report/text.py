@@ -94,7 +94,9 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         return [("required", plan.required_bytes, reserve)] if reserve else []
     over = plan.required_bytes - plan.budget_bytes
     verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
-    if plan.status == "impossible":
+    if plan.status == "impossible" and plan.fission is not None:
+        verdict += ", and no plan can fit: inputs at the start, or results at the end, need more"
+    elif plan.status == "impossible":
         alone = plan.least_required_bytes + (plan.reserve_bytes or 0) <= plan.budget_bytes
         why = "the lower bound is above the budget"
         if alone or plan.recomputation is not None:
@@ -102,8 +104,6 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         elif plan.runtime_parts is not None:
             why = least_text(plan.lower_bound_bytes, plan.runtime_parts, plan.reserve_bytes or 0)
         verdict += f", and no plan can fit: {why}"
-    elif plan.fission is not None and plan.fission.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes:
-        verdict += ", and no plan can fit: inputs at the start, or results at the end, need more"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
 
