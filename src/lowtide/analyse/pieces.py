@@ -76,6 +76,8 @@ def _written_over(graph: Graph, target: Target, t: int, several: set[int]) -> bo
     """Whether an op may write over a tensor, or may make it over what it reads."""
     for i in _users(graph, t):
         op = graph.ops[i]
+        if target.view_source(graph, op) is not None:
+            continue
         pairs = [*target.in_place_inputs(graph, op), *(read for read, _ in target.overlap_inputs(graph, op))]
         if pairs and (op.outputs[0] in several or not several.isdisjoint(pairs)):
             return True
