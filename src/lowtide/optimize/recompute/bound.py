@@ -1,7 +1,8 @@
 """How much time a plan within a budget spends at least on running ops again.
 
 Two bounds. The price cut holds for every order (`core/sequence/price_cut.h`): for one op and one price of a byte it is
-a minimum cut; it is concave in the price, so that the best price is found by halving. The knapsack holds for one order
+a minimum cut; it is concave in the price, so that the best price is found by halving. What runs again needs what it
+reads, so that whole chains count. The knapsack holds for one order
 of first runs: before each op, what was made and is still to be read is held or made again.
 
 Where values may leave memory while ops run, `lowtide.optimize.recompute.swap_bound` has the bound.
@@ -20,6 +21,9 @@ from lowtide.rewrites import PriceArc, PriceCertificate
 
 _MOST = 2**60
 _HALVINGS = 24
+
+_COARSER = 12
+"""Bits fewer that a price has behind the point where a byte is worth more."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,8 @@ def price_bound(
     in_time
         Whether to go on.
     """
-    best, q = PriceBound(0), _scale(problem)
-    # Where what is held at a price is more than there is room for, a byte is worth more.
-    for v, p, flow in _price_cuts(problem, ops, q, lambda: budget, in_time):
+    best = PriceBound(0)
+    for v, (p, q), flow in _price_cuts(problem, ops, lambda: budget, in_time):
         value = -(-(flow + p * (problem.touched_bytes(v) - budget)) // q)
         if value > best.units:
             best = PriceBound(value, v, (p, q))
@@ -60,24 +63,28 @@ def price_bound(
 
 
 def _price_cuts(
-    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[], int], in_time: Callable[[], bool]
-) -> Iterator[tuple[int, int, int]]:
-    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room()` bytes are held: the
-    op, p, and the flow. It ends when time is up."""
-    core, dearest = problem.core(bound=True), _dearest(problem, q)
+    problem: Sequenced, ops: Sequence[int], room: Callable[[], int], in_time: Callable[[], bool]
+) -> Iterator[tuple[int, tuple[int, int], int]]:
+    """Minimum cuts at some ops, at prices of a byte halved towards that at which `room()` bytes are held: the op, the
+    price, and the flow. It ends when time is up."""
+    core, scales = problem.core(bound=True), _scales(problem)
     for v in ops:
-        low, high = 0, dearest
-        for _ in range(_HALVINGS):
-            if not in_time():
-                return
-            p = max(1, _middle(low, high))
-            flow, held, _ = _core.price_cut(core, v, p, q)
-            yield v, p, flow
-            if held - problem.untouched_bytes(v) > room():
-                low = p
-            else:
-                high = p
-            if high - low <= 1:
+        for q, dearest in scales:
+            low, high = 0, dearest
+            for halving in range(_HALVINGS):
+                if not in_time():
+                    return
+                p = dearest if halving == 0 else max(1, _middle(low, high))
+                flow, held, _ = _core.price_cut(core, v, p, q)
+                yield v, (p, q), flow
+                # Where more is held than there is room for, a byte is worth more.
+                if held - problem.untouched_bytes(v) > room():
+                    low = p
+                else:
+                    high = p
+                if high - low <= 1:
+                    break
+            if low < dearest:
                 break
 
 
@@ -117,13 +124,13 @@ def peak_bound(
     ops
         Positions to ask at, those first that promise most.
     """
-    best, q = PeakBound(least), _scale(problem)
+    best = PeakBound(least)
 
     def own_bytes() -> int:
         """The price at which the cut's bytes are the bound's own gives the most."""
         return best.bytes
 
-    for v, p, flow in _price_cuts(problem, ops, q, own_bytes, in_time):
+    for v, (p, q), flow in _price_cuts(problem, ops, own_bytes, in_time):
         value = ceil(problem.touched_bytes(v) - Fraction(q * extra - flow, p))
         if value > best.bytes:
             best = PeakBound(value, v, (p, q))
@@ -139,20 +146,16 @@ def _middle(low: int, high: int) -> int:
     return (low + high) // 2
 
 
-def _scale(problem: Sequenced) -> int:
-    """A power of two by which prices are whole numbers, such that costs times it stay in 62 bits."""
-    return 1 << max(0, (_MOST // max(1, problem.costs.total)).bit_length() - 1)
-
-
-def _dearest(problem: Sequenced, q: int) -> int:
-    """The price above which nothing is held that can be made again, or all bytes at that price leave 62 bits."""
-    ratios = [
-        Fraction(problem.costs.units[v.maker], v.size)
-        for v in problem.values
-        if v.size and v.maker >= 0 and not problem.ops[v.maker].once
-    ]
-    sizes = sum(v.size for v in problem.values)
-    return min(int(max(ratios, default=Fraction(1)) * q) + 1, _MOST // max(1, sizes))
+def _scales(problem: Sequenced) -> list[tuple[int, int]]:
+    """Powers of two by which prices are whole numbers, such that costs times them stay in 62 bits, and of each the
+    dearest price such that all bytes do, too; down to the one by which a byte may cost as much as all ops."""
+    total, sizes = max(1, problem.costs.total), max(1, sum(v.size for v in problem.values))
+    q, scales = 1 << max(0, (_MOST // total).bit_length() - 1), list[tuple[int, int]]()
+    while True:
+        scales.append((q, max(1, min(total * q + 1, _MOST // sizes))))
+        if q == 1 or scales[-1][1] > total * q:
+            return scales
+        q = max(1, q >> _COARSER)
 
 
 def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | None:
