@@ -18,9 +18,13 @@ int64_t product(int64_t a, int64_t b) {
 
 class Network {
  public:
-  Network(const SequenceProblem& problem, int v, const Prices& prices)
+  Network(const SequenceProblem& problem, int v, const Prices& prices, const std::vector<int>& first)
       : problem_(problem), v_(v), p_(prices.p), q_(prices.q - prices.after), flow_(2) {
-    find_sides();
+    find_before();
+    if (first.empty())
+      find_sides();
+    else
+      for_order(first);
     add_ops();
     add_times(prices.before - prices.after);
     for (int x = 0; x < static_cast<int>(problem_.values.size()); ++x) add_value(x);
@@ -42,9 +46,8 @@ class Network {
  private:
   static constexpr int kSource = 0, kSink = 1;
 
-  void find_sides() {
+  void find_before() {
     const int n = problem_.n();
-    side_.assign(n, 0);
     readers_.assign(problem_.values.size(), {});
     before_.assign(n, {});
     for (int u = 0; u < n; ++u) {
@@ -56,6 +59,16 @@ class Network {
       std::sort(before_[u].begin(), before_[u].end());
       before_[u].erase(std::unique(before_[u].begin(), before_[u].end()), before_[u].end());
     }
+  }
+
+  void for_order(const std::vector<int>& first) {
+    side_.assign(problem_.n(), kAfter);
+    for (auto u = first.begin(); u != first.end() && *u != v_; ++u) side_[*u] = kBefore;
+  }
+
+  void find_sides() {
+    const int n = problem_.n();
+    side_.assign(n, 0);
     side_[v_] = kAfter;
     std::vector<char> above(n, 0);
     above[v_] = 1;
@@ -138,8 +151,9 @@ class Network {
 
 }  // namespace
 
-PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, bool with_proof) {
-  return Network(problem, v, prices).solve(with_proof);
+PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, const std::vector<int>& first,
+                   bool with_proof) {
+  return Network(problem, v, prices, first).solve(with_proof);
 }
 
 }  // namespace tide

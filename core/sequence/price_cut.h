@@ -39,7 +39,9 @@ struct Prices {
   int64_t p, q, before = 0, after = 0;  // of a byte, p / q; of time waited before v and behind it, parts of q
 };
 
-// The least sum for op v. `with_proof` fills in the flow that shows it.
-PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, bool with_proof);
+// The least sum for op v. `first`: the order of the first runs where it is given, so that D is; or empty.
+// `with_proof` fills in the flow that shows it.
+PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, const std::vector<int>& first,
+                   bool with_proof);
 
 }  // namespace tide
