@@ -172,15 +172,16 @@ void sequence(nb::module_& m) {
   m.def(
       "price_cut",
       [](const tide::SequenceProblem& problem, int op, int64_t p, int64_t q, int64_t before, int64_t after,
-         bool with_proof) {
+         const std::vector<int>& first, bool with_proof) {
         const tide::Prices prices{p, q, before, after};
-        const C cut = unlocked([&] { return tide::price_cut(problem, op, prices, with_proof); });
+        const C cut = unlocked([&] { return tide::price_cut(problem, op, prices, first, with_proof); });
         std::vector<std::tuple<int, int, int, int64_t>> arcs;
         for (const tide::PriceArc& arc : cut.arcs) arcs.emplace_back(arc.value, arc.from, arc.to, arc.amount);
         return std::make_tuple(cut.flow, cut.held, arcs);
       },
-      "problem"_a, "op"_a, "p"_a, "q"_a, "before"_a = 0, "after"_a = 0, "with_proof"_a = false,
-      "Least sum at prices when an op first runs, bytes held there, flow as (value, from, to, amount).");
+      "problem"_a, "op"_a, "p"_a, "q"_a, "before"_a = 0, "after"_a = 0, "first"_a = std::vector<int>(),
+      "with_proof"_a = false,
+      "Least sum at prices when an op first runs, bytes held, flow as (value, from, to, amount); `first`: order.");
 }
 
 }  // namespace bind

@@ -1036,8 +1036,15 @@ def anneal_sequence(
     """
 
 def price_cut(
-    problem: SequenceProblem, op: int, p: int, q: int, before: int = 0, after: int = 0, with_proof: bool = False
+    problem: SequenceProblem,
+    op: int,
+    p: int,
+    q: int,
+    before: int = 0,
+    after: int = 0,
+    first: Sequence[int] = [],
+    with_proof: bool = False,
 ) -> tuple[int, int, list[tuple[int, int, int, int]]]:
     """
-    Least sum at prices when an op first runs, bytes held there, flow as (value, from, to, amount).
+    Least sum at prices when an op first runs, bytes held, flow as (value, from, to, amount); `first`: order.
     """

@@ -33,9 +33,6 @@ STEPS = 4000
 _QUICK = 0.05
 """Part of the time after which what the first plan took is not spent a second time: the search goes on from it."""
 
-_ASKED = 64
-"""Ops at most at which a bound is asked for."""
-
 _NANO = 1_000_000_000
 
 _Row = tuple[list[int], list[int], list[int], int, int, int, bool, list[int]]
@@ -137,12 +134,12 @@ def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], ti
 
 def least_more(graph: Graph, seconds: Mapping[int, float], budget: int, time: float) -> float:
     """Seconds that every sequence of the ops within a budget takes at least beyond each op once, over all orders and
-    any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops at which own order is
-    highest, as far as `time` seconds last."""
+    any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops, those first at which
+    own order is highest, as far as `time` seconds last."""
     problem, limits = _Steps.of(graph, seconds), Limits(time)
     heights = problem.core().footprints(list(range(len(graph.ops))))
     asked = sorted(range(len(graph.ops)), key=lambda position: (-heights[position], position))
-    return price_bound(problem, budget, asked[:_ASKED], lambda: not limits.over()).units / _NANO
+    return price_bound(problem, budget, asked, lambda: not limits.over()).units / _NANO
 
 
 class _Steps(Sequenced):

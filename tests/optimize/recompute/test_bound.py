@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.bound import PriceBound, certificate, first_run_bound, price_bound
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.rewrites import PriceCertificate
@@ -87,6 +88,37 @@ def test_the_price_cut_is_positive_where_much_has_to_run_again():
         cells += 1
         positive += price_bound(problem, budget, range(len(problem.ops))).units > 0
     assert positive >= 6, positive
+
+
+def chained() -> Sequenced:
+    """Six bytes that are read at both ends, made for one unit from eight bytes that take five; ten between."""
+    tensors = (
+        Tensor(0, 1, Kind.INPUT), Tensor(1, 8), Tensor(2, 6), Tensor(3, 1), Tensor(4, 9), Tensor(5, 1),
+        Tensor(6, 1, Kind.OUTPUT),
+    )  # fmt: skip
+    reads, costs = ((0,), (1,), (2,), (3,), (4,), (5, 2, 0)), (5, 1, 10, 20, 1, 1)
+    ops = [Op(i, read, (i + 1,), cost=cost) for i, (read, cost) in enumerate(zip(reads, costs, strict=True))]
+    return own(Graph("chained", tensors, tuple(ops)))
+
+
+def test_what_runs_again_needs_what_it_reads():
+    """Without the six bytes both of their makers run again; a byte of them is a sixth of that."""
+    problem = chained()
+    assert price_bound(problem, 11, [3]).units == 6
+    assert price_bound(problem, 16, [3]).units == 1
+    assert least_cost(problem, 16) == problem.costs.total + 6
+
+
+def test_a_chain_is_not_shown_without_what_it_reads():
+    """What comes from the second maker is more than it costs, and not to be had where nothing comes to it."""
+    problem = chained()
+    shown = certificate(problem, price_bound(problem, 11, [3]))
+    assert shown is not None
+    assert proved(problem, 11, shown) == 6
+    flow = [arc for arc in shown.flow if (arc[1], arc[2]) != (0, 1)]
+    assert len(flow) == len(shown.flow) - 1
+    with pytest.raises(VerificationError, match="more than it and what it reads cost"):
+        proved(problem, 11, msgspec.structs.replace(shown, flow=flow))
 
 
 def some_certificate() -> tuple[Sequenced, int, PriceCertificate]:
