@@ -13,6 +13,7 @@ from lowtide.api.objects import Model
 from lowtide.api.problem import Rules
 from lowtide.api.running import run as run_both
 from lowtide.api.running import runtime_format
+from lowtide.arguments import typed
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Proof, Report
 
 
+@typed
 def verify(
     model: Model,
     plan: Plan | str | Path | None = None,
@@ -177,6 +179,7 @@ def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict
     return report
 
 
+@typed
 def prove(
     model: Model,
     plan: Plan | str | Path,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
 from lowtide.plan import Plan, read_plan
 
@@ -79,6 +80,7 @@ class Pictures:
 NO_PICTURES = Pictures()
 
 
+@typed
 def report(
     plan: Plan,
     path: str | Path | None = None,

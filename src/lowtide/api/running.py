@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lowtide.api.models import load
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import in_parts, runs_again
@@ -20,6 +21,7 @@ _INPUTS = 2
 """Random inputs with which a plan with loops is replayed: two show whether the outputs depend on them."""
 
 
+@typed
 def run(
     model: str | Path,
     planned: str | Path | None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.torch.capture import library
@@ -42,6 +43,7 @@ class Curve:
         return "\n".join([f"{self.name}: bytes at once, added time", *rows])
 
 
+@typed
 def curve(
     model: Any,
     loss_fn: Callable[..., Any] | None,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs
-from lowtide.sizes import format_size, parse_size
+from lowtide.sizes import Size, format_size, parse_size
 from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
 from lowtide.torch.capture import Capture, Output, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
@@ -241,12 +242,13 @@ class Step:
         return self._output.filled(outputs)
 
 
+@typed
 def compile_step(
     model: Any,
     loss_fn: Callable[..., Any] | None,
     example: Sequence[Any],
     *,
-    budget: int | str | None = None,
+    budget: Size | None = None,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
@@ -318,11 +320,12 @@ def compile_step(
     return Job(model, loss_fn, optimizer, rules, wishes, True, replan, accumulate).build(example)
 
 
+@typed
 def compile(
     model: Any,
     example: Sequence[Any],
     *,
-    budget: int | str | None = None,
+    budget: Size | None = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
@@ -345,6 +348,7 @@ def compile(
     return Job(model, None, None, (), wishes, False, replan).build(example)
 
 
+@typed
 def measure(
     step: Step, *, costs: Costs | str | Path | None = None, report: Callable[[int, int], None] | None = None
 ) -> Costs:
