@@ -44,6 +44,7 @@ TAKES: dict[str, set[str]] = {
     "Sequence[int]": {"wholes"},
     "Sequence[float]": {"wholes", "numbers"},
     "Sequence[Any]": LISTS,
+    "Example": LISTS,
     "Sequence[str | Path]": {"texts"},
     "Sequence[str | int | None]": {"texts", "wholes"},
     "Sequence[Model]": {"texts"},
@@ -160,6 +161,8 @@ def test_what_is_of_a_type_goes_through() -> None:
             "x is {'n': '3'} (dict); give a dict of text to a whole number or a list of whole numbers",
         ),
         ("abc", "Sequence[str]", "x is 'abc' (str); give a list of texts"),
+        (np.array(0.5), "Sequence[float]", "x is array(0.5) (ndarray); give a list of numbers"),
+        ({}, "Example | None", "x is {} (dict); give a tuple of what a call takes, as (x, y) or (x,) or None"),
     ],
 )
 def test_the_words(value: object, annotation: str, words: str) -> None:

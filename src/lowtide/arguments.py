@@ -7,7 +7,7 @@ without a row is an error when the call is first made, so that no parameter is l
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,6 +17,8 @@ from lowtide.errors import InputError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 Fits = Callable[[object], bool]
+Example = Sequence[Any]
+"""What a module is called with, as ``(x, y)``."""
 
 _SHOWN = 40
 """Letters of a value that are shown; of one with more, its type alone."""
@@ -76,6 +78,11 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
         )
     },
     **{name: (f"a lowtide.torch.{name}", name, _kind(name)) for name in ("Costs", "Step", "StepPlan")},
+    "Example": (
+        "a tuple of what a call takes, as (x, y) or (x,)",
+        "tuples",
+        lambda value: _is_sequence(value, Iterable),
+    ),
     # What these should be is said where they are read, with the way there: `lowtide.load`, `lowtide.torch.asked`.
     "Any": ("anything", "anything", _anything),
     "Model": ("a model", "models", _anything),
@@ -197,9 +204,17 @@ def _is_mapping(value: object, key: Fits, held: Fits) -> bool:
 
 
 def _is_list(value: object, kind: type, fits: Fits) -> bool:
-    """Whether a value is such things one after the other, and no text, whose letters nobody means; of what can be gone
-    through only once they are not looked at."""
-    if not isinstance(value, kind) or isinstance(value, str | bytes | Mapping):
+    """Whether a value is such things one after the other; of what can be gone through only once they are not looked
+    at."""
+    if not _is_sequence(value, kind):
         return False
     elements: Any = value
-    return iter(elements) is elements or all(map(fits, elements))
+    try:
+        return iter(elements) is elements or fits is _anything or all(map(fits, elements))
+    except TypeError:  # a tensor of no dimension
+        return False
+
+
+def _is_sequence(value: object, kind: type) -> bool:
+    """Whether a value is things one after the other, and no text, whose letters nobody means."""
+    return isinstance(value, kind) and not isinstance(value, str | bytes | Mapping)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
@@ -24,7 +24,7 @@ from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
 from lowtide.api.rewrites.passing import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
-from lowtide.arguments import typed
+from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
 from lowtide.plan import Plan, Seconds
 from lowtide.rewrites import LiesIn
@@ -45,7 +45,7 @@ NO_PLACES: Places = {}
 @typed
 def plan(
     model: Model | Module,
-    example: Sequence[Any] | None = None,
+    example: Example | None = None,
     *,
     target: str | Target = "auto",
     budget: Size | None = None,

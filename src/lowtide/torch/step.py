@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lowtide.arguments import typed
+from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs
@@ -258,7 +258,7 @@ class Step:
 def compile_step(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Sequence[Any],
+    example: Example,
     *,
     budget: Size | None = None,
     optimizer: Any = None,
@@ -335,7 +335,7 @@ def compile_step(
 @typed
 def compile(
     model: Any,
-    example: Sequence[Any],
+    example: Example,
     *,
     budget: Size | None = None,
     costs: Costs | str | Path | None = None,
