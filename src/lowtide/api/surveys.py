@@ -73,10 +73,10 @@ def inspect(
     layout = best_layout(memory, best.order, limits)
     arena = layout.allocation
     where = lost(memory, layout.order, layout.profile, arena)
-    looked = clock.perf_counter()
-    look = Limits(ladder, limits.memory_bytes, seed)
-    peaks = (steps.peak, best.peak_bytes)
-    rungs, complete = find_rungs(problem, *peaks, best.order, look) if ladder else ([], False)
+    figures = _figures(problem, layout, best.peak_bytes, limits)
+    looked, look = clock.perf_counter(), Limits(ladder, limits.memory_bytes, seed)
+    peaks, arena_bytes = (steps.peak, best.peak_bytes), figures[0].planned_bytes if figures else None
+    rungs, complete = find_rungs(problem, *peaks, best.order, look, arena_bytes) if ladder else ([], False)
     return Inspection(
         graph=graph.name,
         target=problem.target.name,
@@ -94,7 +94,7 @@ def inspect(
         runners_up=runners_up(memory, own, steps),
         footprint_bytes=steps.footprint,
         fission=fission(memory, steps),
-        runtime_figures=_figures(problem, layout, best.peak_bytes, limits),
+        runtime_figures=figures,
         ladder=rungs,
         ladder_seconds=clock.perf_counter() - looked,
         ladder_complete=complete,
