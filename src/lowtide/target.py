@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
+from lowtide.arguments import check_fields
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -155,6 +156,7 @@ class Target:
     enums: Enums = "int"
 
     def __post_init__(self) -> None:
+        check_fields(self, str(self.name))
         if self.in_place not in get_args(InPlace):
             raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
         for key, known in (("pieces", Pieces), ("overlap", Overlap), ("layout", Layout), ("chains", Chains)):
