@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
+from inspect import CO_VARKEYWORDS
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 Fits = Callable[[object], bool]
@@ -119,12 +121,16 @@ def typed(call: Call) -> Call:
     """
     code = call.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    takes_more = bool(code.co_flags & CO_VARKEYWORDS)
 
     @wraps(call)
     def checking(*arguments: Any, **more: Any) -> Any:
         for name, value in (*zip(names, arguments, strict=False), *more.items()):
             if name in names:
                 check(name, value, call.__annotations__[name])
+            elif not takes_more:
+                hint = did_you_mean(name, names)
+                raise TypeError(f"{call.__name__}() got an unexpected keyword argument {name!r}{hint}")
         return call(*arguments, **more)
 
     return checking  # type: ignore[return-value]

@@ -169,7 +169,8 @@ class Target:
             raise _not_one("constants", self.constants, get_args(Constants), self.name)
         if self.rule and self.rule not in RULES:
             names = ", ".join(RULES)
-            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
+            hint = did_you_mean(self.rule, RULES)
+            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out{hint}", self.name)
         self._check_tflm()
         for entry in self.fixed:
             name, _, offset = entry.rpartition("=")
@@ -298,7 +299,7 @@ class Target:
         kinds = {t.name: t.kind for t in seen.tensors} if names else {}
         for name in names:
             if name not in kinds or not name:
-                message = f"{name!r} is no tensor of the model; it has no place in the arena"
+                message = f"{name!r} is no tensor of the model; it has no place in the arena{did_you_mean(name, kinds)}"
                 raise InputError(message, graph.source or graph.name)
             if kinds[name] is Kind.CONSTANT:
                 raise InputError(f"{name!r} is a constant; it is not in the arena", graph.source or graph.name)
