@@ -20,6 +20,7 @@ import msgspec
 
 from lowtide.api.job import check_time
 from lowtide.api.models import load
+from lowtide.arguments import typed
 from lowtide.cost.file import GLUE, VERSION, CostFile, Level
 from lowtide.cost.trials import CostTrial
 from lowtide.cost.work import Work
@@ -57,6 +58,7 @@ NodeReport = Callable[[int, int, str], None]
 """Called before something is run: how many are done, of how many, and what it is."""
 
 
+@typed
 def measure(
     model: str | Path,
     *,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.api.models import files_read, user_function
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.run.optimise import Level, write_optimized
@@ -17,6 +18,7 @@ from lowtide.sizes import NO_DIMS, Dims, split_dims
 _LEVELS: tuple[Level, ...] = ("extended", "all")
 
 
+@typed
 def runtime_optimized(
     model: str | Path,
     out: str | Path,

@@ -8,7 +8,7 @@ from html import escape
 
 from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import change
-from lowtide.report.compared import who_left
+from lowtide.report.compared import who_left, why_apart
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
 from lowtide.report.text import over_what
@@ -71,9 +71,9 @@ def _cards(view: PlanView, before: PlanView | None) -> str:
         (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
     ]
     if before is not None:
-        same = before.plan.model_sha256 == plan.model_sha256
-        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, "" if same else "of another model or version")]
-        if same:  # else less need not be a better plan
+        apart = why_apart(before.plan, plan)
+        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, apart)]
+        if not apart:
             rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
     if plan.moves is None:
         rows.append(
