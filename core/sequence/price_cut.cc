@@ -136,6 +136,8 @@ class Network {
       const int maker = problem_.values[x].maker;
       if ((maker < 0 || there[rests_[maker]]) && !there[node]) cut.held += problem_.values[x].size;
     }
+    for (int u = 0; u < problem_.n(); ++u)
+      if (there[ran_[u]] && !there[rests_[u]]) cut.again.push_back(u);
   }
 
   const SequenceProblem& problem_;

@@ -30,8 +30,9 @@ struct PriceArc {
 };
 
 struct PriceCut {
-  int64_t flow = 0;  // least sum of min(q c, p s)
-  Bytes held = 0;    // bytes that the cheapest D holds, those that v touches too
+  int64_t flow = 0;        // least sum of min(q c, p s)
+  Bytes held = 0;          // bytes that the cheapest D holds, those that v touches too
+  std::vector<int> again;  // ops of it that run again
   std::vector<PriceArc> arcs;
 };
 

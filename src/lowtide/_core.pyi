@@ -1035,6 +1035,9 @@ def anneal_sequence(
     Least time of a sequence whose peak is within a budget, by random changes.
     """
 
+def cut_starts(problem: SequenceProblem, order: Sequence[int], budget: int) -> list[list[int]]:
+    """Sequences to begin a search with, by the price cut at the highest op."""
+
 def price_cut(
     problem: SequenceProblem,
     op: int,
@@ -1044,7 +1047,7 @@ def price_cut(
     after: int = 0,
     first: Sequence[int] = [],
     with_proof: bool = False,
-) -> tuple[int, int, list[tuple[int, int, int, int]]]:
+) -> tuple[int, int, list[tuple[int, int, int, int]], list[int]]:
     """
-    Least sum at prices when an op first runs, bytes held, flow as (value, from, to, amount); `first`: order.
+    Least sum at prices when an op first runs, bytes held, flow (value, from, to, amount), ops run again.
     """

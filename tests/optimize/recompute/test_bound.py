@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.bound import PriceBound, certificate, first_run_bound, price_bound
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.rewrites import PriceCertificate
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import proved_units
-from support.sequences import STRICT, costly_graph, least_cost, own
+from support.sequences import STRICT, chained, costly_graph, least_cost, own
 
 seeds = st.integers(0, 2**32)
 
@@ -88,17 +87,6 @@ def test_the_price_cut_is_positive_where_much_has_to_run_again():
         cells += 1
         positive += price_bound(problem, budget, range(len(problem.ops))).units > 0
     assert positive >= 6, positive
-
-
-def chained() -> Sequenced:
-    """Six bytes that are read at both ends, made for one unit from eight bytes that take five; ten between."""
-    tensors = (
-        Tensor(0, 1, Kind.INPUT), Tensor(1, 8), Tensor(2, 6), Tensor(3, 1), Tensor(4, 9), Tensor(5, 1),
-        Tensor(6, 1, Kind.OUTPUT),
-    )  # fmt: skip
-    reads, costs = ((0,), (1,), (2,), (3,), (4,), (5, 2, 0)), (5, 1, 10, 20, 1, 1)
-    ops = [Op(i, read, (i + 1,), cost=cost) for i, (read, cost) in enumerate(zip(reads, costs, strict=True))]
-    return own(Graph("chained", tensors, tuple(ops)))
 
 
 def test_what_runs_again_needs_what_it_reads():

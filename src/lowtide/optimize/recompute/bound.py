@@ -59,6 +59,7 @@ def price_bound(
     best = PriceBound(0)
 
     def known() -> tuple[int, int]:
+        """The bytes, and the units that are shown for them."""
         return budget, best.units
 
     for cut in _price_cuts(problem, ops, known, in_time, first):
@@ -97,7 +98,7 @@ def _price_cuts(
                 if not in_time():
                     return
                 p = dearest if high is None else max(1, _middle(low.p, high.p))
-                flow, held, _ = _core.price_cut(core, v, p, q, first=first)
+                flow, held, *_ = _core.price_cut(core, v, p, q, first=first)
                 yield _Cut(v, p, q, flow, held - unseen)
                 room, units = known()
                 # Where more is held than there is room for, a byte is worth more.
@@ -173,6 +174,7 @@ def peak_bound(
     best = PeakBound(least)
 
     def known() -> tuple[int, int]:
+        """The bytes that are shown for the units."""
         return best.bytes, extra
 
     for cut in _price_cuts(problem, ops, known, in_time):
@@ -207,7 +209,7 @@ def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | Non
     """The flow that shows a bound; None if there is nothing to show."""
     if bound.units <= 0:
         return None
-    _, _, arcs = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, *bound.waits, with_proof=True)
+    _, _, arcs, _ = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, *bound.waits, with_proof=True)
     graph = problem.model.graph
     ids = [op.id for op in graph.ops]
 
