@@ -32,6 +32,8 @@ LEVELS = {
     "strided": ("generic,pieces=strided", "alias"),
     "rows": ("generic,pieces=strided,overlap=diagonal", "alias"),
     "channels last": ("generic,pieces=strided,overlap=diagonal,layout=channels_last", "alias"),
+    "chains": ("generic,chains=fused", "alias"),
+    "chains, last": ("generic,pieces=strided,overlap=diagonal,layout=channels_last,chains=fused", "alias"),
 }
 """Name of a level, its target, and what is allowed."""
 

@@ -101,7 +101,9 @@ _SHORT: Mapping[str, str] = {
     "Places": "Mapping[str, str | Sequence[str]]",
     "NodeReport": "Callable",
     **dict.fromkeys(("Level", "Dialect"), "str"),
-    **dict.fromkeys(("Constants", "Enums", "InPlace", "Interpreter", "Layout", "Library", "Overlap", "Pieces"), "str"),
+    **dict.fromkeys(
+        ("Chains", "Constants", "Enums", "InPlace", "Interpreter", "Layout", "Library", "Overlap", "Pieces"), "str"
+    ),
     "Simd": "str",
 }
 """Names of types in signatures, and what they stand for."""

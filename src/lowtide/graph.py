@@ -95,7 +95,8 @@ class Tensor:
     """A value: made by at most one op, read by any number.
 
     `size` is what counts, in bytes. `alias_of` says that this tensor lies inside the storage of another one,
-    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target.
+    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target. A `piece` is
+    there by itself: what lies in other bytes of that tensor may come later and go earlier.
     An ``OUTPUT`` may also be consumed; an ``OUTPUT`` without a producer is a graph input passed through.
     `value` holds the bytes of a constant of at most `MAX_VALUE_BYTES`, row by row, little-endian, in `dtype` (below 8
     bits packed, the first element lowest); None where that is not in the file itself. `dtype` is a name of
@@ -110,6 +111,7 @@ class Tensor:
     dtype: str | None = None
     alias_of: int | None = None
     alias_offset: int = 0
+    piece: bool = False
     value: bytes | None = None
     quant: Quant | None = None
 

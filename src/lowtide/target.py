@@ -31,6 +31,7 @@ Constants = Literal["never", "while_used", "always"]
 Overlap = Literal["never", "in_place", "diagonal"]
 Pieces = Literal["copied", "contiguous", "strided"]
 Layout = Literal["file", "channels_last"]
+Chains = Literal["apart", "fused"]
 Interpreter = Literal["auto", "plain", "recording"]
 Enums = Literal["int", "short"]
 _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
@@ -93,6 +94,9 @@ class Target:
     layout
         How images lie in memory: ``"file"``: as the graph has them; ``"channels_last"``, for ONNX: behind each place
         its channels.
+    chains
+        ``"fused"``: what a chain of elementwise ops makes of one tensor between its first and its last op is made
+        element by element, by its only reader, and is nowhere in memory; ``"apart"``: each op writes its result.
     persistent
         Names of tensors that keep their memory from before the first step to after the last, with nothing else in it: a
         state that the next inference finds, or an input or output that the application holds on to.
@@ -139,6 +143,7 @@ class Target:
     count_inputs: bool = True
     overlap: Overlap = "never"
     layout: Layout = "file"
+    chains: Chains = "apart"
     persistent: tuple[str, ...] = ()
     double_buffered: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
@@ -154,11 +159,12 @@ class Target:
         check_fields(self, str(self.name))
         if self.in_place not in get_args(InPlace):
             raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
-        for key, known in (("pieces", Pieces), ("overlap", Overlap), ("layout", Layout)):
+        for key, known in (("pieces", Pieces), ("overlap", Overlap), ("layout", Layout), ("chains", Chains)):
             if getattr(self, key) not in get_args(known):
                 raise _not_one(key, getattr(self, key), get_args(known), self.name)
-        if self.rule and self.layout != "file":
-            raise InputError("layout is for targets without a runtime's own rule; leave it out", self.name)
+        for key, plain_word in (("layout", "file"), ("chains", "apart")):
+            if self.rule and getattr(self, key) != plain_word:
+                raise InputError(f"{key} is for targets without a runtime's own rule; leave it out", self.name)
         if self.constants not in get_args(Constants):
             raise _not_one("constants", self.constants, get_args(Constants), self.name)
         if self.rule and self.rule not in RULES:

@@ -8,6 +8,7 @@ from typing import Protocol
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.raster import distances, same_bytes
 from lowtide.ops.table import NORMALISATIONS, kind_of
+from lowtide.rules.chains import chain_source
 
 
 class Fields(Protocol):
@@ -49,6 +50,11 @@ class Fields(Protocol):
         ...
 
     @property
+    def chains(self) -> str:
+        """Whether chains of elementwise ops run ``"apart"``, or ``"fused"``."""
+        ...
+
+    @property
     def channels_last(self) -> bool:
         """Whether channels lie behind each place of an image."""
         ...
@@ -60,6 +66,10 @@ class Fields(Protocol):
 
 def view_source(target: Fields, graph: Graph, op: Op) -> int | None:
     """As `lowtide.target.Target.view_source`."""
+    if target.chains == "fused":
+        source = chain_source(graph, op, target.elementwise_types)
+        if source is not None:
+            return source
     if not target.views or len(op.outputs) != 1 or not op.inputs:
         return None
     row = kind_of(op.type)
