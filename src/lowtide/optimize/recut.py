@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Op
 from lowtide.optimize.regions import FINEST, way_within
 from lowtide.stop import Limits
 from lowtide.transform.cut import PACES, Cutter, Pace, Region
@@ -89,19 +89,23 @@ def region_windows(parts: PartGraph) -> list[tuple[int, int]]:
 
 
 def _regions_of(own: Graph, parts: PartGraph, of_op: Mapping[int, int]) -> dict[int, int]:
-    """The region of each part, and of what stands between parts: of a slice that of who reads it, of all else that of
-    who made what it reads."""
+    """The region of each part, and of what stands between parts: what makes a tensor whole, and sums, are of the region
+    that made the pieces, all else of the one that reads them."""
     found = {o: of_op[p.of] for o, p in parts.parts.items() if p.of is not None and p.of in of_op}
-    for _ in range(2):
-        for op in reversed(own.ops):
-            if op.id in parts.parts and op.id not in found and parts.parts[op.id].role in ("slice", "pad"):
-                readers = (found.get(o) for t in op.outputs for o in own.consumers.get(t, ()))
-                found.update((op.id, k) for k in list(readers)[:1] if k is not None)
-        for op in own.ops:
-            if op.id in parts.parts and op.id not in found:
-                makers = (found.get(own.producer.get(t, -1)) for t in op.inputs)
-                found.update((op.id, k) for k in [k for k in makers if k is not None][:1])
+    for op in reversed(own.ops):
+        if op.id not in found and _is_for_readers(parts, op):
+            readers = (found.get(o) for t in op.outputs for o in own.consumers.get(t, ()))
+            found.update((op.id, k) for k in [k for k in readers if k is not None][:1])
+    for op in own.ops:
+        if op.id in parts.parts and op.id not in found:
+            makers = (found.get(own.producer.get(t, -1)) for t in op.inputs)
+            found.update((op.id, k) for k in [k for k in makers if k is not None][:1])
     return found
+
+
+def _is_for_readers(parts: PartGraph, op: Op) -> bool:
+    part = parts.parts.get(op.id)
+    return part is not None and part.role != "merge" and op.outputs[0] in parts.pieces
 
 
 def recuts(

@@ -94,12 +94,13 @@ class PartOrders:
         result = proposal if proved else best
         if self.interrupted or not self._may_recut(proposal):
             return result
-        search = _until(limits, _WINDOWS)
-        settled = self._settled(best, proposal, search)
-        again = self._recut(settled, best.own_peak, search)
+        over = _until(limits, _WINDOWS).seconds
+        settled = self._settled(best, proposal, _as_long_again(limits, over))
+        again = self._recut(settled, best.own_peak, _as_long_again(limits, over))
         while again is not None:
             settled = again
-            again = self._recut(settled, settled.own_peak - settled.own_peak // _LEAST_GAIN, search)
+            below = settled.own_peak - settled.own_peak // _LEAST_GAIN
+            again = self._recut(settled, below, _as_long_again(limits, over))
         if settled.own_peak >= best.own_peak:
             return result
         best, _ = self._ordered(settled, limits)
@@ -169,3 +170,9 @@ def _until(limits: Limits, share: float) -> Limits:
     """Limits of a search that is over after a share of what time is left."""
     started = limits.seconds - limits.left_seconds
     return replace(limits, seconds=started + share * (limits.seconds - started), trace=None)
+
+
+def _as_long_again(limits: Limits, over: float) -> Limits:
+    """Limits of a search that takes no longer than all before did, and is over at some second."""
+    spent = limits.seconds - limits.left_seconds
+    return replace(limits, seconds=min(over, spent + max(PATIENCE_SECONDS, spent)), trace=None)
