@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
+from lowtide.arguments import check_fields
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -157,6 +158,7 @@ class Target:
     enums: Enums = "int"
 
     def __post_init__(self) -> None:
+        check_fields(self, str(self.name))
         if self.in_place not in get_args(InPlace):
             raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
         for key, known in (("pieces", Pieces), ("overlap", Overlap), ("layout", Layout), ("chains", Chains)):
@@ -169,7 +171,8 @@ class Target:
             raise _not_one("constants", self.constants, get_args(Constants), self.name)
         if self.rule and self.rule not in RULES:
             names = ", ".join(RULES)
-            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
+            hint = did_you_mean(self.rule, RULES)
+            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out{hint}", self.name)
         self._check_tflm()
         for entry in self.fixed:
             name, _, offset = entry.rpartition("=")
@@ -303,7 +306,7 @@ class Target:
         kinds = {t.name: t.kind for t in seen.tensors} if names else {}
         for name in names:
             if name not in kinds or not name:
-                message = f"{name!r} is no tensor of the model; it has no place in the arena"
+                message = f"{name!r} is no tensor of the model; it has no place in the arena{did_you_mean(name, kinds)}"
                 raise InputError(message, graph.source or graph.name)
             if kinds[name] is Kind.CONSTANT:
                 raise InputError(f"{name!r} is a constant; it is not in the arena", graph.source or graph.name)
