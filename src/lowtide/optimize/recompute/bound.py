@@ -58,11 +58,11 @@ def price_bound(
     """
     best = PriceBound(0)
 
-    def known() -> tuple[int, int]:
+    def goal() -> tuple[int, int]:
         """The bytes, and the units that are shown for them."""
         return budget, best.units
 
-    for cut in _price_cuts(problem, ops, known, in_time, first):
+    for cut in _price_cuts(problem, ops, goal, in_time, first):
         value = -(-(cut.flow + cut.p * (problem.touched_bytes(cut.op) - budget)) // cut.q)
         if value > best.units:
             best = PriceBound(value, cut.op, (cut.p, cut.q))
@@ -83,12 +83,12 @@ class _Cut:
 def _price_cuts(
     problem: Sequenced,
     ops: Sequence[int],
-    known: Callable[[], tuple[int, int]],
+    goal: Callable[[], tuple[int, int]],
     in_time: Callable[[], bool],
     first: Sequence[int] = (),
 ) -> Iterator[_Cut]:
-    """Minimum cuts at some ops, at prices halved towards that which shows most, as long as one may show that within
-    `known()` bytes more than `known()` units are needed. It ends when time is up."""
+    """Minimum cuts at some ops, at prices halved towards that which shows most, as long as one may show that within so
+    many bytes more than so many units are needed: `goal`, asked each time. It ends when time is up."""
     core, scales, first = problem.core(bound=True), _scales(problem), list(first)
     for v in ops:
         touched, unseen = problem.touched_bytes(v), problem.untouched_bytes(v)
@@ -100,7 +100,7 @@ def _price_cuts(
                 p = dearest if high is None else max(1, _middle(low.p, high.p))
                 flow, held, *_ = _core.price_cut(core, v, p, q, first=first)
                 yield _Cut(v, p, q, flow, held - unseen)
-                room, units = known()
+                room, units = goal()
                 # Where more is held than there is room for, a byte is worth more.
                 slope = held - unseen - room
                 at = _Tangent(p, flow + p * (touched - room) - q * units, slope)
@@ -118,7 +118,7 @@ def _price_cuts(
 
 @dataclass(frozen=True)
 class _Tangent:
-    """What a price shows beyond what is known, times q, and how that grows with the price: it is concave. None: it
+    """What a price shows beyond the goal, times q, and how that grows with the price: it is concave. None: it
     may grow as it likes."""
 
     p: int
@@ -173,11 +173,11 @@ def peak_bound(
     """
     best = PeakBound(least)
 
-    def known() -> tuple[int, int]:
+    def goal() -> tuple[int, int]:
         """The bytes that are shown for the units."""
         return best.bytes, extra
 
-    for cut in _price_cuts(problem, ops, known, in_time):
+    for cut in _price_cuts(problem, ops, goal, in_time):
         value = ceil(problem.touched_bytes(cut.op) - Fraction(cut.q * extra - cut.flow, cut.p))
         if value > best.bytes:
             best = PeakBound(value, cut.op, (cut.p, cut.q))
