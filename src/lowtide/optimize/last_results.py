@@ -13,15 +13,13 @@ Theorem and proof: docs/proofs.md, section 15. `lowtide.verify.check.last_result
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from lowtide.graph import Kind
+from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
-
-if TYPE_CHECKING:
-    from lowtide.optimize.region_bound import RegionBounds
+from lowtide.transform.cut import Cutter
 
 _MOST_RESULTS = 64
 
@@ -29,7 +27,38 @@ Box = tuple[int, ...]
 """How many rows of each dimension, from the first on."""
 
 
-def last_results(bounds: RegionBounds) -> int:
+class Facts(Protocol):
+    """What bounds at single ops are worked out from (`lowtide.optimize.region_bound`)."""
+
+    cutter: Cutter
+    graph: Graph
+
+    def bytes_of(self, tensors: Iterable[int]) -> int:
+        """Of some tensors, of those that may share a storage of the largest alone."""
+        ...
+
+    def group_of(self, tensor: int) -> int:
+        """The same number for all tensors that may share a storage."""
+        ...
+
+    def before(self, tensor: int) -> set[int]:
+        """Tensors all of which are made in every plan before all of one is, and that one."""
+        ...
+
+    def is_given_all(self, op: int, tensor: int) -> bool:
+        """Whether all of a tensor is given to an op, however it runs."""
+        ...
+
+    def may_be_cut(self, op: int) -> bool:
+        """Whether an op can run in parts."""
+        ...
+
+    def in_place(self, op: Op) -> bool:
+        """Whether what an op makes may lie where what it reads lay."""
+        ...
+
+
+def last_results(bounds: Facts) -> int:
     """Bytes that are there when the last result, or the last but one, is whole; at the least all results."""
     graph = bounds.graph
     results = [t.id for t in graph.tensors if t.kind is Kind.OUTPUT]
@@ -43,7 +72,7 @@ def last_results(bounds: RegionBounds) -> int:
 
 
 def _if_last(
-    bounds: RegionBounds, last: int, results: Collection[int], beside: dict[int, tuple[int, list[int]]], together: int
+    bounds: Facts, last: int, results: Collection[int], beside: dict[int, tuple[int, list[int]]], together: int
 ) -> int:
     """What is there at the end of a result that is the last, or at that of whichever is before it."""
     others = [t for t in results if t != last]
@@ -57,14 +86,14 @@ def _if_last(
     return max(together + beside[last][0], min(counts, default=0))
 
 
-def _beside(bounds: RegionBounds, result: int, results: Collection[int]) -> tuple[int, list[int]]:
+def _beside(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, list[int]]:
     """Bytes beside the results when one is whole: what its op is given all of, or the pieces that are joined; and what
     it is given."""
     op = bounds.graph.op_by_id[bounds.graph.producer[result]]
     groups = {bounds.group_of(t) for t in results}
-    reads = [t for t in op.inputs if bounds.reads_all(op.id, t) and bounds.group_of(t) not in groups]
+    reads = [t for t in op.inputs if bounds.is_given_all(op.id, t) and bounds.group_of(t) not in groups]
     extra = 0 if bounds.in_place(op) else bounds.bytes_of(reads)
-    return (min(extra, bounds.bytes_of([result])) if bounds.axes(op.id) else extra), reads
+    return (min(extra, bounds.bytes_of([result])) if bounds.may_be_cut(op.id) else extra), reads
 
 
 class _Threads:
@@ -72,14 +101,14 @@ class _Threads:
 
     Parameters
     ----------
-    made
+    earlier
         Tensors that are made.
     taken
         Groups whose bytes are counted already.
     """
 
-    def __init__(self, bounds: RegionBounds, made: Collection[int], taken: Collection[int]) -> None:
-        self.bounds, self.graph, self.made, self.taken = bounds, bounds.graph, made, taken
+    def __init__(self, bounds: Facts, earlier: Collection[int], taken: Collection[int]) -> None:
+        self.bounds, self.graph, self.earlier, self.taken = bounds, bounds.graph, earlier, taken
         self.known: dict[tuple[int, Box], int] = {}
 
     def bytes_to(self, tensor: int) -> int:
@@ -98,7 +127,7 @@ class _Threads:
         if bounds.group_of(tensor) in self.taken or not bounds.bytes_of([tensor]) or not own.shape or 0 in own.shape:
             return 0
         there = own.size // prod(own.shape) * prod(box)
-        if tensor in self.made:
+        if tensor in self.earlier:
             return there
         op = self.graph.producer.get(tensor)
         known = None if op is None else bounds.cutter.meaning(op)
@@ -112,15 +141,15 @@ class _Threads:
         return most
 
     @staticmethod
-    def _before(made: tuple[int | None, ...], dims: tuple[Index | None, ...], box: Box, shape: Box) -> Box | None:
+    def _before(axes: tuple[int | None, ...], dims: tuple[Index | None, ...], box: Box, shape: Box) -> Box | None:
         """Rows of an operand, from the first on, so that each element of the result that goes on is given one of its
         own; None: no such rows are known."""
         if len(dims) != len(shape):
             return None
         rows, paired, free = [1] * len(shape), set[int](), list[int]()
         for d, (index, size) in enumerate(zip(dims, shape, strict=True)):
-            if index is not None and index.axis in made:
-                at = made.index(index.axis)
+            if index is not None and index.axis in axes:
+                at = axes.index(index.axis)
                 if at in paired or not _own_place(index, box[at], size):
                     return None
                 paired.add(at)

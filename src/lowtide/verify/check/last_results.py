@@ -114,10 +114,10 @@ class _Ways:
         key = (tensor, frozenset(elements))
         if key not in self.known:
             self.known[key] = 0
-            self.known[key] = self._found(tensor, elements)
+            self.known[key] = self._bytes_through(tensor, elements)
         return self.known[key]
 
-    def _found(self, tensor: int, elements: list[Element]) -> int:
+    def _bytes_through(self, tensor: int, elements: list[Element]) -> int:
         facts, graph = self.facts, self.facts.graph
         own = graph.tensor_by_id[tensor]
         if not elements or facts.group[tensor] in self.counted or not own.shape or not facts.sizes([tensor]):
