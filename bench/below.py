@@ -180,7 +180,7 @@ def tables(document: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     if rows and "loop_bytes" in rows[0]:
         lines += [*loop_table(rows, document.get("loops_target", "generic")), *_left_out(document)]
-        lines += _kept_lines(document)
+        lines += kept_lines(document)
         if document["cuts_of"]:
             return [*lines, f"Cuts are of {document['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
@@ -198,7 +198,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    lines += [*_left_out(document), *_kept_lines(document)]
+    lines += [*_left_out(document), *kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -221,12 +221,12 @@ def _left_out(document: dict[str, Any]) -> list[str]:
     return [line for name, reason in document["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
 
 
-def _kept_lines(document: dict[str, Any]) -> list[str]:
+def kept_lines(document: dict[str, Any]) -> list[str]:
     """Which rows are of another version, or had other time: of loops, if the page is of them."""
     now = (short(document["machine"]["commit"]), document["seconds"])
     prefix = "loop_" if document["rows"] and "loop_bytes" in document["rows"][0] else ""
     groups: dict[tuple[str, float], list[str]] = {}
-    for row in (*document["rows"], *document["runs"]):
+    for row in (*document["rows"], *document.get("runs", ())):
         of = (row.get(f"{prefix}commit", now[0]), row.get(f"{prefix}limit_seconds", now[1]))
         name = row["model"] + (" (measured)" if "before_bytes" in row else "")
         if of != now and name not in groups.setdefault(of, []):

@@ -1,6 +1,6 @@
 """Norms and means over the rows that are cut, added up in passes: what runs again, and what that gains.
 
-    python bench/passes.py [--full] [--time 60] [--only NAME...] -o bench/results/passes
+    python bench/passes.py [--full] [--time 60] [--only NAME...] [--bounds 220%] -o bench/results/passes
 
 Networks of `bench/alias_models.py` with squeeze-and-excite blocks, and the decoder of Stable Diffusion's autoencoder
 from the zoo, smaller unless --full, each as onnxruntime's optimiser leaves it. Each is planned under onnxruntime's
@@ -14,13 +14,14 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import lowtide
 from alias_models import MODELS
-from below import table
+from below import kept_lines, known_commit, table
 from lowtide.api.writing import write_zoo
 from lowtide.bench.machine import machine
 from lowtide.plan import Plan
@@ -32,7 +33,7 @@ BOUNDS = ("10%", "30%", "100%")
 SMALL = "vae_decoder:side=16,filters=32"
 
 
-def rows_of(name: str, path: Path, seconds: float) -> list[dict[str, Any]]:
+def rows_of(name: str, path: Path, seconds: float, bounds: Sequence[str] = BOUNDS) -> list[dict[str, Any]]:
     """A model within each bound, and the lowest of its plans run."""
     best = lowtide.plan(path, target="onnxruntime", time=seconds)
     cuts = lowtide.plan(path, target="onnxruntime", time=seconds, allow="fission")
@@ -44,7 +45,7 @@ def rows_of(name: str, path: Path, seconds: float) -> list[dict[str, Any]]:
     }
     rows: list[dict[str, Any]] = []
     plans: list[Plan] = []
-    for bound in BOUNDS:
+    for bound in bounds:
         began = time.perf_counter()
         plan = lowtide.plan(path, target="onnxruntime", time=seconds, allow="fission,recompute", max_overhead=bound)
         again = plan.recomputation
@@ -72,6 +73,13 @@ def rows_of(name: str, path: Path, seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
+def kept(results: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a results file, each with its commit and limit, those planned now in the place of their models'."""
+    document, again = json.loads(results.read_text()), {r["model"] for r in rows}
+    of = {"commit": known_commit(results), "limit_seconds": document["seconds"]}
+    return [*(of | r for r in document["rows"] if r["model"] not in again), *rows]
+
+
 def page(document: dict[str, Any]) -> list[str]:
     """The table as Markdown."""
     rows = document["rows"]
@@ -94,11 +102,13 @@ def page(document: dict[str, Any]) -> list[str]:
         f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/passes.py`, at most "
         f"{document['seconds']:g} s a plan.",
         "",
-        "Bytes live at once under onnxruntime's rules, of the file that its optimiser writes. *added*: floating-point",
-        "operations beside the model's, within the bound; *in use*: as measured, of the lowest plan; *differs by*: of",
-        "the largest magnitude.",
+        "Bytes live at once under onnxruntime's rules, of the file that its optimiser writes, or as exported. *added*:",
+        "floating-point operations beside the model's, within the bound; *in use*: as measured, of the lowest plan;",
+        "*differs by*: of the largest magnitude.",
         "",
         *table(head, cells),
+        "",
+        *kept_lines(document | {"rows": [{k: v for k, v in r.items() if k != "before_bytes"} for r in rows]})[:-1],
     ]
 
 
@@ -107,6 +117,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="the decoder at its own size, too: minutes")
     parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
+    parser.add_argument("--bounds", nargs="+", default=BOUNDS, metavar="PERCENT", help="on the operations added")
+    parser.add_argument("--as-exported", action="store_true", help="without onnxruntime's optimiser beforehand")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="models to plan (default: all)")
     arguments = parser.parse_args()
@@ -123,8 +136,12 @@ def main() -> int:
                 with_random_weights(path, weighted)
             else:
                 write_zoo(model, weighted, 0)
-            lowtide.runtime_optimized(weighted, optimised)
-            rows += rows_of(model, optimised, arguments.time)
+            if arguments.as_exported:
+                rows += rows_of(f"{model}, as exported", weighted, arguments.time, arguments.bounds)
+            else:
+                lowtide.runtime_optimized(weighted, optimised)
+                rows += rows_of(model, optimised, arguments.time, arguments.bounds)
+    rows = kept(arguments.keep, rows) if arguments.keep else rows
     document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows}
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(page(document)) + "\n")

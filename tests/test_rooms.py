@@ -102,7 +102,8 @@ ELSEWHERE = {
     "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan "
     "bench/train_nets",
     "pytorch/test_capture.py": "torch/capture torch/cost",
-    "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
+    "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
+    "pytorch/test_along.py": "torch/along",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

@@ -7,6 +7,7 @@
 #include "bind/record.h"
 #include "bind/search.h"
 #include "sequence/anneal.h"
+#include "sequence/cut_start.h"
 #include "sequence/price_cut.h"
 #include "sequence/search.h"
 #include "sequence/shave.h"
@@ -168,19 +169,26 @@ void sequence(nb::module_& m) {
         "Least time of a sequence whose peak is within a budget, by peak shaving and repairs.");
   m.def("anneal_sequence", &anneal, "problem"_a, "order"_a, "budget"_a, "seed"_a, "seconds"_a, "steps"_a,
         "report"_a = nb::none(), "Least time of a sequence whose peak is within a budget, by random changes.");
+  m.def(
+      "cut_starts",
+      [](const tide::SequenceProblem& problem, const std::vector<int>& order, Bytes budget) {
+        return unlocked([&] { return tide::cut_starts(problem, order, budget); });
+      },
+      "problem"_a, "order"_a, "budget"_a, "Sequences to begin a search with, by the price cut at the highest op.");
   using C = tide::PriceCut;
   m.def(
       "price_cut",
       [](const tide::SequenceProblem& problem, int op, int64_t p, int64_t q, int64_t before, int64_t after,
-         bool with_proof) {
+         const std::vector<int>& first, bool with_proof) {
         const tide::Prices prices{p, q, before, after};
-        const C cut = unlocked([&] { return tide::price_cut(problem, op, prices, with_proof); });
+        const C cut = unlocked([&] { return tide::price_cut(problem, op, prices, first, with_proof); });
         std::vector<std::tuple<int, int, int, int64_t>> arcs;
         for (const tide::PriceArc& arc : cut.arcs) arcs.emplace_back(arc.value, arc.from, arc.to, arc.amount);
-        return std::make_tuple(cut.flow, cut.held, arcs);
+        return std::make_tuple(cut.flow, cut.held, arcs, cut.again);
       },
-      "problem"_a, "op"_a, "p"_a, "q"_a, "before"_a = 0, "after"_a = 0, "with_proof"_a = false,
-      "Least sum at prices when an op first runs, bytes held there, flow as (value, from, to, amount).");
+      "problem"_a, "op"_a, "p"_a, "q"_a, "before"_a = 0, "after"_a = 0, "first"_a = std::vector<int>(),
+      "with_proof"_a = false,
+      "Least sum at prices when an op first runs, bytes held, flow (value, from, to, amount), ops run again.");
 }
 
 }  // namespace bind

@@ -88,8 +88,8 @@ Items::Items(const Problem& problem) {
     size.push_back(b.size / unit);
     alignment.push_back(std::max<Bytes>(b.alignment / unit, 1));
     fixed.push_back(b.fixed < 0 ? -1 : b.fixed / unit);
-    from.push_back(time.from[b.first]);
-    to.push_back(time.to[b.last - 1]);
+    from.push_back(*std::min_element(time.from.begin() + b.first, time.from.begin() + b.last));
+    to.push_back(*std::max_element(time.to.begin() + b.first, time.to.begin() + b.last));
     first_block.push_back(static_cast<int>(blocks.size()));
     for (int k = b.first; k < b.last; ++k) {
       const Piece& p = problem.pieces[k];

@@ -15,6 +15,7 @@
 // Pairs that may overlap and buffers kept apart are for the lists alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -28,8 +29,7 @@ struct Piece {
   Bytes low, high;
 };
 
-// Pieces [first, last) of the problem, ascending in time, none at the same step as another. `fixed`: where it has to
-// lie, or -1.
+// Pieces [first, last) of the problem; those there at the same step share no byte. `fixed`: where it has to lie, or -1.
 struct Buffer {
   Bytes size;
   Bytes alignment;
@@ -52,8 +52,16 @@ struct Problem {
   std::vector<Pair> pairs;  // no two buffers twice, none of them in `apart`
   std::vector<std::pair<int, int>> apart;
 
-  int64_t start(int i) const { return empty(i) ? 0 : pieces[buffers[i].first].start; }
-  int64_t end(int i) const { return empty(i) ? 0 : pieces[buffers[i].last - 1].end; }
+  int64_t start(int i) const {
+    int64_t from = empty(i) ? 0 : pieces[buffers[i].first].start;
+    for (int k = buffers[i].first; k < buffers[i].last; ++k) from = std::min(from, pieces[k].start);
+    return from;
+  }
+  int64_t end(int i) const {
+    int64_t to = empty(i) ? 0 : pieces[buffers[i].first].end;
+    for (int k = buffers[i].first; k < buffers[i].last; ++k) to = std::max(to, pieces[k].end);
+    return to;
+  }
   bool empty(int i) const { return buffers[i].first == buffers[i].last; }
 };
 

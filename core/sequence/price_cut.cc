@@ -18,9 +18,13 @@ int64_t product(int64_t a, int64_t b) {
 
 class Network {
  public:
-  Network(const SequenceProblem& problem, int v, const Prices& prices)
+  Network(const SequenceProblem& problem, int v, const Prices& prices, const std::vector<int>& first)
       : problem_(problem), v_(v), p_(prices.p), q_(prices.q - prices.after), flow_(2) {
-    find_sides();
+    find_before();
+    if (first.empty())
+      find_sides();
+    else
+      for_order(first);
     add_ops();
     add_times(prices.before - prices.after);
     for (int x = 0; x < static_cast<int>(problem_.values.size()); ++x) add_value(x);
@@ -42,9 +46,8 @@ class Network {
  private:
   static constexpr int kSource = 0, kSink = 1;
 
-  void find_sides() {
+  void find_before() {
     const int n = problem_.n();
-    side_.assign(n, 0);
     readers_.assign(problem_.values.size(), {});
     before_.assign(n, {});
     for (int u = 0; u < n; ++u) {
@@ -56,6 +59,16 @@ class Network {
       std::sort(before_[u].begin(), before_[u].end());
       before_[u].erase(std::unique(before_[u].begin(), before_[u].end()), before_[u].end());
     }
+  }
+
+  void for_order(const std::vector<int>& first) {
+    side_.assign(problem_.n(), kAfter);
+    for (auto u = first.begin(); u != first.end() && *u != v_; ++u) side_[*u] = kBefore;
+  }
+
+  void find_sides() {
+    const int n = problem_.n();
+    side_.assign(n, 0);
     side_[v_] = kAfter;
     std::vector<char> above(n, 0);
     above[v_] = 1;
@@ -70,15 +83,22 @@ class Network {
   }
 
   void add_ops() {
-    node_.assign(problem_.n(), -1);
-    for (int u = 0; u < problem_.n(); ++u)
-      node_[u] = side_[u] == kBefore ? kSource : side_[u] == kAfter ? kSink : flow_.add_node();
+    ran_.assign(problem_.n(), -1);
+    rests_.assign(problem_.n(), -1);
+    for (int u = 0; u < problem_.n(); ++u) {
+      ran_[u] = side_[u] == kBefore ? kSource : side_[u] == kAfter ? kSink : flow_.add_node();
+      const SequenceOp& op = problem_.ops[u];
+      rests_[u] = ran_[u];
+      if (ran_[u] == kSink || op.once || op.makes.empty()) continue;
+      rests_[u] = flow_.add_node();
+      flow_.add_arc(ran_[u], rests_[u], product(q_, op.cost));
+      if (ran_[u] != kSource) flow_.add_arc(rests_[u], ran_[u], FlowNetwork::kInfinite);
+    }
     for (int u = 0; u < problem_.n(); ++u) {
       if (side_[u] != 0) continue;
       for (const int w : before_[u])
-        if (side_[w] == 0) arcs_.push_back({flow_.add_arc(node_[u], node_[w], FlowNetwork::kInfinite), {-1, u, w, 0}});
+        if (side_[w] == 0) arcs_.push_back({flow_.add_arc(ran_[u], ran_[w], FlowNetwork::kInfinite), {-1, u, w, 0}});
     }
-    makes_.assign(problem_.n(), -1);
   }
 
   // Where time before v weighs more, ops pay that have not run, else those that have.
@@ -86,10 +106,10 @@ class Network {
     for (int u = 0; u < problem_.n() && more != 0; ++u) {
       const int64_t amount = product(std::abs(more), problem_.ops[u].cost);
       if (u == v_ || amount == 0) continue;
-      if (more > 0 && node_[u] != kSource)
-        arcs_.push_back({flow_.add_arc(kSource, node_[u], amount), {-1, -1, u, 0}});
-      else if (more < 0 && node_[u] != kSink)
-        arcs_.push_back({flow_.add_arc(node_[u], kSink, amount), {-1, u, -1, 0}});
+      if (more > 0 && ran_[u] != kSource)
+        arcs_.push_back({flow_.add_arc(kSource, ran_[u], amount), {-1, -1, u, 0}});
+      else if (more < 0 && ran_[u] != kSink)
+        arcs_.push_back({flow_.add_arc(ran_[u], kSink, amount), {-1, u, -1, 0}});
     }
   }
 
@@ -98,47 +118,26 @@ class Network {
     const SequenceOp& v = problem_.ops[v_];
     if (value.size == 0 || std::find(v.reads.begin(), v.reads.end(), x) != v.reads.end()) return;
     if (value.maker >= 0 && side_[value.maker] == kAfter) return;
-    const int from = value.maker < 0 ? kSource : node_[value.maker];
-    const int64_t held = product(p_, value.size);
-    int64_t capacity = held;
-    int begin = from;
-    if (value.maker >= 0 && !problem_.ops[value.maker].once) {
-      const SequenceOp& maker = problem_.ops[value.maker];
-      const int64_t again = product(q_, maker.cost);
-      if (maker.makes.size() == 1) {
-        capacity = std::min(held, again);
-      } else {  // one run makes all of them again
-        if (makes_[value.maker] < 0) {
-          makes_[value.maker] = flow_.add_node();
-          flow_.add_arc(from, makes_[value.maker], again);
-        }
-        begin = makes_[value.maker];
-      }
-    }
-    const int node = flow_.add_node();
-    flow_.add_arc(begin, node, capacity);
+    const int from = value.maker < 0 ? kSource : rests_[value.maker], node = flow_.add_node();
+    flow_.add_arc(from, node, product(p_, value.size));
     values_.push_back({x, node});
     if (value.kept) arcs_.push_back({flow_.add_arc(node, kSink, FlowNetwork::kInfinite), {x, value.maker, -1, 0}});
     for (const int r : readers_[x])
-      if (side_[r] != kBefore)
-        arcs_.push_back({flow_.add_arc(node, node_[r], FlowNetwork::kInfinite), {x, value.maker, r, 0}});
+      if (rests_[r] != kSource)
+        arcs_.push_back({flow_.add_arc(node, rests_[r], FlowNetwork::kInfinite), {x, value.maker, r, 0}});
   }
 
-  // What the least cut holds: values of the source's side whose readers are not all there, where holding is no dearer.
+  // What the least cut holds: values of its source's side that those behind v need.
   void find_held(PriceCut& cut) {
     const std::vector<char> there = flow_.source_side(kSource);
-    const auto ran = [&](int u) { return side_[u] == kBefore || (side_[u] == 0 && there[node_[u]]); };
     for (const int x : problem_.ops[v_].reads) cut.held += problem_.values[x].size;
     for (const int x : problem_.ops[v_].makes) cut.held += problem_.values[x].size;
     for (const auto& [x, node] : values_) {
-      const SequenceValue& value = problem_.values[x];
-      if (value.maker >= 0 && !ran(value.maker)) continue;
-      bool wanted = value.kept;
-      for (const int r : readers_[x]) wanted = wanted || !ran(r);
-      if (!wanted) continue;
-      const bool free = value.maker < 0 || problem_.ops[value.maker].once;
-      if (free || product(p_, value.size) <= product(q_, problem_.ops[value.maker].cost)) cut.held += value.size;
+      const int maker = problem_.values[x].maker;
+      if ((maker < 0 || there[rests_[maker]]) && !there[node]) cut.held += problem_.values[x].size;
     }
+    for (int u = 0; u < problem_.n(); ++u)
+      if (there[ran_[u]] && !there[rests_[u]]) cut.again.push_back(u);
   }
 
   const SequenceProblem& problem_;
@@ -147,15 +146,16 @@ class Network {
   FlowNetwork flow_;
   std::vector<char> side_;
   std::vector<std::vector<int>> readers_, before_;
-  std::vector<int> node_, makes_;
+  std::vector<int> ran_, rests_;  // nodes: on the source's side an op has run before v; it does not run from v on
   std::vector<std::pair<int, PriceArc>> arcs_;
   std::vector<std::pair<int, int>> values_;
 };
 
 }  // namespace
 
-PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, bool with_proof) {
-  return Network(problem, v, prices).solve(with_proof);
+PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, const std::vector<int>& first,
+                   bool with_proof) {
+  return Network(problem, v, prices, first).solve(with_proof);
 }
 
 }  // namespace tide

@@ -1035,9 +1035,19 @@ def anneal_sequence(
     Least time of a sequence whose peak is within a budget, by random changes.
     """
 
+def cut_starts(problem: SequenceProblem, order: Sequence[int], budget: int) -> list[list[int]]:
+    """Sequences to begin a search with, by the price cut at the highest op."""
+
 def price_cut(
-    problem: SequenceProblem, op: int, p: int, q: int, before: int = 0, after: int = 0, with_proof: bool = False
-) -> tuple[int, int, list[tuple[int, int, int, int]]]:
+    problem: SequenceProblem,
+    op: int,
+    p: int,
+    q: int,
+    before: int = 0,
+    after: int = 0,
+    first: Sequence[int] = [],
+    with_proof: bool = False,
+) -> tuple[int, int, list[tuple[int, int, int, int]], list[int]]:
     """
-    Least sum at prices when an op first runs, bytes held there, flow as (value, from, to, amount).
+    Least sum at prices when an op first runs, bytes held, flow (value, from, to, amount), ops run again.
     """

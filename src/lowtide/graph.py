@@ -14,6 +14,7 @@ from functools import cached_property
 from struct import calcsize, unpack
 from typing import Any, Literal
 
+from lowtide.arguments import check, check_fields
 from lowtide.errors import InputError
 from lowtide.names import brief, shorten
 
@@ -94,7 +95,8 @@ class Tensor:
     """A value: made by at most one op, read by any number.
 
     `size` is what counts, in bytes. `alias_of` says that this tensor lies inside the storage of another one,
-    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target.
+    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target. A `piece` is
+    there by itself: what lies in other bytes of that tensor may come later and go earlier.
     An ``OUTPUT`` may also be consumed; an ``OUTPUT`` without a producer is a graph input passed through.
     `value` holds the bytes of a constant of at most `MAX_VALUE_BYTES`, row by row, little-endian, in `dtype` (below 8
     bits packed, the first element lowest); None where that is not in the file itself. `dtype` is a name of
@@ -109,6 +111,7 @@ class Tensor:
     dtype: str | None = None
     alias_of: int | None = None
     alias_offset: int = 0
+    piece: bool = False
     value: bytes | None = None
     quant: Quant | None = None
 
@@ -229,7 +232,13 @@ class Graph:
         return brief(self, "name ops folded tensors dialect source")
 
     def __post_init__(self) -> None:
-        _check(self)
+        try:
+            for name in ("tensors", "ops", "folded"):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+            _check(self)
+        except (AttributeError, TypeError):
+            _check_types(self)
+            raise
 
     @cached_property
     def tensor_by_id(self) -> Mapping[int, Tensor]:
@@ -301,6 +310,10 @@ def _check(graph: Graph) -> None:
         if t.id in tensors:
             raise InputError(f"tensor id {t.id} is used twice; give every tensor an id of its own", place)
         _check_id("tensor", t.id, place)
+        if t.kind.__class__ is not Kind:
+            raise InputError(f"{t.label} has kind {str(t.kind)!r}; give a lowtide.Kind, as Kind.INPUT", place)
+        if t.size.__class__ is not int:
+            check("size", t.size, "int", f"{place}: {t.label}")
         if t.size < 0:
             raise InputError(f"{t.label} has size {t.size}; sizes are bytes and not negative", place)
         if t.alias_offset < 0:
@@ -343,6 +356,16 @@ def _check(graph: Graph) -> None:
     _check_aliases(tensors, place)
     _check_constants(graph, tensors, place)
     _check_order(graph, producers, ops, place)
+
+
+def _check_types(graph: Graph) -> None:
+    """Raise `InputError` where a field of the graph, or of what it holds, is of another type than it is to be."""
+    place = str(graph.source or graph.name or "graph")
+    check_fields(graph, place)
+    for t in graph.tensors:
+        check_fields(t, f"{place}: {t.label}")
+    for op in (*graph.folded, *graph.ops):
+        check_fields(op, f"{place}: {op.label}")
 
 
 def _check_id(what: str, number: int, place: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from lowtide.arguments import check
 from lowtide.errors import InputError
 
 
@@ -61,6 +62,7 @@ class Outputs:
         InputError
             `target` is an input, is already being written, is no regular file, or cannot be written.
         """
+        check("the output", target, "str | Path")
         place = str(target)
         final = self._checked(Path(target), place)
         try:

@@ -11,7 +11,8 @@ Steps = tuple[int, int]
 class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes at each step, and the steps at which each storage is there. Sizes are bytes, ids are the plan's.
 
-    Without moves a storage goes by its root tensor: the one that is an alias of none. It is there in steps
+    Without moves a storage goes by its root tensor: the one that is an alias of none; a piece of a whole that is there
+    by itself, by the smallest tensor in it. It is there in steps
     ``starts[i]`` to ``ends[i] - 1``, from 0 if from before the first step, and up to the last step if to the end.
     With moves `Plan.residency` says where and when, and `bytes`, `storages`, `starts` and `ends` are empty.
 
@@ -22,7 +23,7 @@ class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     bytes
         Footprint of each step of the plan's order.
     storages, starts, ends
-        Root tensors, each with its life.
+        Those tensors, each with its storage's life.
     sizes
         Bytes of those storages that are larger than their root tensor, by its id.
     used

@@ -145,9 +145,10 @@ class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     / to_host + b / from_host`` in bytes for each unit, and ``max(a, b) (all units - those of op)`` is taken from the
     flow (docs/proofs.md, section 16).
 
-    A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: through an op goes
-    at most ``q - b`` times its units, through a tensor's storage at most p times its bytes; an op's time is an arc of
-    at most ``|a - b|`` times its units, to the op where a is larger, else from it.
+    A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: from what an op
+    makes goes at most ``q - b`` times its units and what comes through what it reads, through a tensor's storage at
+    most p times its bytes; an op's time is an arc of at most ``|a - b|`` times its units, to the op where a is larger,
+    else from it.
     """
 
     op: int

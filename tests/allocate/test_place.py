@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lowtide.allocate.buffers import Buffer, Problem, block, core_problem, load_bound, load_sections
 from lowtide.allocate.greedy import KEYS
-from support.small_problems import check, random_buffers, with_ties
+from support.small_problems import check, random_buffers, side_by_side, with_ties
 
 
 def reference(problem: Problem, order: Sequence[int], best_fit: bool, ceiling: int | None) -> list[int] | None:
@@ -76,9 +76,11 @@ def keys(buffers: Sequence[Buffer], name: str) -> list[tuple[int, ...]]:
 @settings(max_examples=1500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.booleans(), st.sampled_from([5, 30, 200]))
 def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
-    """Lists of neighbours and the tree of runs give the reference's offsets; rigid groups, fixed ones and ceilings."""
+    """Lists of neighbours and the tree of runs give the offsets of the reference; rigid groups, also side by side."""
     rng = Random(seed)
     buffers = list(random_buffers(seed, n, steps, 9, rng.choice(((1,), (1, 2, 4), (8,)))))
+    if seed % 4 == 1:
+        buffers = [side_by_side(rng, b) if rng.random() < 0.6 else b for b in buffers]
     if seed % 3 == 0:
         i, height = rng.randrange(n), rng.randrange(20)
         b = buffers[i]
@@ -98,6 +100,8 @@ def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_
     """Distances of either sign, rigid groups, fixed ones: the reference's offsets, whichever kernel is asked for."""
     rng = Random(seed)
     buffers = list(random_buffers(seed, n, steps, 9, rng.choice(((1,), (1, 2, 4), (8,)))))
+    if seed % 4 == 1:
+        buffers = [side_by_side(rng, b) if rng.random() < 0.6 else b for b in buffers]
     if seed % 3 == 0:
         i, height = rng.randrange(n), rng.randrange(20)
         buffers[i] = replace(buffers[i], offset=height * buffers[i].alignment)

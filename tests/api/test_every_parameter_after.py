@@ -117,6 +117,29 @@ def test_running_is_asked_for_in_so_many_words(tmp_path: Path, monkeypatch: pyte
         lowtide.verify(path, plan, timed=True)
 
 
+@pytest.mark.parametrize("kind", ["step in parts", "graph", "pt2", "no runtime"])
+def test_what_cannot_be_run_is_refused_before_anything_else(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proof that takes a minute is not begun for a model that no runtime runs, or none that is installed."""
+    path, plan = onnx_file(tmp_path), lowtide.plan("zoo:swiftnet_cell_a", method="own", quick=True)
+    monkeypatch.setattr(import_module("lowtide.verify.check.plan"), "verify_plan", None)
+    monkeypatch.setattr(import_module("lowtide.verify.prove.search"), "prove", None)
+    calls: dict[str, tuple[Any, str]] = {
+        "step in parts": ("zoo:magis_bert_base", "only ONNX, TFLite and .pt2 models can be run"),
+        "graph": (lowtide.load(path), "a Graph cannot be run"),
+        "pt2": (tmp_path / "m.pt2", "torch does not hand out all tensors of an archive"),
+        "no runtime": (path, "lowtide verify --run needs onnxruntime"),
+    }
+    if kind == "pt2":
+        plan = msgspec.structs.replace(plan, loops=["a loop"])
+    if kind == "no runtime":
+        monkeypatch.setattr(running, "find_spec", lambda _: None)
+    model, words = calls[kind]
+    with pytest.raises(lowtide.InputError, match=words):
+        lowtide.verify(model, plan, run=True, prove=True)
+
+
 def test_dimensions_that_a_model_does_not_have_are_refused(tmp_path: Path) -> None:
     """By each call that reads the model of a plan."""
     path = onnx_file(tmp_path)

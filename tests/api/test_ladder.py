@@ -13,6 +13,7 @@ from lowtide.analyse.inspect import Inspection
 from lowtide.cli import main
 from lowtide.errors import InputError
 from support.small_nets import pyramid
+from support.tflite_nets import pyramid as tflite_pyramid
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,14 @@ def test_without_a_ladder_nothing_is_looked_for(model: Path, capsys: pytest.Capt
     assert "cuts and slow memory" in screen
     assert main(["inspect", str(model), "--target", "strict", "--ladder", "9", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["ladder"]
-    assert listed[0] == {"bytes": 24576, "how": "own order", "ops": 6, "traffic_bytes": None, "target": None}
+    assert listed[0] == {
+        "bytes": 24576,
+        "how": "own order",
+        "ops": 6,
+        "arena_bytes": None,
+        "traffic_bytes": None,
+        "target": None,
+    }
 
 
 def test_a_look_that_is_cut_short_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,3 +98,22 @@ def test_what_is_not_cut_has_its_orders_alone() -> None:
     seen = lowtide.inspect("zoo:swiftnet_cell_a", target="strict")
     assert {rung.how for rung in seen.ladder} <= {"own order", "best order"}
     assert seen.ladder_complete
+
+
+def test_what_a_runtime_keeps_for_each_op_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under TFLM a rung says the arena; no more parts are advised than lower that, and a plan fits what is said."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(tflite_pyramid().bytes())
+    seen = lowtide.inspect(model, target="tflm", ladder=30)
+    assert "cuts" in {rung.how for rung in seen.ladder}
+    own, *below = [rung for rung in seen.ladder if rung.how != "cuts and slow memory"]
+    assert own.arena_bytes is not None
+    assert own.arena_bytes > own.bytes
+    for before, after in pairwise([own, *below]):
+        assert before.arena_bytes is not None
+        assert after.arena_bytes is not None
+        assert after.arena_bytes < before.arena_bytes
+        plan = lowtide.plan(model, target="tflm", allow="fission", budget=after.arena_bytes)
+        assert plan.required_bytes <= after.arena_bytes
+    assert main(["inspect", str(model), "--target", "tflm"]) == 0
+    assert f"{own.arena_bytes:,}  own order" in capsys.readouterr().out

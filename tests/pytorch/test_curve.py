@@ -63,3 +63,20 @@ def test_bounds_that_contradict_each_other_are_refused() -> None:
         compile_step(net.model, net.loss_fn, net.batch, measure=False, overhead=-1)
     with pytest.raises(InputError, match="2 points at least"):
         curve(net.model, net.loss_fn, net.batch, points=1)
+
+
+def test_what_was_not_measured_is_said() -> None:
+    """By the curve as by each step, and with what else its steps do not hold."""
+    torch.manual_seed(0)
+    net, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)), torch.randn(4, 8)
+    result = curve(net, torch.sum, (x.requires_grad_(),), measure=False, points=2, time=1)
+    count = result.points[0].plan.unmeasured
+    assert count > 0
+    words = f"{count} of {count} ops not measured: their workspace is not counted"
+    gradient = "tensor 0 of the batch gets no gradient: parameters alone do"
+    assert str(result).splitlines()[-2:] == [words, gradient]
+    assert repr(result).endswith(f"; {words}; {gradient})")
+    measured = curve(net, torch.sum, (x.detach(),), points=2, time=1)
+    assert measured.points[0].plan.unmeasured == 0
+    assert measured.caveats == ()
+    assert "measured" not in str(measured)

@@ -90,6 +90,17 @@ def held_or_made_again() -> Graph:
     return Graph("again", tensors, ops, sha256="1" * 64)
 
 
+def chained() -> Sequenced:
+    """Six bytes that are read at both ends, made for one unit from eight bytes that take five; ten between."""
+    tensors = (
+        Tensor(0, 1, Kind.INPUT), Tensor(1, 8), Tensor(2, 6), Tensor(3, 1), Tensor(4, 9), Tensor(5, 1),
+        Tensor(6, 1, Kind.OUTPUT),
+    )  # fmt: skip
+    reads, costs = ((0,), (1,), (2,), (3,), (4,), (5, 2, 0)), (5, 1, 10, 20, 1, 1)
+    ops = [Op(i, read, (i + 1,), cost=cost) for i, (read, cost) in enumerate(zip(reads, costs, strict=True))]
+    return own(Graph("chained", tensors, tuple(ops)))
+
+
 def graph_file(graph: Graph, folder: Path) -> Path:
     """The graph as graph JSON."""
     path = folder / "g.graph.json"

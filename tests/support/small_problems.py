@@ -105,6 +105,16 @@ def random_buffer(rng: Random, name: str, steps: int, most: int, alignments: tup
     return Buffer(name, size, tuple(pieces), rng.choice(alignments))
 
 
+def side_by_side(rng: Random, b: Buffer) -> Buffer:
+    """The buffer as a whole of up to three pieces, side by side, each there at steps of its own."""
+    cuts = sorted({0, *(rng.randrange(b.size) for _ in range(2)), b.size})
+    pieces: list[Piece] = []
+    for low, high in pairwise(cuts):
+        start = rng.randrange(b.start, b.end)
+        pieces.append(Piece(start, rng.randint(start + 1, b.end), low, high - low))
+    return replace(b, pieces=tuple(sorted(pieces)))
+
+
 def random_buffers(seed: int, n: int, steps: int, most: int, alignments: tuple[int, ...] = (1,)) -> tuple[Buffer, ...]:
     """Random buffers; the same arguments give the same ones."""
     rng = Random(seed)
@@ -176,6 +186,8 @@ def small_problem(seed: int) -> Problem:
     n = rng.randint(1, 6)
     drawn = random_buffers(seed, n, rng.choice((3, 5, 7)), rng.choice((2, 4)), rng.choice(((1,), (1, 2))))
     buffers = list(drawn) if seed % 2 else [block(b.name, b.start, b.end, b.size, b.alignment) for b in drawn]
+    if seed % 4 == 1:
+        buffers = [side_by_side(rng, b) if rng.random() < 0.6 else b for b in buffers]
     if n > 1 and seed % 5 == 0:
         buffers[1] = replace(buffers[0], name="twin")
     if seed % 7 == 0:

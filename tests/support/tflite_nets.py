@@ -32,6 +32,17 @@ def graph_with_file(data: bytes) -> Graph:
     return replace(graph_of(file.model, file.dependencies, "m", ""), file=file)
 
 
+def pyramid() -> Net:
+    """A wide tensor between narrow ones: worth cutting even with what TFLM keeps for each operator."""
+    net = Net()
+    x = net.tensor((1, 32, 32, 3))
+    a = net.conv(x, 8)
+    b = net.conv(a, 48, (1, 1))
+    c = net.conv(b, 8, (3, 3), (4, 4))
+    net.ends([x], [net.conv(c, 4, (1, 1))])
+    return net
+
+
 def _conv(net: Net, x: int, pick: Pick, *, depthwise: bool) -> int:
     kernel = pick(((1, 1), (3, 3), (3, 2), (2, 3), (5, 1), (1, 4)))
     stride = pick(((1, 1), (1, 1), (2, 2), (2, 1), (1, 2), (3, 3)))

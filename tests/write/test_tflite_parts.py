@@ -23,18 +23,7 @@ from lowtide.write.tflite_parts import parts_bytes, write_tflite_parts
 
 pytest.importorskip("ai_edge_litert", reason="networks are built with its schema, which is not installed")
 from support.tflite_builder import Net, branches, residual
-from support.tflite_nets import check_file, graph_with_file, regions
-
-
-def pyramid() -> Net:
-    """A wide tensor between narrow ones: worth cutting even with what TFLM keeps for each operator."""
-    net = Net()
-    x = net.tensor((1, 32, 32, 3))
-    a = net.conv(x, 8)
-    b = net.conv(a, 48, (1, 1))
-    c = net.conv(b, 8, (3, 3), (4, 4))
-    net.ends([x], [net.conv(c, 4, (1, 1))])
-    return net
+from support.tflite_nets import check_file, graph_with_file, pyramid, regions
 
 
 def _parts(data: bytes, stripes: int = 3) -> PartGraph:

@@ -18,9 +18,10 @@ bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lowtide import _core
@@ -51,7 +52,7 @@ class Buffer:
     size
         Bytes from its offset to its end; every piece lies inside.
     pieces
-        Ascending, none at the same step as another; none for a buffer that takes no room.
+        Ascending by their starts; those there at one step share no byte. None for a buffer that takes no room.
     alignment
         Its offset is a multiple of this, in bytes.
     offset
@@ -66,12 +67,12 @@ class Buffer:
 
     def __post_init__(self) -> None:
         assert self.alignment > 0, self
-        until: int | None = None
-        for start, end, low, size in self.pieces:
+        for k, (start, end, low, size) in enumerate(self.pieces):
             assert start < end, self
             assert size > 0 <= low <= self.size - size, self
-            assert until is None or until <= start, self
-            until = end
+            assert not k or self.pieces[k - 1].start <= start, self
+            for other in self.pieces[:k]:
+                assert other.end <= start or other.low + other.size <= low or low + size <= other.low, self
 
     @property
     def start(self) -> int:
@@ -81,7 +82,12 @@ class Buffer:
     @property
     def end(self) -> int:
         """Step after the last one at which it is there; 0 if it takes no room."""
-        return self.pieces[-1].end if self.pieces else 0
+        return max((p.end for p in self.pieces), default=0)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether several of its pieces are there at one step."""
+        return any(p.end > q.start for p, q in pairwise(self.pieces))
 
     @property
     def area(self) -> int:
@@ -284,25 +290,37 @@ def arena_buffers(
 
     buffers: list[Buffer] = []
     place_of: dict[int, tuple[int, int]] = {}
-    for root, storage in enumerate(model.storages):
-        if root in overwritten or storage.size == 0:
-            continue
-        size = round_up(storage.size, alignment)
-        pieces = [Piece(max(lifetimes.first[root], 0), end_of[root], 0, size)]
-        place_of[root] = (len(buffers), 0)
-        at, low = root, 0
+    group_of = {group[0][0]: group for group in model.groups}
+    grouped = {s for group in model.groups for s, _ in group[1:]}
+
+    def pieces_of(root: int, low: int, size: int) -> Iterator[Piece]:
+        """The pieces of a storage `low` bytes above its buffer's offset, and of what is written over it in turn."""
+        piece, at = Piece(max(lifetimes.first[root], 0), end_of[root], low, size), root
+        place_of[root] = (len(buffers), low)
         while at in into:
             at, displacement = into[at]
             low += displacement
             place_of[at] = (len(buffers), low)
             part = model.storages[at].size
-            if low % alignment == 0:
+            if low % alignment == 0 and root not in exact:
                 part = round_up(part, alignment)
-            last = pieces[-1]
-            if (last.low, last.size) == (low, part):
-                pieces[-1] = Piece(last.start, end_of[at], low, part)
-            elif last.end < end_of[at]:
-                pieces.append(Piece(last.end, end_of[at], low, part))
+            if (piece.low, piece.size) == (low, part):
+                piece = Piece(piece.start, end_of[at], low, part)
+            elif piece.end < end_of[at]:
+                yield piece
+                piece = Piece(piece.end, end_of[at], low, part)
+        yield piece
+
+    exact = {*group_of, *grouped}
+    for root, storage in enumerate(model.storages):
+        if root in overwritten or root in grouped or storage.size == 0:
+            continue
+        group = group_of.get(root, ((root, 0),))
+        size = round_up(max(low + model.storages[s].size for s, low in group), alignment)
+        if root in group_of:
+            pieces = sorted(p for s, low in group for p in pieces_of(s, low, model.storages[s].size))
+        else:
+            pieces = list(pieces_of(root, 0, size))
         name = model.graph.tensor_by_id[storage.tensors[0]].label
         offset = None
         if model.target.fixed:

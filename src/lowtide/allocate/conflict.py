@@ -64,6 +64,8 @@ def find_conflict(
 ) -> Conflict | None:
     """A smallest set that is too much at one step, or an irreducible one that is proved not to fit; None if neither.
 
+    None too where several pieces of a buffer are there at one step.
+
     Parameters
     ----------
     problem
@@ -73,6 +75,8 @@ def find_conflict(
     limits, engines
         For the placements and proofs of the second case, which is left out without engines.
     """
+    if any(b.at_once for b in problem.buffers):
+        return None
     at_one_step = _at_one_step(problem, capacity)
     if at_one_step is not None or not engines or len(problem.buffers) > MOST_FILTERED:
         return at_one_step

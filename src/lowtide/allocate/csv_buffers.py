@@ -183,7 +183,8 @@ def format_buffers(
     Raises
     ------
     InputError
-        A name that CSV without quoting cannot hold, or that a list between blanks cannot.
+        A name that CSV without quoting cannot hold, or that a list between blanks cannot; a buffer with several pieces
+        at one step.
     """
     problem = given if isinstance(given, Problem) else Problem(tuple(given))
     buffers = problem.buffers
@@ -289,6 +290,8 @@ def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where
 
 
 def _gaps(buffer: Buffer) -> str:
+    if buffer.at_once:
+        raise InputError(f"a CSV cannot hold {buffer.name!r}, several pieces of which are there at one step")
     gaps = []
     at = buffer.start
     for p in buffer.pieces:

@@ -98,7 +98,11 @@ class PeakFirst:
 
 def _stacked(problem: Problem, stack: str) -> _core.Buffers:
     """The problem with the buffers of its first highest step fixed."""
-    pieces = problem.core.at_peak()
+    hulls: dict[int, tuple[int, int]] = {}
+    for i, low, size in problem.core.at_peak():
+        least, most = hulls.get(i, (low, low))
+        hulls[i] = (min(least, low), max(most, low + size))
+    pieces = [(i, low, high - low) for i, (low, high) in hulls.items()]
     order = sorted(pieces, key=lambda p: (STACKS[stack](problem.buffers[p[0]]), p[0]))
     for whole in (False, True):  # pieces of other steps may be in each other's way where those of the peak are not
         fixed: list[tuple[int, int]] = []

@@ -52,7 +52,7 @@ class Placed:
         offsets = [0] * len(buffers.problem.buffers)
         for s, (b, above) in buffers.place_of.items():
             for t in model.storages[s].tensors:
-                if t in tensors:
+                if t in tensors and model.storage_of[t] == s:
                     offsets[b] = tensors[t] - model.displacement[t] - above
         for op, b in buffers.workspace_of.items():
             offsets[b] = workspaces[op]

@@ -121,6 +121,9 @@ class Rung:
         ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``.
     ops
         How many run.
+    arena_bytes
+        With what the runtime keeps for so many ops beside the tensors: about what a plan's arena takes in all, which a
+        budget is for. None where the runtime keeps nothing, and with a slow memory.
     traffic_bytes
         Of the last kind, about what is moved to and from a slow memory beside the model's inputs and outputs.
     target
@@ -130,6 +133,7 @@ class Rung:
     bytes: int
     how: str
     ops: int
+    arena_bytes: int | None = None
     traffic_bytes: int | None = None
     target: str | None = None
 

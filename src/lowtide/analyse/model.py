@@ -15,7 +15,8 @@ class Storage(NamedTuple):
     """A block of memory.
 
     `tensors` are ids, the root first; `users` positions of the ops that make or read any of them, ascending.
-    `at_start`: there before step 0. `at_end`: there after the last step.
+    `at_start`: there before step 0. `at_end`: there after the last step. Of a whole whose pieces are there by
+    themselves each stretch of bytes that lies in the same tensors is one; the first of these is the smallest.
     """
 
     size: int
@@ -50,7 +51,8 @@ class MemoryModel:
     storages
         Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
     storage_of
-        Tensor id to index in `storages`; constants and unread inputs are absent.
+        Tensor id to index in `storages`; constants and unread inputs are absent. Of a tensor that lies in several,
+        that which is named by it, or the first.
     displacement
         Tensor id to bytes from the start of its storage.
     workspace
@@ -59,6 +61,8 @@ class MemoryModel:
         Per op position, the in-place choices that the target allows.
     touched
         Per op position, the storages it touches, ascending.
+    groups
+        Storages of one whole, each with its bytes from the whole's start: wherever that lies, they lie there.
     """
 
     graph: Graph
@@ -69,6 +73,7 @@ class MemoryModel:
     workspace: tuple[int, ...]
     overwrites: tuple[tuple[Overwrite, ...], ...]
     touched: tuple[tuple[int, ...], ...] = field(repr=False)
+    groups: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property
     def alignment(self) -> int:

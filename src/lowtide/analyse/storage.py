@@ -8,10 +8,12 @@ memory is in `MemoryModel`; positions are indices into the graph's own order.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel, Overwrite, Storage
+from lowtide.analyse.pieces import pieces_of
 from lowtide.graph import Graph, Kind, Op
 from lowtide.sizes import round_up
 from lowtide.target import Target
@@ -71,6 +73,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         if op.bodies:
             workspace[i] += body_bytes(graph, op, target)
     constants, some_kept = target.constants, bool(target.persistent or target.double_buffered)
+    groups: list[tuple[tuple[int, int], ...]] = []
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
         used = users[root]
@@ -90,13 +93,25 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.keep_inputs)
+            stays = bool(copies) or (at_start and target.keep_inputs)
+            pieces = () if stays else pieces_of(graph, target, {i: place[i][1] for i in ids})
+            if pieces:
+                groups.append(tuple((len(storages) + k, p.low) for k, p in enumerate(pieces)))
+                for p in pieces:
+                    ends = any(by_id[i].kind is Kind.OUTPUT for i in p.tensors)
+                    for i in p.tensors:
+                        if i == p.tensors[0] or i not in storage_of:
+                            storage_of[i], displacement[i] = len(storages), place[i][1] - p.low
+                    storages.append(Storage(p.high - p.low, p.tensors, p.users, at_start, ends))
+                continue
         ordered = (root, *(i for i in ids if i != root))
         for i in ids:
             storage_of[i] = len(storages)
             displacement[i] = place[i][1]
         storages.append(Storage(size, ordered, tuple(used), at_start, at_end))
 
-    overwrites = _overwrites(graph, target, storages, storage_of, displacement)
+    grouped = {s for group in groups for s, _ in group}
+    overwrites = _overwrites(graph, target, storages, storage_of, displacement, grouped)
     touched: list[list[int]] = [[] for _ in graph.ops]
     for s, storage in enumerate(storages):
         for i in storage.users:
@@ -110,6 +125,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         tuple(workspace),
         overwrites,
         tuple(tuple(t) for t in touched),
+        tuple(groups),
     )
 
 
@@ -135,9 +151,13 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
 
 
 def rounded_up(model: MemoryModel) -> MemoryModel:
-    """The model with every size rounded up to its alignment; itself if all of them are multiples already."""
+    """The model with every size rounded up to its alignment; itself if all of them are multiples already.
+
+    Pieces of one whole stay as they are, as what is in it lies side by side.
+    """
     unit = model.alignment
-    sizes = tuple(round_up(s.size, unit) for s in model.storages)
+    exact = {s for group in model.groups for s, _ in group}
+    sizes = tuple(s.size if k in exact else round_up(s.size, unit) for k, s in enumerate(model.storages))
     workspace = tuple(round_up(size, unit) for size in model.workspace)
     if sizes == tuple(s.size for s in model.storages) and workspace == model.workspace:
         return model
@@ -155,8 +175,12 @@ def _overwrites(
     storages: list[Storage],
     storage_of: dict[int, int],
     displacement: dict[int, int],
+    grouped: Collection[int],
 ) -> tuple[tuple[Overwrite, ...], ...]:
-    """Keep the pairs whose storages allow it: the output fills a storage that this op begins."""
+    """Keep the pairs whose storages allow it: the output fills a storage that this op begins.
+
+    A piece may be written over where the op reads nothing else that lies there; nothing is written into one so.
+    """
     tensors = graph.tensor_by_id
     result: list[tuple[Overwrite, ...]] = []
     for i, op in enumerate(graph.ops):
@@ -164,13 +188,15 @@ def _overwrites(
         for read in target.in_place_inputs(graph, op):
             out = op.outputs[0]
             s, o = storage_of.get(read), storage_of.get(out)
-            if s is None or o is None or s == o or displacement[out]:
+            if s is None or o is None or s == o or displacement[out] or o in grouped:
                 continue
             into, begun = storages[s], storages[o]
             size = graph.tensor_by_id[out].size
             if into.at_end or begun.size != size or not _begins_at(graph, begun, i):
                 continue
             if into.at_start and not target.overwrite_inputs:
+                continue
+            if s in grouped and any(t != read and t in into.tensors for t in op.inputs):
                 continue
             if any(
                 storage_of.get(t) == s
@@ -179,7 +205,7 @@ def _overwrites(
             ):
                 continue
             pairs.append(Overwrite(i, out, read, s, size))
-        result.append((*pairs, *_overlaps(graph, target, i, op, storages, storage_of, displacement)))
+        result.append((*pairs, *_overlaps(graph, target, i, op, storages, storage_of, displacement, grouped)))
     return tuple(result)
 
 
@@ -191,6 +217,7 @@ def _overlaps(
     storages: list[Storage],
     storage_of: dict[int, int],
     displacement: dict[int, int],
+    grouped: Collection[int],
 ) -> list[Overwrite]:
     """Inputs that the output may lie over in part: both fill their storages, and the op begins that of the output.
 
@@ -203,6 +230,8 @@ def _overlaps(
         out = op.outputs[0]
         s, o = storage_of.get(read), storage_of.get(out)
         if s is None or o is None or s == o or displacement[out] or displacement[read]:
+            continue
+        if s in grouped or o in grouped:
             continue
         into, begun = storages[s], storages[o]
         size, over = graph.tensor_by_id[out].size, graph.tensor_by_id[read].size

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.arguments import typed
+
 if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.boards import Board
@@ -49,6 +51,7 @@ def boards() -> dict[str, str]:
     return {name: f"{_banks_text(b.banks)}; {b.about}" for name, b in built_in().items()}
 
 
+@typed
 def board(name: str | Path) -> Board:
     """Find a board by name, or read it from a TOML file.
 

@@ -11,11 +11,12 @@ from lowtide.api.job import check_time
 from lowtide.api.models import load
 from lowtide.api.objects import Model
 from lowtide.api.problem import Rules
+from lowtide.api.running import check_run, runtime_format
 from lowtide.api.running import run as run_both
-from lowtide.api.running import runtime_format
+from lowtide.arguments import typed
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import Plan
+from lowtide.plan import Plan, read_plan
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import BUILT_IN, Target
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Proof, Report
 
 
+@typed
 def verify(
     model: Model,
     plan: Plan | str | Path | None = None,
@@ -84,6 +86,9 @@ def verify(
             raise InputError("--run and --prove are about a plan; name its file", str(model))
         graph = load(model, dims)
         return verify_file(graph, Rules(target, overwrite_inputs, pin_inputs).resolve(graph.source))
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    if run:
+        check_run(model, plan, random_weights=random_weights)
     checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
     report = verify_plan(checked.graph, checked.plan, checked.target)
     if target == "auto" and checked.plan.target.partition(",")[0] not in BUILT_IN:
@@ -95,8 +100,7 @@ def verify(
         report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
     if run:
         how = {"dims": dims, "random_weights": random_weights, "timed": timed}
-        if isinstance(model, Graph):
-            raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
+        assert not isinstance(model, Graph)
         with as_file(model) as file:
             return _run_checked(file, checked, report, how)
     return report
@@ -139,8 +143,6 @@ class _Checked:
     @classmethod
     def of(cls, model: Model, dims: Dims, plan: Plan | str | Path, rules: Rules) -> _Checked:
         """Rules that the plan itself says hold too."""
-        from lowtide.plan import read_plan
-
         plan = plan if isinstance(plan, Plan) else read_plan(plan)
         own = Rules.of_plan(plan, rules.target)
         target = replace(
@@ -177,6 +179,7 @@ def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict
     return report
 
 
+@typed
 def prove(
     model: Model,
     plan: Plan | str | Path,

@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.goals import FastMemory, OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Problem, Rules
+from lowtide.arguments import typed
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError
 from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
 from lowtide.report.conflict import too_small_text
-from lowtide.sizes import NO_DIMS, Dims, parse_size
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 from lowtide.stop import Progress
 from lowtide.target import Target
 
@@ -33,6 +34,7 @@ def slow_methods(*, spilling: bool) -> tuple[str, ...]:
     return _SLOW[spilling]
 
 
+@typed
 def compare(
     model: Model,
     methods: Sequence[str] = (),

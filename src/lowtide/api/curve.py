@@ -14,6 +14,7 @@ from lowtide.api.objects import Model
 from lowtide.api.problem import Rules
 from lowtide.api.rewrites.cut_search import arena_bytes
 from lowtide.api.rewrites.cutting import check_format
+from lowtide.arguments import typed
 from lowtide.cost.file import CostFile
 from lowtide.optimize.curve import Curve, CurvePoint
 from lowtide.sizes import NO_DIMS, Dims
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.regions import Way
 
 
+@typed
 def curve(
     model: Model,
     *,

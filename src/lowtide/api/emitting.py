@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph
@@ -28,6 +29,7 @@ _MARK_LINES, _MARK_BYTES = 6, 4096
 """Of the beginning of a file, where that line is; a model's name may stand before it."""
 
 
+@typed
 def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
     """Write C99 that runs a plan of an int8 .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.models import files_read, load
 from lowtide.api.problem import Rules
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
@@ -63,6 +64,7 @@ class Exports:
 NO_EXPORTS = Exports()
 
 
+@typed
 def export(
     plan: Plan,
     model: Graph | str | Path,

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.banks import MemoryUse, memory_uses
 from lowtide.api.compiled import Judged, judged, memories_of, rules_of
-from lowtide.api.job import NO_OPTIONS, Size
+from lowtide.api.job import NO_OPTIONS
 from lowtide.api.models import load
 from lowtide.api.objects import Model, is_program
 from lowtide.api.planning import plan
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.names import brief
 from lowtide.plan import Plan, RuntimeArenas, RuntimeFigure, RuntimeParts, Status, Stopped, Sure, exit_status
 from lowtide.report.columns import CUT_SHORT
-from lowtide.sizes import NO_DIMS
+from lowtide.sizes import NO_DIMS, Size
 
 if TYPE_CHECKING:
     from lowtide.api.answer import PlanKeys
@@ -68,6 +69,7 @@ class Check:
         return exit_status(self.status, interrupted=self.stopped == "interrupt")
 
 
+@typed
 def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 

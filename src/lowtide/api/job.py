@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillMethod
 
-Size = str | int
-"""Bytes, also as text with a unit: ``"256KiB"``."""
-
 Options = Mapping[str, str]
 NO_OPTIONS: Options = {}
 

@@ -15,6 +15,7 @@ from lowtide.analyse.inspect import Rung
 from lowtide.api.goals import FastMemory
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.rewrites.cut_search import arena_bytes, beside
 from lowtide.api.rewrites.cut_spilling import CutSpilling
 from lowtide.errors import InputError
 from lowtide.ops.part import speller
@@ -45,7 +46,7 @@ _SPARE = 50
 
 
 def ladder(
-    problem: Problem, own_peak: int, best_peak: int, order: Sequence[int], limits: Limits
+    problem: Problem, own_peak: int, best_peak: int, order: Sequence[int], limits: Limits, best_arena: int | None = None
 ) -> tuple[list[Rung], bool]:
     """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out for
     want of time.
@@ -58,27 +59,49 @@ def ladder(
         That one, in positions.
     limits
         When to stop looking.
+    best_arena
+        Bytes that the runtime takes in all for the best order, if that is known: more than what lies in the arena where
+        it needs more while it plans.
     """
     from lowtide.transform.cut import Cutter
 
-    rungs = [Rung(own_peak, "own order", len(problem.graph.ops))]
+    whole = len(problem.graph.ops)
+    kept = beside(problem, problem.graph)
+    arenas = [max(peak + kept, best_arena or 0) if kept else None for peak in (own_peak, best_peak)]
+    rungs = [Rung(own_peak, "own order", whole, arenas[0])]
     if best_peak < own_peak:
-        rungs.append(Rung(best_peak, "best order", len(problem.graph.ops)))
+        rungs.append(Rung(best_peak, "best order", whole, arenas[1]))
     if speller(problem.graph) is None or not problem.graph.ops:
         return rungs, True
     cuts, complete = _cuts(problem, Cutter(problem.graph), order, limits)
-    rungs += _thinned(cuts, rungs[-1].bytes, MOST_CUTS)
+    rungs += _thinned(_lower(cuts, _judged(rungs[-1])), _judged(rungs[-1]), MOST_CUTS)
     tiers, all_of_them = _tiers(problem, order, rungs[-1].bytes, limits)
     return [*rungs, *tiers], complete and all_of_them
+
+
+def _judged(rung: Rung) -> int:
+    """What a budget is for: all that the runtime takes, where that is more than what is live."""
+    return rung.bytes if rung.arena_bytes is None else rung.arena_bytes
+
+
+def _lower(rungs: Sequence[Rung], below: int) -> list[Rung]:
+    """Those that need less than each one before: what a runtime keeps for more ops may be more than cuts save."""
+    listed: list[Rung] = []
+    for rung in rungs:
+        if _judged(rung) < below:
+            listed.append(rung)
+            below = _judged(rung)
+    return listed
 
 
 def _thinned(rungs: Sequence[Rung], below: int, most: int) -> list[Rung]:
     """Those that are well below the one before, the last of all always among them, and not too many."""
     listed: list[Rung] = []
     for rung in rungs[:-1]:
-        if len(listed) + 1 < most and rung.bytes <= below * STEP and rung.bytes * STEP >= rungs[-1].bytes:
+        size = _judged(rung)
+        if len(listed) + 1 < most and size <= below * STEP and size * STEP >= _judged(rungs[-1]):
             listed.append(rung)
-            below = rung.bytes
+            below = size
     return [*listed, *rungs[-1:]]
 
 
@@ -91,7 +114,8 @@ def _cuts(problem: Problem, cutter: Cutter, order: Sequence[int], limits: Limits
     from lowtide.optimize.regions import front_ways
 
     ways = front_ways(cutter, problem.memory, order, _until(limits, _CUTS))
-    return [Rung(way.peak, "cuts", way.ops) for way in ways if way.regions], ways[-1].complete
+    cut = [way for way in ways if way.regions]
+    return [Rung(way.peak, "cuts", way.ops, arena_bytes(problem, cutter, way)) for way in cut], ways[-1].complete
 
 
 def _tiers(problem: Problem, order: Sequence[int], below: int, limits: Limits) -> tuple[list[Rung], bool]:
@@ -144,4 +168,4 @@ def _tier(problem: Problem, way: Way, fast: int, order: Sequence[int], limits: L
         return None
     if candidate is None:
         return None
-    return Rung(fast, "cuts and slow memory", candidate.rank[1], candidate.traffic_bytes, problem.target.name)
+    return Rung(fast, "cuts and slow memory", candidate.rank[1], None, candidate.traffic_bytes, problem.target.name)

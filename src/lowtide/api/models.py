@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lowtide.api.objects import Model, is_program, mend, mend_of_file
+from lowtide.arguments import typed
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -49,6 +50,7 @@ def external_locations(source: Path) -> list[str]:
         return []
 
 
+@typed
 def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
     """Read a model; a graph is returned as it is.
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.banks import MemoryUse
-from lowtide.api.job import Size, check_time
+from lowtide.api.job import check_time
 from lowtide.api.planning import NO_PLACES
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.names import brief
 from lowtide.plan import Status, exit_status
-from lowtide.sizes import parse_size
+from lowtide.sizes import Size, parse_size
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Placement:
         return exit_status(status, interrupted=bool(self.interrupted))
 
 
+@typed
 def allocate(
     buffers: str | Path | BufferFile | Sequence[Buffer] | Problem,
     capacity: Size | None = None,

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
 from lowtide.api.exported import given
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
@@ -24,10 +24,11 @@ from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
 from lowtide.api.rewrites.passing import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
+from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
 from lowtide.plan import Plan, Seconds
 from lowtide.rewrites import LiesIn
-from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target
 
@@ -41,9 +42,10 @@ MOST_REPLAYED = 2000
 NO_PLACES: Places = {}
 
 
+@typed
 def plan(
     model: Model | Module,
-    example: Sequence[Any] | None = None,
+    example: Example | None = None,
     *,
     target: str | Target = "auto",
     budget: Size | None = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.models import load
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
 from lowtide.sizes import NO_DIMS, Dims
@@ -23,6 +24,7 @@ BUDGET = 10**6
 """Elements and multiplications above which a node is probed on smaller operands."""
 
 
+@typed
 def probe(
     model: str | Path | Graph,
     *,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
 from lowtide.plan import Plan, read_plan
 
@@ -79,6 +80,7 @@ class Pictures:
 NO_PICTURES = Pictures()
 
 
+@typed
 def report(
     plan: Plan,
     path: str | Path | None = None,
@@ -168,15 +170,20 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
 
 
 def _check_one_model(read: Sequence[Plan], paths: Sequence[str | Path]) -> None:
-    """Raise `InputError` if these plans are of different models: which is best among them says nothing."""
+    """Raise `InputError` if these plans are of different models, or sizes: which is best among them says nothing."""
+    from lowtide.report.compared import why_apart
+
     first = read[0]
     for plan, path in zip(read, paths, strict=True):
+        apart = why_apart(plan, first)
         if plan.model_sha256 != first.model_sha256:
-            raise InputError(
-                f"this plan is of {plan.graph} (sha256 {plan.model_sha256[:12]}), and {paths[0]} of {first.graph} "
-                f"({first.model_sha256[:12]}); three plans or more are of one model, so leave it out",
-                str(path),
+            apart = (
+                f"of {plan.graph} (sha256 {plan.model_sha256[:12]}), and {paths[0]} of {first.graph} "
+                f"({first.model_sha256[:12]})"
             )
+        if apart:
+            more = "three plans or more are of one model at the same sizes, so leave it out"
+            raise InputError(f"this plan is {apart}; {more}", str(path))
 
 
 def plot(plan: Plan, axes: Any = None) -> Any:

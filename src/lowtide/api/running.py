@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lowtide.api.models import load
-from lowtide.errors import InputError
+from lowtide.api.objects import Model, is_program
+from lowtide.arguments import typed
+from lowtide.errors import InputError, MissingExtraError
+from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import in_parts, runs_again
 from lowtide.sizes import NO_DIMS, Dims
@@ -16,10 +20,17 @@ from lowtide.sizes import NO_DIMS, Dims
 if TYPE_CHECKING:
     from lowtide.run_reports import AnyRunReport, LoopRunReport, TfliteRunReport, TorchRunReport
 
+_RUNTIMES = {
+    "onnx": (("onnxruntime",), "onnxruntime", "run"),
+    "tflite": (("tflite_micro", "ai_edge_litert"), "ai-edge-litert or tflite-micro", "tflite"),
+    "pt2": (("torch",), "torch", "torch"),
+}
+"""What a format is run by: modules of which one has to be there, the package, and the extra that brings it."""
 _INPUTS = 2
 """Random inputs with which a plan with loops is replayed: two show whether the outputs depend on them."""
 
 
+@typed
 def run(
     model: str | Path,
     planned: str | Path | None,
@@ -57,11 +68,9 @@ def run(
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     dims = plan.sizes(dims)
-    kind = runtime_format(model)
-    if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
-        raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
-    if footprint_bytes and kind != "onnx":
+    if footprint_bytes and runtime_format(model) != "onnx":
         raise InputError("footprint_bytes is measured in onnxruntime alone; leave it out", str(model))
+    kind = check_run(model, plan, random_weights=random_weights)
     if dims:
         load(model, dims)  # it says which of them the model does not have
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
@@ -76,6 +85,29 @@ def run(
 
         more: dict[str, Any] = {"dims": dims, "footprint_bytes": footprint_bytes, "timed": timed}
         return run_onnx(original, planned, plan, seed=plan.seed, **more)
+
+
+def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Literal["onnx", "tflite", "pt2"]:
+    """See that a model can be run, and in a plan's order, before time is spent on either; which runtime it runs in.
+
+    Raises
+    ------
+    InputError
+        It cannot, or an argument of `run` is not for it.
+    MissingExtraError
+        Its runtime is not installed.
+    """
+    if isinstance(model, Graph):
+        raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
+    kind = "pt2" if is_program(model) else runtime_format(str(model))
+    if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
+        raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
+    if plan.loops and kind == "pt2":
+        raise InputError("torch does not hand out all tensors of an archive; verify it without --run", str(model))
+    modules, package, extra = _RUNTIMES[kind]
+    if all(find_spec(module) is None for module in modules):
+        raise MissingExtraError(package, extra, "lowtide verify --run")
+    return kind
 
 
 def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
@@ -145,8 +177,6 @@ def _run_loops(model: str | Path, plan: Plan, kind: str, how: tuple[bool, Dims],
     from lowtide.run.tensor_values import litert_values, onnxruntime_values
 
     random_weights, dims = how
-    if kind == "pt2":
-        raise InputError("torch does not hand out all tensors of an archive; verify it without --run", str(model))
     if kind == "tflite":
         graph = load(model)
         return replay_loops(graph, plan, litert_values(graph, Path(model), plan.seed, _INPUTS), "LiteRT")

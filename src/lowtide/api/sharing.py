@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.models import files_read, load, load_own
 from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.names import FreeNames, brief
 from lowtide.plan import Plan, Status, exit_status
-from lowtide.sizes import NO_DIMS, Dims, parse_size
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -102,6 +103,7 @@ class SharedArena(Shared):
         return {f.name: getattr(self, f.name) for f in fields(Shared)}
 
 
+@typed
 def share(
     models: Sequence[Model],
     *,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.api.planning import plan
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.names import brief
 from lowtide.plan import EXIT_STATUS, INTERRUPTED, Plan, Status
@@ -66,6 +67,7 @@ class SizeTable:
         return next((status for status in (4, 3, 6) if status in reached), 0)
 
 
+@typed
 def plan_sizes(
     model: str | Path, sizes: Mapping[str, Sequence[int]], *, dims: Dims = NO_DIMS, **settings: Any
 ) -> SizeTable:

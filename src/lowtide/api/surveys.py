@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.answer import op_ids
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
+from lowtide.arguments import typed
 from lowtide.errors import InputError, sound
+from lowtide.names import did_you_mean
 from lowtide.plan import RuntimeFigure, Stopped
-from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from lowtide.schedule.method import Schedule
 
 
+@typed
 def inspect(
     model: Model,
     *,
@@ -71,10 +74,10 @@ def inspect(
     layout = best_layout(memory, best.order, limits)
     arena = layout.allocation
     where = lost(memory, layout.order, layout.profile, arena)
-    looked = clock.perf_counter()
-    look = Limits(ladder, limits.memory_bytes, seed)
-    peaks = (steps.peak, best.peak_bytes)
-    rungs, complete = find_rungs(problem, *peaks, best.order, look) if ladder else ([], False)
+    figures = _figures(problem, layout, best.peak_bytes, limits)
+    looked, look = clock.perf_counter(), Limits(ladder, limits.memory_bytes, seed)
+    peaks, arena_bytes = (steps.peak, best.peak_bytes), figures[0].planned_bytes if figures else None
+    rungs, complete = find_rungs(problem, *peaks, best.order, look, arena_bytes) if ladder else ([], False)
     return Inspection(
         graph=graph.name,
         target=problem.target.name,
@@ -92,7 +95,7 @@ def inspect(
         runners_up=runners_up(memory, own, steps),
         footprint_bytes=steps.footprint,
         fission=fission(memory, steps),
-        runtime_figures=_figures(problem, layout, best.peak_bytes, limits),
+        runtime_figures=figures,
         ladder=rungs,
         ladder_seconds=clock.perf_counter() - looked,
         ladder_complete=complete,
@@ -155,6 +158,7 @@ def targets() -> dict[str, str]:
     return {name: _TARGETS[name] for name in BUILT_IN}
 
 
+@typed
 def schema(kind: str) -> dict[str, Any]:
     """JSON Schema of a file: ``"graph"``, which compilers write, ``"plan"``, which they read, ``"cost"``, or
     ``"budgets"``, the `lowtide.toml` of a project.
@@ -171,10 +175,12 @@ def schema(kind: str) -> dict[str, Any]:
 
     schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema, "budgets": budgets_schema}
     if kind not in schemas:
-        raise InputError(f"there is no schema of {kind!r}; use graph, plan, cost or budgets")
+        hint = did_you_mean(kind, schemas)
+        raise InputError(f"there is no schema of {kind!r}; use graph, plan, cost or budgets{hint}")
     return schemas[kind]()
 
 
+@typed
 def target(name: str = "auto", source: str = "") -> Target:
     """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model file `source`.
 

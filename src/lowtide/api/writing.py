@@ -13,6 +13,7 @@ from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
 from lowtide.api.objects import Exported
 from lowtide.api.reporting import NO_PICTURES, Pictures
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
@@ -76,6 +77,7 @@ class PlanFiles:
         return self if plan.moves is not None else replace(self, commands=None)
 
 
+@typed
 def apply(plan: Plan, model: str | Path | Exported, out: str | Path, *, copy_external: bool = False) -> None:
     """Write the model with its ops in the plan's order; every byte that need not change stays as it was.
 

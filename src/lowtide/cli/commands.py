@@ -105,8 +105,8 @@ def inspect(options: argparse.Namespace) -> int:
 
         room = shutil.get_terminal_size().columns
         bars = max(min(BARS, room - 2), 1)
-        cut, room = (WIDTH, room) if on_terminal() else (None, None)
-        show(inspection_text(seen, width=bars, plain=not _unicode(), cut=cut, room=room))
+        room = room if on_terminal() else None
+        show(inspection_text(seen, width=bars, plain=not _unicode(), cut=WIDTH, room=room))
         _show_kernels(options.model, settings)
     return INTERRUPTED if seen.stopped == "interrupt" else 0
 

@@ -19,7 +19,8 @@ def arguments(p: Any) -> None:
     p.add_argument("--budgets", metavar="SIZE,...", help="what the arena may take, by commas; also 70%%")
     p.add_argument(
         "--vary", action="append", default=[], metavar="OPTION=A,B", type=_varied,
-        help="values of an option of `lowtide plan`, as time=5,60 or allow=,fission; may be given several times",
+        help="values of an option of `lowtide plan`, as time=5,60 or allow=,fission; where one has commas, "
+        "semicolons stand between them: 'allow=fission;fission,recompute'; may be given several times",
     )  # fmt: skip
     p.add_argument("--jobs", type=count, metavar="N", help="processes (default: one for each core)")
     p.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, whose workers do it (extra sweep)")
@@ -27,10 +28,15 @@ def arguments(p: Any) -> None:
 
 
 def _varied(text: str) -> tuple[str, list[str]]:
+    """An option and its values; with a semicolon among them commas are parts of a value.
+
+    >>> _varied("allow=,fission"), _varied("allow=alias;fission,recompute")
+    (('allow', ['', 'fission']), ('allow', ['alias', 'fission,recompute']))
+    """
     name, equals, values = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not OPTION=A,B")
-    return name.replace("-", "_"), values.split(",")
+    return name.replace("-", "_"), values.split(";" if ";" in values else ",")
 
 
 _NUMBERS = {"max_ops": int, "seed": int, "time": float}

@@ -1,8 +1,22 @@
-"""Two plans of one model beside each other: who is live at the one's peak, and no longer at the other's."""
+"""Two plans beside each other: whether they are of one model, and who is live at the one's peak, and no longer at the
+other's."""
 
 from __future__ import annotations
 
+from lowtide.plan import Plan
 from lowtide.report.view import PlanView
+
+
+def why_apart(plan: Plan, other: Plan) -> str:
+    """In what a plan is of another model than the other is, in words; empty if both are of one, at the same sizes: else
+    fewer bytes need not be a better plan."""
+    if plan.model_sha256 != other.model_sha256:
+        return "of another model or version"
+    return "" if _sizes(plan) == _sizes(other) else f"at other sizes ({_sizes(plan)}, not {_sizes(other)})"
+
+
+def _sizes(plan: Plan) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sorted((plan.dims or {}).items())) or "those of the file"
 
 
 def who_left(before: PlanView, after: PlanView) -> list[tuple[str, int, int]]:

@@ -13,15 +13,21 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.front import Front
 
 
-def _arena(first: CurvePoint, point: CurvePoint) -> tuple[str, ...]:
-    """All that the runtime needs, where that is more than the peak."""
+AGAINST = "against own order"
+"""What per cent of bytes are of, wherever plans of one model stand below each other."""
+
+
+def _arena(curve: Curve, point: CurvePoint) -> tuple[str, ...]:
+    """All that the runtime needs, where that is more than the peak, against what it needs for the own order."""
+    first = curve.points[0]
     if first.arena_bytes is None or point.arena_bytes is None:
         return ()
-    return (format_size(point.arena_bytes), "" if point is first else change(first.arena_bytes, point.arena_bytes))
+    own = curve.own_order_peak_bytes + first.arena_bytes - first.peak_bytes
+    return (format_size(point.arena_bytes), change(own, point.arena_bytes))
 
 
 def curve_text(curve: Curve) -> str:
-    """A row for each peak, against the best order without cuts."""
+    """A row for each peak, against that of the model's own order."""
     first = curve.points[0]
     head = [
         ("model", f"{curve.graph}, {first.ops:,} ops"),
@@ -30,15 +36,16 @@ def curve_text(curve: Curve) -> str:
     ]
     kept, timed = first.arena_bytes is not None, first.nanoseconds is not None
     rows: list[tuple[str, ...]] = [
-        ("peak", "", "ops", "", "regions", *(("arena", "") if kept else ()), *(("predicted", "") if timed else ()))
-    ]
+        ("peak", AGAINST, "ops", "", "regions", *(("arena", AGAINST) if kept else ()),
+         *(("predicted", "against uncut") if timed else ()))
+    ]  # fmt: skip
     for point in curve.points:
-        against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
+        against = change(curve.own_order_peak_bytes, point.peak_bytes)
         times = f"x{point.ops / max(1, first.ops):.2f}"
         row = (format_size(point.peak_bytes), against, f"{point.ops:,}", times, f"{point.regions:,}")
-        rows.append((*row, *_arena(first, point), *(_time(first, point) if timed else ())))
+        rows.append((*row, *_arena(curve, point), *(_time(first, point) if timed else ())))
     right = [0, 2, 3, 4, *range(5, len(rows[0]))]
-    lines = [columns(head), "", columns(rows, right=right), ""]
+    lines = [columns(head), "", columns(rows, right=right), "", "the first row is the best order, uncut", ""]
     if kept:
         lines += ["arena: the peak, and what the runtime keeps beside it for each op and tensor", ""]
     if len(curve.points) == 1:
@@ -58,7 +65,7 @@ def _time(first: CurvePoint, point: CurvePoint) -> tuple[str, str]:
 
 
 def front_text(front: Front) -> str:
-    """A row for each peak, against the best order in which each op runs once."""
+    """A row for each peak, against that of the model's own order."""
     first = front.points[0]
     head = [
         ("model", front.graph),
@@ -69,14 +76,15 @@ def front_text(front: Front) -> str:
     if any(point.parts > 1 for point in front.points):
         return _step_text(front)
     away = front.counted == "nanoseconds"
-    rows: list[tuple[str, ...]] = [("peak", "", "added", "at least", "runs again", *(["stored"] if away else []))]
+    rows: list[tuple[str, ...]] = [("peak", AGAINST, "added", "at least", "runs again", *(["stored"] if away else []))]
     for point in front.points:
-        against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
+        against = change(front.own_order_peak_bytes, point.peak_bytes)
         added = "" if point is first else f"{100 * point.overhead:.3f} %"
         least = "" if point is first else f"{100 * point.least_overhead:.3f} %"
         stored = [format_size(point.stored_bytes)] if away else []
         rows.append((format_size(point.peak_bytes), against, added, least, f"{point.runs_again:,}", *stored))
     lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, *([5] if away else [])]), ""]
+    lines.append("the first row is the best order, in which each op runs once")
     lines += [f"added: {COUNTED[front.counted]}; at least: what no plan of that peak adds less than", ""]
     if len(front.points) == 1:
         what = "nothing that is allowed gives less" if away else "running ops again gives no less"
@@ -98,7 +106,7 @@ def _step_text(front: Front) -> str:
         ("own order peak", format_size(own)),
         ("with any parts", f"{format_size(front.floor_bytes)}: no plan needs less"),
     ]
-    rows: list[tuple[str, ...]] = [("peak", "", "added", "parts", "ops in parts", "runs again")]
+    rows: list[tuple[str, ...]] = [("peak", AGAINST, "added", "parts", "ops in parts", "runs again")]
     for point in front.points:
         ops = f"{point.ops_in_parts:,}" if point.ops_in_parts else ""
         row = (format_size(point.peak_bytes), change(own, point.peak_bytes), f"{100 * point.overhead:.2f} %")

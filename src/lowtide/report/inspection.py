@@ -85,6 +85,8 @@ def inspection_text(
         highest = inspection.runners_up
         rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
+    if any(text != name for name, text in label.items()):
+        lines += ["", "longer names are cut; --json has them whole"]
     lines += _ladder(inspection)
     return "\n".join(lines)
 
@@ -94,17 +96,23 @@ def _ladder(inspection: Inspection) -> list[str]:
     rungs = inspection.ladder
     if not rungs:
         return []
-    rows = [("bytes", "with", "ops run", "slow memory")]
+    kept = rungs[0].arena_bytes is not None
+    rows = [("bytes", "arena, about", "with", "ops run", "slow memory")]
     for rung in rungs:
         moved = "" if rung.traffic_bytes is None else f"about {format_size(rung.traffic_bytes)} moved"
         under = f" ({rung.target})" if rung.target and rung.target != inspection.target else ""
-        rows.append((f"{rung.bytes:,}", f"{rung.how}{under}", f"{rung.ops:,}", moved))
+        arena = "" if rung.arena_bytes is None else f"{rung.arena_bytes:,}"
+        rows.append((f"{rung.bytes:,}", arena, f"{rung.how}{under}", f"{rung.ops:,}", moved))
     spent = f"{inspection.ladder_seconds:.1f} s"
     left = "all that is tried was looked at" if inspection.ladder_complete else "stopped by time: --ladder looks longer"
     note = (
         f"a look of {spent}, {left}; `lowtide plan --allow fission`, with --budget or --memory, searches each in full"
     )
-    return ["", "fits in (live bytes):", columns(rows, right=[0, 2]), note]
+    if kept:
+        table = columns(rows, right=[0, 1, 3])
+        return ["", "fits in (live bytes; the arena with what the runtime keeps for each op):", table, note]
+    table = columns([row[:1] + row[2:] for row in rows], right=[0, 2])
+    return ["", "fits in (live bytes):", table, note]
 
 
 def _live_table(peak: StepDetail, label: Mapping[str, str], room: int | None) -> str:

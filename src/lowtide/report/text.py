@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
+from lowtide.report.aliases import alias_rows, lies_in
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text, not_cut_text
 from lowtide.report.figures import figures_rows
 from lowtide.report.fission import fission_rows
 from lowtide.report.loops import loop_rows
-from lowtide.rewrites import COUNTED, LiesIn, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts
+from lowtide.rewrites import COUNTED, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -93,7 +94,9 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         return [("required", plan.required_bytes, reserve)] if reserve else []
     over = plan.required_bytes - plan.budget_bytes
     verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
-    if plan.status == "impossible":
+    if plan.status == "impossible" and plan.fission is not None:
+        verdict += ", and no plan can fit: inputs at the start, or results at the end, need more"
+    elif plan.status == "impossible":
         alone = plan.least_required_bytes + (plan.reserve_bytes or 0) <= plan.budget_bytes
         why = "the lower bound is above the budget"
         if alone or plan.recomputation is not None:
@@ -101,15 +104,13 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
         elif plan.runtime_parts is not None:
             why = least_text(plan.lower_bound_bytes, plan.runtime_parts, plan.reserve_bytes or 0)
         verdict += f", and no plan can fit: {why}"
-    elif plan.fission is not None and plan.fission.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes:
-        verdict += ", and no plan can fit: inputs at the start, or results at the end, need more"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
 
 def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
-    tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
+    tail = alias_rows(plan, verbose=verbose)
     cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops and plan.fission is None)
     tail += [("cut", cut_text(plan))] if cut else []
     without = not_cut_text(plan)
@@ -234,7 +235,7 @@ def over_what(plan: Plan) -> str:
         return ""
     if plan.fission is not None:
         return " over all orders of what runs around the parts" if plan.fission.parts else ""
-    kind = "of these loops" if plan.loops else "with these aliases" if _lies_in(plan) else "of these parts"
+    kind = "of these loops" if plan.loops else "with these aliases" if lies_in(plan) else "of these parts"
     return f" over all orders {kind}"
 
 
@@ -247,21 +248,6 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     if bound is None or plan.proved_over != "orders":
         return []
     return [("with any cuts", bound.bytes, "no choice of regions needs less; whether one needs so little is open")]
-
-
-def _lies_in(plan: Plan) -> list[LiesIn]:
-    return [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
-
-
-def _alias_text(plan: Plan) -> str:
-    """What lies in what, and what the best order needs without."""
-    some = _lies_in(plan)
-    without = plan.figures.unaliased_peak_bytes
-    best = "" if without is None else f"; the best order without: {format_size(without)}"
-    strided = sum(r.pitch is not None for r in some)
-    rows = f", {strided:,} row by row" if strided else ""
-    least = "; no choice of them needs less" if plan.figures.aliases_least else ""
-    return f"{format_count(len(some), 'tensor')} in others{rows}{best}{least}"
 
 
 def _cost_text(cost: PlanCost) -> str:

@@ -113,8 +113,9 @@ def with_options(kind: type[Optioned], name: str, options: Mapping[str, str]) ->
         try:
             values[option] = _parse(hints[option], text)
         except ValueError:
+            hint = did_you_mean(text, map(str, get_args(hints[option])))
             raise InputError(
-                f"{name.removeprefix('method ')}.{option} is {text!r}; it takes {defined[option]}"
+                f"{name.removeprefix('method ')}.{option} is {text!r}; it takes {defined[option]}{hint}"
             ) from None
     try:
         return kind(**values)

@@ -20,6 +20,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
+from lowtide.torch.frozen import Assigned, PythonState
 from lowtide.torch.meta import as_on_cpu
 from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Word
 
@@ -62,13 +63,15 @@ class Output:
 class Capture:
     """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form.
 
-    `empty`: whether they have no memory, so that nothing can be measured.
+    `empty`: whether they have no memory, so that nothing can be measured. `changed`: what Python changes on the module
+    while it runs, by path, which the step does not.
     """
 
     traced: Traced
     tensors: Mapping[str, Any]
     output: Output
     empty: bool = False
+    changed: tuple[str, ...] = ()
 
 
 def capture(
@@ -101,6 +104,7 @@ def capture(
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     wrapper = _wrapper(torch, model, loss_fn, (leaves, spec, places))
     tensors = [leaves[k].detach() for k in places]
+    state = wrapper.state
     try:
         with contextlib.ExitStack() as stack:
             import_module("torch._decomp")  # registers what is set aside
@@ -117,7 +121,7 @@ def capture(
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             traced = reader.traced(type(model).__name__)
             given = {name: stands_for.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
-            return Capture(traced, given, output, bool(stands_for))
+            return Capture(traced, given, output, bool(stands_for), _of_user(state.changed()))
     except InputError:
         raise
     except (ImportError, AttributeError) as error:
@@ -128,6 +132,13 @@ def capture(
     except Exception as error:  # a user's module raises whatever it likes
         message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}"
         raise InputError(message, type(model).__name__) from error
+    finally:
+        state.put_back()
+
+
+def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
+    """Paths in the user's module, or its loss, of those in the module around both."""
+    return tuple([path.removeprefix("model.") for path in paths if path.startswith(("model.", "loss."))])
 
 
 def _decided(torch: Any, error: Exception) -> str:
@@ -208,13 +219,17 @@ def _wrapper(
             self.model = model
             if isinstance(loss_fn, torch.nn.Module):
                 self.loss = loss_fn  # its weights are given ones too
+            self.state = PythonState(torch, self)
 
         def forward(self, *tensors: Any) -> Any:
+            self.state.put_back()
+            assigned = Assigned(self)
             values = list(fixed)
             for k, tensor in zip(places, tensors, strict=True):
                 values[k] = tensor
             parts = torch.utils._pytree.tree_unflatten(values, spec)
             leaves, self.structure = torch.utils._pytree.tree_flatten(step_output(self.model, loss_fn, parts))
+            assigned.check()
             self.plain = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             self.holes = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
             outputs = tuple([leaves[k] for k in self.holes])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,11 +50,10 @@ def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
     seconds: dict[int, float] = {}
     keys = [signature(program, action) for action in program.actions]
     unmeasured = sum(key not in known for key in keys)
-    operations = operations_of(torch, program) if unmeasured else ()
     for k, action in enumerate(program.actions):
         cost = known.get(keys[k])
         if cost is None:
-            seconds[k], workspace[action.name] = _guessed(torch, program, action, known, operations[k])
+            seconds[k], workspace[action.name] = _guessed(torch, program, action, known)
             continue
         seconds[k], workspace[action.name] = cost.seconds, cost.workspace_bytes
         for name, size in zip(action.outputs, cost.output_bytes, strict=False):
@@ -64,13 +63,11 @@ def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
     return Costed(program, as_graph(program, sizes, workspace), seconds, unmeasured, bandwidth)
 
 
-def _guessed(
-    torch: Any, program: Program, action: Action, table: dict[str, OpCost], operations: int
-) -> tuple[float, int]:
+def _guessed(torch: Any, program: Program, action: Action, table: dict[str, OpCost]) -> tuple[float, int]:
     """Seconds and workspace of an op that is not in the table."""
     body = program.bodies.get(action.call.target.removeprefix("body."))
     if body is None:
-        return roofline(program, action, operations), 0
+        return roofline(program, action, operations_of(torch, replace(program, actions=(action,)))[0]), 0
     known = [table.get(signature(program, inner)) for inner in body.actions]
     total = sum(cost.seconds + LAUNCH_SECONDS * (body.parts - 1) for cost in known if cost is not None)
     return total + seconds_in_parts(torch, program, body, [cost is None for cost in known]), body.workspace_bytes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.torch.capture import library
@@ -29,23 +30,28 @@ class CurvePoint:
 
 @dataclass(frozen=True, repr=False)
 class Curve:
-    """Points from own order down: each is lower and takes longer than the one before."""
+    """Points from own order down: each is lower and takes longer than the one before.
+
+    `caveats`: what the figures do not hold, and where its steps are not eager's, in words.
+    """
 
     name: str
     points: tuple[CurvePoint, ...]
+    caveats: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Curve({self.name}: {len(self.points)} points)"
+        return f"Curve({'; '.join([f'{self.name}: {len(self.points)} points', *self.caveats])})"
 
     def __str__(self) -> str:
         rows = [f"{format_size(p.peak_bytes):>12}  {p.overhead:+8.2%}" for p in self.points]
-        return "\n".join([f"{self.name}: bytes at once, added time", *rows])
+        return "\n".join([f"{self.name}: bytes at once, added time over own order's", *rows, *self.caveats])
 
 
+@typed
 def curve(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Sequence[Any],
+    example: Example,
     *,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
@@ -78,7 +84,9 @@ def curve(
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
     wishes: Wishes = wishes_of(None, costs, measure, None, time, report, allow)
-    captured, program = Job(model, loss_fn, optimizer, rules, wishes, True, False).traced(example)
+    job = Job(model, loss_fn, optimizer, rules, wishes, True, False)
+    captured, program = job.traced(example)
     found = plan_front(torch, program, measurable(wishes, captured), points)
     rows = [CurvePoint(p.plan.peak_bytes, p.plan.seconds / p.plan.own_order_seconds - 1, p.plan) for p in found]
-    return Curve(program.name, tuple(rows))
+    caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, example)) if words]
+    return Curve(program.name, tuple(rows), tuple(caveats))

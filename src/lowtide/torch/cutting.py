@@ -1,32 +1,65 @@
-"""Which region of a step to run for some rows at a time, and in how many parts, for a budget."""
+"""Which regions of a step to run for some rows at a time, and in how many parts, for a budget.
+
+What is highest is cut first: the regions around the ops that take most by themselves, with those of other layers like
+them, in several numbers of parts; of what is best by a quick look the regions around what is then highest, and so on,
+as long as that helps::
+
+    the step  --head in 32 parts-->  --attention in 8-->  --feed-forward in 8-->  ...
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lowtide._core import search_sequence
 from lowtide.errors import InputError
+from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
-from lowtide.torch.rows import Region, regions
-from lowtide.torch.search import floor, problem_of
-from lowtide.torch.slices import sliced
+from lowtide.torch.rows import Region, groups, region_of
+from lowtide.torch.search import floor, footprints, problem_of
+from lowtide.torch.slices import one_by_one, sliced
 from lowtide.torch.step_plan import StepCut
+from lowtide.torch.storages import as_graph
 
 PARTS = (2, 4, 8, 16, 32, 64)
 """Numbers of parts that are tried."""
 
-_REGIONS, _KEPT, _SECONDS = 4, 4, 1.0
-"""Regions that are tried, proposals that are kept of them, seconds of search for each at most."""
+_REGIONS, _KEPT = 2, 4
+"""Regions around an op that are tried, where the first is of few rows; proposals that are kept."""
 
-_FEW_AND_MANY = (8, 32)
+_SECONDS, _QUICK, _REPAIRS = 0.3, 0.03, 64
+"""Of each proposal the seconds of search, as a part of all, and the repairs, at most."""
 
-_NEAR = 100
+_LEVELS, _WIDTH, _KINDS = 5, 2, 2
+"""Times that what is highest then is cut; of how many cuts before; around how many kinds of op."""
+
+_LOWEST = 4
+"""Ops down to this part of the highest one's footprint are worth a cut."""
+
+_FEW_AND_MANY, _SOME = (8, 32), 8
+
+_NEAR = 1000
 """Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
 
 
-def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list[tuple[Costed, StepCut]]:
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A step with regions cut, and which."""
+
+    step: Costed
+    records: tuple[StepCut, ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Of all regions together."""
+        return sum(record.parts for record in self.records)
+
+
+def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits) -> list[Cut]:
     """The cuts that promise the least time within a budget, best first, on costs that are known without measuring.
 
     Parameters
@@ -35,64 +68,167 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
         The step as it is.
     costs
         What was measured of it.
+    limits
+        How long it may take.
     """
-    ranked, once = [], own.seconds_of(own.graph.own_order)
-    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
-        if parts > region.rows:
+    look = _Look(torch, own, costs, budget, limits)
+    best, begun = _NONE, [Cut(own)]
+    for _ in range(_LEVELS):
+        found: list[Cut] = []
+        for number, cut in enumerate(begun):
+            share = Limits(limits.left_seconds / (1 + len(begun) - number))
+            found += look.further(cut, share)
+        found.sort(key=look.promise)
+        if not found or look.promise(found[0]) >= best:
+            break
+        best, begun = look.promise(found[0]), _unlike(found)[:_WIDTH]
+    return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
+
+
+def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
+    """Of cuts of the same ops the first."""
+    return list({tuple([tuple(record.ops) for record in cut.records]): cut for cut in reversed(cuts)}.values())[::-1]
+
+
+_Promise = tuple[int, int, int]
+"""What a quick search finds, less is better: how far it got, the time or the bytes that it found, the parts."""
+
+_WITHIN, _NOT_YET, _ABOVE = range(3)
+"""Within the budget; above it, though each op is within; single ops are above it."""
+
+_NONE: _Promise = (_ABOVE, 1 << 62, 0)
+
+
+class _Look:
+    """A look for cuts within a budget: each is searched quickly, once."""
+
+    def __init__(self, torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits) -> None:
+        self.torch, self.costs, self.budget, self.limits = torch, costs, budget, limits
+        self.once = own.seconds_of(own.graph.own_order)
+        self.seconds = min(_SECONDS, limits.seconds * _QUICK)
+        self.promises: dict[Cut, _Promise] = {}
+
+    def promise(self, cut: Cut) -> _Promise:
+        """Of a cut."""
+        if cut not in self.promises:
+            self.promises[cut] = (*self._searched(cut), cut.parts)
+        return self.promises[cut]
+
+    def _searched(self, cut: Cut) -> tuple[int, int]:
+        graph = cut.step.graph
+        above = sum(max(0, size - self.budget) for size in footprints(graph).values())
+        if above:
+            return _ABOVE, above
+        problem = problem_of(graph, cut.step.seconds)
+        result = search_sequence(problem, list(range(len(graph.ops))), self.budget, 0, self.seconds, _REPAIRS)
+        if result.found:
+            return _WITHIN, round(result.cost * _NEAR * 1e-9 / self.once)
+        return _NOT_YET, result.peak
+
+    def further(self, cut: Cut, limits: Limits) -> list[Cut]:
+        """A cut with one more group of regions, or with the last of it alone: of each the best number of parts."""
+        kept: list[Cut] = []
+        for group in _highest(self.torch, cut.step):
+            last = max(group, key=lambda region: region.indices)
+            for some in (group, (last,)) if len(group) > 1 else (group,):
+                if not limits.over():
+                    kept += self._best_parts(cut, some, limits)
+        return kept
+
+    def _best_parts(self, cut: Cut, group: Sequence[Region], limits: Limits) -> list[Cut]:
+        """A group in the number of parts that promises most: from some on to fewer and to more, while that helps."""
+        counts = [n for n in PARTS if n <= group[0].rows]
+        middle = sum(n <= _SOME for n in counts[1:])
+        best = None
+        for towards in (counts[middle:], counts[:middle][::-1]):
+            for parts in towards:
+                new = _with(self.torch, cut, group, parts, self.costs)
+                if best is not None and (limits.over() or self.promise(new) >= self.promise(best)):
+                    break
+                best = new
+                self.promise(new)
+        return [] if best is None else [best]
+
+
+def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
+    """Regions, with those of other layers, around the ops that take most."""
+    program, heights = step.program, footprints(step.graph)
+    most, seen = max(heights.values(), default=0), set[str]()
+    for op in sorted(heights, key=lambda op: (-heights[op], op)):
+        target = program.actions[op].call.target
+        if heights[op] * _LOWEST < most or len(seen) == _KINDS:
+            return
+        if target in seen:
             continue
-        cut = cut_step(torch, own, region, parts, costs)
-        if floor(cut.graph)[0] > budget:
-            continue
-        problem = problem_of(cut.graph, cut.seconds)
-        result = search_sequence(problem, list(range(len(cut.graph.ops))), budget, 0, _SECONDS, 0)
-        cost = result.cost if result.found else result.peak
-        near = round(cost * _NEAR * 1e-9 / once) if result.found else cost
-        ranked.append(((not result.found, near, parts), cut, StepCut(ops=list(region.indices), parts=parts)))
-    ranked.sort(key=lambda entry: entry[0])
-    return [(cut, record) for _, cut, record in ranked[:_KEPT]]
+        found = groups(torch, program, step.graph, op)
+        if found:
+            seen.add(target)
+        several = [group for k, group in enumerate(found) if k == 0 or found[0][0].rows < _SOME]
+        yield from several[:_REGIONS]
+
+
+def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
+    """A cut with one more group of regions in so many parts."""
+    program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
+    return Cut(costed(torch, program, costs), (*cut.records, *(_record(region, parts) for region in stood)))
+
+
+def _record(region: Region, parts: int) -> StepCut:
+    axis, each = region.start
+    return StepCut(ops=list(region.indices), again=list(region.again), axis=axis, each=each, parts=parts)
+
+
+def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
+    """A cut with one more group of regions, in each number of parts."""
+    for group in _highest(torch, cut.step):
+        for parts in PARTS:
+            if parts <= group[0].rows:
+                yield _with(torch, cut, group, parts, costs)
 
 
 def least_floor(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
     """What the step's largest op takes by itself, whole or cut so that this is least: bytes, and the op's name."""
-    bytes_alone, at = floor(own.graph)
-    least = (bytes_alone, own.graph.op_by_id[at].label)
-    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
-        if parts <= region.rows:
-            graph = cut_step(torch, own, region, parts, costs).graph
-            bytes_alone, at = floor(graph)
-            least = min(least, (bytes_alone, graph.op_by_id[at].label), key=lambda entry: entry[0])
-    return least
+    best = Cut(own)
+    for _ in range(_LEVELS):
+        found = min(_cut_further(torch, best, costs), key=_highest_ops, default=best)
+        if _highest_ops(found) >= _highest_ops(best):
+            break
+        best = found
+    bytes_alone, at = floor(best.step.graph)
+    return bytes_alone, best.step.graph.op_by_id[at].label
 
 
-def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[tuple[Costed, StepCut]]:
-    """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region.
+def _highest_ops(cut: Cut) -> tuple[int, int]:
+    """What the largest op takes, and how many take that much."""
+    sizes = list(footprints(cut.step.graph).values())
+    return max(sizes, default=0), sizes.count(max(sizes, default=0))
+
+
+def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
+    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of what
+    is then.
 
     Parameters
     ----------
     most
         Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
     """
-    cuts: list[tuple[Costed, StepCut]] = []
-    for region in _regions(torch, own)[:_REGIONS]:
+    cuts: list[Cut] = []
+    for group in itertools.islice(_highest(torch, own), _REGIONS):
         seen: set[int] = set()
         for wanted in _FEW_AND_MANY:
-            for parts in sorted((p for p in PARTS if p <= min(wanted, region.rows)), reverse=True):
-                cut = cut_step(torch, own, region, parts, costs)
-                if most is not None and cut.seconds_of(cut.graph.own_order) > most:
+            for parts in sorted((p for p in PARTS if p <= min(wanted, group[0].rows)), reverse=True):
+                cut = _with(torch, Cut(own), group, parts, costs)
+                if most is not None and cut.step.seconds_of(cut.step.graph.own_order) > most:
                     continue
-                if parts not in seen and cut.own.peak_bytes < own.own.peak_bytes:
-                    cuts.append((cut, StepCut(ops=list(region.indices), parts=parts)))
+                if parts not in seen and cut.step.own.peak_bytes < own.own.peak_bytes:
+                    cuts.append(cut)
                 seen.add(parts)
                 break
     return cuts[:_KEPT]
 
 
-def cut_step(torch: Any, own: Costed, region: Region, parts: int, costs: Costs | None) -> Costed:
-    """The step with a region cut."""
-    return costed(torch, sliced(own.program, own.graph, region, parts), costs)
-
-
-def cut_again(torch: Any, own: Costed, record: StepCut, costs: Costs | None) -> Costed:
+def cut_again(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
     """The step cut as a plan says.
 
     Raises
@@ -100,16 +236,18 @@ def cut_again(torch: Any, own: Costed, record: StepCut, costs: Costs | None) -> 
     InputError
         There is no such region.
     """
-    for region in _regions(torch, own):
-        if list(region.indices) == record.ops and 1 <= record.parts <= region.rows:
-            return cut_step(torch, own, region, record.parts, costs)
-    raise InputError("the saved plan does not hold: the ops that it cuts are no region of this step; plan again")
+    program, graph = own.program, own.graph
+    for record in records:
+        region = region_of(torch, program, graph, record.ops, record.again, (record.axis, record.each))
+        if region is None or not 1 <= record.parts <= region.rows:
+            raise InputError(
+                "the saved plan does not hold: the ops that it cuts are no region of this step; plan again"
+            )
+        program = sliced(program, graph, [region], record.parts)
+        graph = as_graph(program, {}, {})
+    return costed(torch, program, costs) if records else own
 
 
 def is_cuttable(torch: Any, own: Costed) -> bool:
     """Whether a region can hold the step's largest op, so that parts may lower what it takes by itself."""
-    return bool(_regions(torch, own))
-
-
-def _regions(torch: Any, own: Costed) -> list[Region]:
-    return regions(torch, own.program, own.graph, floor(own.graph)[1])
+    return bool(groups(torch, own.program, own.graph, floor(own.graph)[1]))

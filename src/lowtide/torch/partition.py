@@ -21,9 +21,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.names import brief
-from lowtide.sizes import format_size, parse_size
+from lowtide.sizes import Size, format_size, parse_size
 from lowtide.torch.asked import part_of, seconds_of
 from lowtide.torch.capture import library
 
@@ -63,7 +64,8 @@ class Report:
         return brief(self, "own_peak_bytes peak_bytes saved_bytes again overhead met")
 
 
-def partitioner(budget: str | int, *, time: float = 10.0, strict: bool = False) -> Any:
+@typed
+def partitioner(budget: Size, *, time: float = 10.0, strict: bool = False) -> Any:
     """A partitioner for ``torch.compile``: ``torch._inductor.config.patch(custom_partitioner_fn=partitioner("1GiB"))``
     around the compiled call, or ``partition_fn=`` of ``torch._dynamo.backends.common.aot_autograd``.
 

@@ -1,5 +1,5 @@
 """Orders of a step within a budget: its own, one in which ops run again, the exact scheduler's, then better ones by the
-core's search for sequences (`core/sequence`), from both of them.
+core's search for sequences (`core/sequence`), from what both of them begin with.
 
 What a step holds is what that search counts: values and workspace. Beside its rules there is one more: what reads a
 parameter does not run again behind the update of that parameter.
@@ -7,17 +7,24 @@ parameter does not run again behind the update of that parameter.
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lowtide._core import SequenceProblem, search_sequence
+from lowtide._core import SequenceProblem, SequenceResult, search_sequence
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Tensor
 from lowtide.optimize.recompute.bound import price_bound
 from lowtide.optimize.recompute.costs import Costs as Units
 from lowtide.optimize.recompute.least_bytes import least_bytes, sweep
-from lowtide.optimize.recompute.sequence import Runnable, Sequenced, Transfer, Value, least_possible
+from lowtide.optimize.recompute.sequence import (
+    Runnable,
+    Sequenced,
+    Transfer,
+    Value,
+    by_cost,
+    first_plans,
+    least_possible,
+)
 from lowtide.optimize.recompute.swaps import Bandwidth, nanoseconds
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
@@ -30,24 +37,23 @@ EXACT_SHARE = 0.2
 STEPS = 4000
 """Repairs that are tried from each start at most: where the time is enough for them, the same call gives the same."""
 
-_QUICK = 0.05
-"""Part of the time after which what the first plan took is not spent a second time: the search goes on from it."""
-
-_ASKED = 64
-"""Ops at most at which a bound is asked for."""
-
 _NANO = 1_000_000_000
 
 _Row = tuple[list[int], list[int], list[int], int, int, int, bool, list[int]]
 
 
-def floor(graph: Graph) -> tuple[int, int]:
-    """Bytes that the largest op takes with what it reads and makes, workspace included; and its id."""
+def footprints(graph: Graph) -> dict[int, int]:
+    """Of each op's id the bytes that it takes with what it reads and makes, workspace included."""
     counted = {t.id: t.size for t in graph.tensors if t.id in graph.producer and t.alias_of is None}
-    most = {
+    return {
         op.id: op.workspace + sum(counted.get(t, 0) for t in dict.fromkeys((*op.inputs, *op.outputs)))
         for op in graph.ops
     }
+
+
+def floor(graph: Graph) -> tuple[int, int]:
+    """What the largest op takes; and its id."""
+    most = footprints(graph)
     at = max(most, key=lambda op: (most[op], -op), default=0)
     return most.get(at, 0), at
 
@@ -78,23 +84,36 @@ def search(
     own = list(range(len(graph.ops)))
     if budget is None or floor(graph)[0] > budget:
         return graph.own_order
-    problem, began = problem_of(graph, seconds, moves), clock.perf_counter()
+    problem = problem_of(graph, seconds, moves)
     if max(problem.footprints(own), default=0) <= budget:
         return graph.own_order
-    first, end = search_sequence(problem, own, budget, 0, time, 0), began + time
-    if report is not None and first.found:
-        report(first.cost / _NANO)
-    taken = clock.perf_counter() - began
-    limits = Limits(max(0.0, time - taken) * EXACT_SHARE, budget_bytes=budget)
-    other = list(Exact().schedule(memory_model(graph, resolve("torch")), limits).order)
+    limits, results = Limits(time), [_first(problem, own, budget, Limits(time), report)]
+    share = Limits(limits.left_seconds * EXACT_SHARE, budget_bytes=budget)
+    other = list(Exact().schedule(memory_model(graph, resolve("torch")), share).order)
     if max(problem.footprints(other), default=0) <= budget:
         return [graph.ops[i].id for i in other]
-    results = [first]
-    for left, start in ((2, own if taken <= time * _QUICK else first.order), (1, other)):
-        share = max(0.0, end - clock.perf_counter()) / left
-        results.append(search_sequence(problem, start, budget, 0, share, steps))
-    best = min(results, key=lambda r: (not r.found, r.cost if r.found else r.peak))
+    if other != own:
+        results.append(_first(problem, other, budget, limits))
+    for left, first in zip((2, 1)[-len(results) :], tuple(results), strict=True):
+        results.append(search_sequence(problem, first.order, budget, 0, limits.left_seconds / left, steps))
+    best = min(results, key=by_cost)
     return _entries(graph, best.order, moves)
+
+
+def _first(
+    problem: SequenceProblem,
+    order: Sequence[int],
+    budget: int,
+    limits: Limits,
+    report: Callable[[float], None] | None = None,
+) -> SequenceResult:
+    """The cheapest plan without repairs from an order; `report`: as soon as there is one."""
+    tried = list[SequenceResult]()
+    for result in first_plans(problem, order, budget, 0, lambda: limits.left_seconds):
+        if report is not None and result.found and not any(other.found for other in tried):
+            report(result.cost / _NANO)
+        tried.append(result)
+    return min(tried, key=by_cost)
 
 
 def _entries(graph: Graph, order: Sequence[int], moves: Moves | None) -> list[int]:
@@ -137,12 +156,12 @@ def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], ti
 
 def least_more(graph: Graph, seconds: Mapping[int, float], budget: int, time: float) -> float:
     """Seconds that every sequence of the ops within a budget takes at least beyond each op once, over all orders and
-    any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops at which own order is
-    highest, as far as `time` seconds last."""
+    any number of runs: the best price cut (`lowtide.optimize.recompute.bound`) over the ops, those first at which
+    own order is highest, as far as `time` seconds last."""
     problem, limits = _Steps.of(graph, seconds), Limits(time)
     heights = problem.core().footprints(list(range(len(graph.ops))))
     asked = sorted(range(len(graph.ops)), key=lambda position: (-heights[position], position))
-    return price_bound(problem, budget, asked[:_ASKED], lambda: not limits.over()).units / _NANO
+    return price_bound(problem, budget, asked, lambda: not limits.over()).units / _NANO
 
 
 class _Steps(Sequenced):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
-from lowtide.sizes import format_size, parse_size
+from lowtide.sizes import Size, format_size, parse_size
 from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
-from lowtide.torch.capture import Capture, Output, capture, inexact, library
+from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
+from lowtide.torch.frozen import words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
@@ -23,6 +26,9 @@ from lowtide.torch.program import Given, Program
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.step_plan import StepPlan, read_step_plan
 from lowtide.torch.storages import settle
+
+_CHANGES = ("recompute", "fission", "swap")
+"""What of a step may be changed."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,22 @@ class Job:
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
         program = with_updates(program, rules)
         self.wishes.say(f"traced {len(program.actions)} ops")
+        for words in self.caveats(captured, batch):
+            self.wishes.say(words)
         return captured, program
 
-    def caveats(self) -> list[str]:
+    def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
         """In what the module's steps may differ from eager's, in words."""
-        kinds = inexact(library(), self.model)
-        return [f"{', '.join(kinds)}: last bits may differ from eager's"] if kinds else []
+        torch = library()
+        kinds = inexact(torch, self.model)
+        leaves = torch.utils._pytree.tree_leaves(tuple(batch)) if self.training else []
+        wanted = [str(k) for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        said = [
+            f"{', '.join(kinds)}: last bits may differ from eager's" if kinds else "",
+            words_of(captured.changed),
+            f"tensor {', '.join(wanted)} of the batch gets no gradient: parameters alone do" if wanted else "",
+        ]
+        return [words for words in said if words]
 
     def build(self, batch: Sequence[Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
@@ -79,11 +95,10 @@ class Job:
         modes = Modes.of(torch, self.model, batch)
         mode = modes.now()
         captured, program = self.traced(batch)
-        for words in self.caveats():
-            self.wishes.say(words)
         with plain(torch, mode):
             planned = plan_program(torch, program, measurable(self.wishes, captured))
-        return Step(self, planned, captured.tensors, captured.output, (_key(torch, batch), modes, mode))
+        caveats = self.caveats(captured, batch)
+        return Step(self, planned, captured, caveats, (_key(torch, batch), modes, mode))
 
 
 class Step:
@@ -98,11 +113,13 @@ class Step:
         self,
         job: Job,
         planned: Planned,
-        tensors: Mapping[str, Any],
-        output: Output,
+        captured: Capture,
+        caveats: Sequence[str],
         key: tuple[tuple[Any, ...], Modes, Mode],
     ) -> None:
-        self._job, self._planned, self._tensors, self._output = job, planned, tensors, output
+        tensors = captured.tensors
+        self._job, self._planned, self._tensors, self._output = job, planned, tensors, captured.output
+        self._said = caveats
         self._key, self._modes, self._mode = key
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
@@ -119,7 +136,7 @@ class Step:
 
     def _caveats(self) -> list[str]:
         """What its figures do not hold, and where it is not eager's to the bit, in words."""
-        return [words for words in [self._planned.unmeasured, *self._job.caveats()] if words]
+        return [words for words in [self._planned.unmeasured, *self._said] if words]
 
     @property
     def plan(self) -> StepPlan:
@@ -241,12 +258,13 @@ class Step:
         return self._output.filled(outputs)
 
 
+@typed
 def compile_step(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Sequence[Any],
+    example: Example,
     *,
-    budget: int | str | None = None,
+    budget: Size | None = None,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
@@ -318,11 +336,12 @@ def compile_step(
     return Job(model, loss_fn, optimizer, rules, wishes, True, replan, accumulate).build(example)
 
 
+@typed
 def compile(
     model: Any,
-    example: Sequence[Any],
+    example: Example,
     *,
-    budget: int | str | None = None,
+    budget: Size | None = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
@@ -345,6 +364,7 @@ def compile(
     return Job(model, None, None, (), wishes, False, replan).build(example)
 
 
+@typed
 def measure(
     step: Step, *, costs: Costs | str | Path | None = None, report: Callable[[int, int], None] | None = None
 ) -> Costs:
@@ -401,8 +421,9 @@ def wishes_of(
 def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
     listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
     for word in listed:
-        if word not in ("recompute", "fission", "swap"):
-            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, fission and swap")
+        if word not in _CHANGES:
+            hint = did_you_mean(word, _CHANGES)
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
     if "recompute" not in listed:
         raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
     return tuple(listed)

@@ -16,7 +16,8 @@ Legal is what no order can spoil:
 - pieces of one whole lie apart, and what lies in a piece has its bytes: nobody writes other bytes there,
 - but for an op that writes over what it reads: all others that touch anything there run before it in every order.
 
-Where pieces lie is counted as one storage, from the first piece to the last reader (`lowtide.analyse.storage`).
+Pieces that are one stretch of bytes each are there by themselves (`lowtide.analyse.pieces`); a whole with others in it
+is one storage, from the first piece to the last reader.
 """
 
 from __future__ import annotations
@@ -260,11 +261,15 @@ def apply(graph: Graph, target: Target, aliases: Aliases) -> Change[Aliases]:
     reason = forest.add(aliases)
     assert reason is None, reason
     lies = forest.above
-    tensors = tuple(
-        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].first) if t.id in lies else t for t in graph.tensors
-    )
     places = {t: forest.places[t] for t in {*lies, *(alias.of for alias in aliases)}}
     by_rows = {t: p.root for t, p in places.items() if p.run < graph.tensor_by_id[t].size}
+    rows = set(by_rows.values())
+    tensors = tuple(
+        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].first, piece=places[t.id].root not in rows)
+        if t.id in lies
+        else t
+        for t in graph.tensors
+    )
     ops = tuple(_unspoilt(graph, target, op, by_rows, places) for op in graph.ops) if by_rows else graph.ops
     return Change(aliases, replace(graph, tensors=tensors, ops=ops), {}, {})
 

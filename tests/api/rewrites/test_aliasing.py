@@ -10,6 +10,7 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError
+from lowtide.report.aliases import MOST_NAMED
 from lowtide.report.text import plan_text
 from lowtide.rewrites import LiesIn
 from lowtide.target import BUILT_IN
@@ -38,6 +39,20 @@ def test_a_plan_says_what_lies_in_what(net: Path):
     assert "in others" in plan_text(plan)
     assert plain.target == "generic"
     assert plain.rewrites is None
+
+
+def test_the_largest_are_named(net: Path):
+    """Which tensor lies in which, from where, and by what; all of them with -v."""
+    plan = lowtide.plan(net, allow="alias")
+    aliases = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    name, op = {t.id: t.name for t in plan.tensors}, {op.id: op for op in plan.ops}
+    for alias in aliases:
+        line = f" in {name[alias.of]} from byte {alias.offset:,}"
+        assert any(
+            line in text and name[alias.tensor] in text and op[alias.op].type in text
+            for text in plan_text(plan, verbose=True).splitlines()
+        )
+    assert plan_text(plan).count(" from byte ") == min(MOST_NAMED, len(aliases))
 
 
 def test_the_plan_survives_its_file(net: Path, tmp_path: Path):

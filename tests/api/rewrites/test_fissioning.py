@@ -16,7 +16,7 @@ from lowtide import zoo
 from lowtide.api.answer import Answer
 from lowtide.api.rewrites import fissioning
 from lowtide.cost.file import stand_in
-from lowtide.errors import InputError
+from lowtide.errors import InputError, VerificationError
 from lowtide.optimize.step_regions import why_no_batches
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
@@ -298,8 +298,13 @@ def test_a_budget_below_the_floor_is_said_to_be_hopeless() -> None:
         lowtide.plan(graph, budget=floor, **how),
         lowtide.plan(graph, budget=floor, reserve=1, **how),
     )
-    assert [plan.status for plan in (below, at, reserved)] == ["over_budget"] * 3
+    assert [plan.status for plan in (below, at, reserved)] == ["impossible", "over_budget", "impossible"]
+    assert [plan.exit_status for plan in (below, at, reserved)] == [4, 3, 4]
     assert ["and no plan can fit: inputs" in plan_text(plan) for plan in (below, at, reserved)] == [True, False, True]
+    for plan, other in ((below, "over_budget"), (at, "impossible")):
+        lowtide.verify(graph, plan)
+        with pytest.raises(VerificationError, match="status"):
+            lowtide.verify(graph, msgspec.structs.replace(plan, status=other))
 
 
 def test_what_a_plan_of_parts_has_not_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.rewrites import PriceCertificate
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import proved_units
-from support.sequences import STRICT, costly_graph, least_cost, own
+from support.sequences import STRICT, chained, costly_graph, least_cost, own
 
 seeds = st.integers(0, 2**32)
 
@@ -87,6 +87,26 @@ def test_the_price_cut_is_positive_where_much_has_to_run_again():
         cells += 1
         positive += price_bound(problem, budget, range(len(problem.ops))).units > 0
     assert positive >= 6, positive
+
+
+def test_what_runs_again_needs_what_it_reads():
+    """Without the six bytes both of their makers run again; a byte of them is a sixth of that."""
+    problem = chained()
+    assert price_bound(problem, 11, [3]).units == 6
+    assert price_bound(problem, 16, [3]).units == 1
+    assert least_cost(problem, 16) == problem.costs.total + 6
+
+
+def test_a_chain_is_not_shown_without_what_it_reads():
+    """What comes from the second maker is more than it costs, and not to be had where nothing comes to it."""
+    problem = chained()
+    shown = certificate(problem, price_bound(problem, 11, [3]))
+    assert shown is not None
+    assert proved(problem, 11, shown) == 6
+    flow = [arc for arc in shown.flow if (arc[1], arc[2]) != (0, 1)]
+    assert len(flow) == len(shown.flow) - 1
+    with pytest.raises(VerificationError, match="more than it and what it reads cost"):
+        proved(problem, 11, msgspec.structs.replace(shown, flow=flow))
 
 
 def some_certificate() -> tuple[Sequenced, int, PriceCertificate]:

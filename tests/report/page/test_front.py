@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.optimize.curve import Curve, CurvePoint
+from lowtide.optimize.recompute.front import Front, FrontPoint
+from lowtide.report.columns import change
+from lowtide.report.curve import AGAINST, curve_text, front_text
 from lowtide.report.page.front import least
 from support.browser import Browser
 from support.command import Captured, run
+from support.onnx_builder import model, node, saved, value
 
 NETWORK = "zoo:swiftnet_cell_a"
 
@@ -61,7 +66,44 @@ def test_plans_of_different_models_are_no_front(plans: list[Path], tmp_path: Pat
     status, _, err = run(capsys, "report", *plans[:2], other, "-o", out)
     assert (status, out.exists()) == (2, False)
     assert f"{other}: this plan is of swiftnet_cell_b" in err
-    assert "of one model, so leave it out" in err
+    assert "of one model at the same sizes, so leave it out" in err
+
+
+def test_plans_of_one_file_at_different_sizes_are_no_front(tmp_path: Path, capsys: Captured) -> None:
+    """Less for a smaller batch is no better plan; two beside each other say so, and no percentage of one another."""
+    free = model([node("Relu", "x", "y")], [value("x", ("n", 4))], [value("y", ("n", 4))])
+    path, out = saved(free, tmp_path), tmp_path / "front.html"
+    files = [tmp_path / f"{n}.plan.json" for n in (4, 8, 8)]
+    for file, n in zip(files, (4, 8, 8), strict=True):
+        lowtide.plan(path, dims={"n": n}).save(file)
+    status, _, err = run(capsys, "report", *files, "-o", out)
+    assert (status, out.exists()) == (2, False)
+    assert f"{files[1]}: this plan is at other sizes (n=8, not n=4); three plans or more" in err
+    assert run(capsys, "report", *files[:2], "-o", out)[0] == 0
+    assert "at other sizes (n=4, not n=8)" in out.read_text()
+    assert "beside the other" not in out.read_text()
+    assert run(capsys, "report", *files[1:], files[1], "-o", out)[0] == 0
+    assert "at other sizes" not in out.read_text()
+
+
+def test_per_cent_are_of_the_own_order(plans: list[Path], tmp_path: Path, capsys: Captured) -> None:
+    """In the table, at the points, and in the text of a curve, which all say so."""
+    out = tmp_path / "front.html"
+    assert run(capsys, "report", *plans, "-o", out)[0] == 0
+    best = lowtide.plan(NETWORK, target="strict")
+    share = change(best.own_order_peak_bytes, best.peak_bytes)
+    text = out.read_text()
+    assert f'<th class="number">{AGAINST}</th>' in text
+    assert f'<td class="number">{share}</td>' in text
+    assert f"{best.peak_bytes:,} B ({share} {AGAINST})" in text
+    curve = Curve("g", "t", 200, (CurvePoint(100, 3, 0, 110), CurvePoint(50, 6, 1, 70)), True, 0.1)
+    head, first, second = curve_text(curve).splitlines()[4:7]
+    assert head.count(AGAINST) == 2
+    assert first.split()[:4] == ["100", "B", "-50.0", "%"]
+    assert first.split()[-4:] == ["110", "B", "-47.6", "%"]  # own order: 210 B
+    assert second.split()[2:4] == ["-75.0", "%"]
+    front = Front("g", "t", 200, 10, "cost", (FrontPoint(100, 0.0, 0, 0.0), FrontPoint(50, 0.1, 1, 0.1)), True, 0.1)
+    assert [line.split()[2] for line in front_text(front).splitlines()[6:8]] == ["-50.0", "-75.0"]
 
 
 @pytest.mark.slow

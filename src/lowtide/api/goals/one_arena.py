@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys, by_id, op_ids
 from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_keys
-from lowtide.api.job import Job, Search, Size
+from lowtide.api.job import Job, Search
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
 from lowtide.plan import PlanConflict, Status, least_required
-from lowtide.sizes import parse_share, parse_size
+from lowtide.sizes import Size, parse_share, parse_size
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:

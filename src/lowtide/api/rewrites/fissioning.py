@@ -436,6 +436,9 @@ class _Step:
             keys["status"] = "unproved"
         if self.max_overhead is not None and overhead > self.max_overhead + 1e-9:
             keys["status"] = "over_budget"
+        budget = self.goal.budget
+        if budget is not None and fission.floor_bytes + self.goal.reserve > budget:
+            keys["status"] = "impossible"
         return replace(
             answer,
             keys=keys,

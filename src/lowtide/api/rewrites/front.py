@@ -16,6 +16,7 @@ from lowtide.api.problem import Problem, Rules
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import step_front
 from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
+from lowtide.arguments import typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
 from lowtide.optimize.recompute.front import Front, FrontPoint
@@ -37,6 +38,7 @@ _MOST_ASKED = 16
 """Ops at which the bound of a point is asked for: those with the most live in the best order."""
 
 
+@typed
 def front(
     model: Model,
     *,

@@ -9,6 +9,7 @@ from typing import Any
 
 from lowtide.api.sweeps.rows import Journal, csv_bytes, grid, model_names, parquet_bytes
 from lowtide.api.sweeps.workers import Done, cores, in_cluster, in_processes, in_turn
+from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 
@@ -50,6 +51,7 @@ class Sweep:
         return f"Sweep(rows={len(self.rows)}, total={self.total}, kept={self.kept}, errors={self.errors})"
 
 
+@typed
 def sweep(
     models: Sequence[str | Path],
     *,

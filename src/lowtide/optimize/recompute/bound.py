@@ -1,8 +1,8 @@
 """How much time a plan within a budget spends at least on running ops again.
 
 Two bounds. The price cut holds for every order (`core/sequence/price_cut.h`): for one op and one price of a byte it is
-a minimum cut; it is concave in the price, so that the best price is found by halving. The knapsack holds for one order
-of first runs: before each op, what was made and is still to be read is held or made again.
+a minimum cut; it is concave in the price, so that the best price is found by halving. What runs again needs what it
+reads, so that whole chains count. For one order of first runs the same cut knows what has run before the op.
 
 Where values may leave memory while ops run, `lowtide.optimize.recompute.swap_bound` has the bound.
 """
@@ -21,6 +21,9 @@ from lowtide.rewrites import PriceArc, PriceCertificate
 _MOST = 2**60
 _HALVINGS = 24
 
+_COARSER = 12
+"""Bits fewer that a price has behind the point where a byte is worth more."""
+
 
 @dataclass(frozen=True)
 class PriceBound:
@@ -38,6 +41,7 @@ def price_bound(
     budget: int,
     ops: Sequence[int],
     in_time: Callable[[], bool] = lambda: True,
+    first: Sequence[int] = (),
 ) -> PriceBound:
     """The best price cut over some ops.
 
@@ -49,36 +53,86 @@ def price_bound(
         Positions to ask at, those first that promise most.
     in_time
         Whether to go on.
+    first
+        Positions in the order of the first runs, for the bound over sequences with these; empty: over all orders.
     """
-    best, q = PriceBound(0), _scale(problem)
-    # Where what is held at a price is more than there is room for, a byte is worth more.
-    for v, p, flow in _price_cuts(problem, ops, q, lambda: budget, in_time):
-        value = -(-(flow + p * (problem.touched_bytes(v) - budget)) // q)
+    best = PriceBound(0)
+
+    def goal() -> tuple[int, int]:
+        """The bytes, and the units that are shown for them."""
+        return budget, best.units
+
+    for cut in _price_cuts(problem, ops, goal, in_time, first):
+        value = -(-(cut.flow + cut.p * (problem.touched_bytes(cut.op) - budget)) // cut.q)
         if value > best.units:
-            best = PriceBound(value, v, (p, q))
+            best = PriceBound(value, cut.op, (cut.p, cut.q))
     return best
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """A minimum cut at an op at price p / q of a byte: its flow, and the bytes that it holds."""
+
+    op: int
+    p: int
+    q: int
+    flow: int
+    held: int
+
+
 def _price_cuts(
-    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[], int], in_time: Callable[[], bool]
-) -> Iterator[tuple[int, int, int]]:
-    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room()` bytes are held: the
-    op, p, and the flow. It ends when time is up."""
-    core, dearest = problem.core(bound=True), _dearest(problem, q)
+    problem: Sequenced,
+    ops: Sequence[int],
+    goal: Callable[[], tuple[int, int]],
+    in_time: Callable[[], bool],
+    first: Sequence[int] = (),
+) -> Iterator[_Cut]:
+    """Minimum cuts at some ops, at prices halved towards that which shows most, as long as one may show that within so
+    many bytes more than so many units are needed: `goal`, asked each time. It ends when time is up."""
+    core, scales, first = problem.core(bound=True), _scales(problem), list(first)
     for v in ops:
-        low, high = 0, dearest
-        for _ in range(_HALVINGS):
-            if not in_time():
-                return
-            p = max(1, _middle(low, high))
-            flow, held, _ = _core.price_cut(core, v, p, q)
-            yield v, p, flow
-            if held - problem.untouched_bytes(v) > room():
-                low = p
-            else:
-                high = p
-            if high - low <= 1:
+        touched, unseen = problem.touched_bytes(v), problem.untouched_bytes(v)
+        for q, dearest in scales:
+            low, high = _Tangent(0, 0, None), None
+            while high is None or high.p - low.p > 1:
+                if not in_time():
+                    return
+                p = dearest if high is None else max(1, _middle(low.p, high.p))
+                flow, held, *_ = _core.price_cut(core, v, p, q, first=first)
+                yield _Cut(v, p, q, flow, held - unseen)
+                room, units = goal()
+                # Where more is held than there is room for, a byte is worth more.
+                slope = held - unseen - room
+                at = _Tangent(p, flow + p * (touched - room) - q * units, slope)
+                if slope > 0:
+                    low = at
+                    if high is None:
+                        break
+                else:
+                    high = at
+                if not _above_zero(low, high):
+                    break
+            if high is not None:
                 break
+
+
+@dataclass(frozen=True)
+class _Tangent:
+    """What a price shows beyond the goal, times q, and how that grows with the price: it is concave. None: it
+    may grow as it likes."""
+
+    p: int
+    value: int
+    slope: int | None
+
+
+def _above_zero(low: _Tangent, high: _Tangent) -> bool:
+    """Whether a concave function with these tangents may be above zero between them."""
+    assert high.slope is not None
+    apart = high.p - low.p
+    if low.slope is None:
+        return high.value > high.slope * apart
+    return low.slope * high.value > high.slope * (low.value + low.slope * apart)  # where both meet
 
 
 @dataclass(frozen=True)
@@ -117,16 +171,16 @@ def peak_bound(
     ops
         Positions to ask at, those first that promise most.
     """
-    best, q = PeakBound(least), _scale(problem)
+    best = PeakBound(least)
 
-    def own_bytes() -> int:
-        """The price at which the cut's bytes are the bound's own gives the most."""
-        return best.bytes
+    def goal() -> tuple[int, int]:
+        """The bytes that are shown for the units."""
+        return best.bytes, extra
 
-    for v, p, flow in _price_cuts(problem, ops, q, own_bytes, in_time):
-        value = ceil(problem.touched_bytes(v) - Fraction(q * extra - flow, p))
+    for cut in _price_cuts(problem, ops, goal, in_time):
+        value = ceil(problem.touched_bytes(cut.op) - Fraction(cut.q * extra - cut.flow, cut.p))
         if value > best.bytes:
-            best = PeakBound(value, v, (p, q))
+            best = PeakBound(value, cut.op, (cut.p, cut.q))
     return best
 
 
@@ -139,27 +193,23 @@ def _middle(low: int, high: int) -> int:
     return (low + high) // 2
 
 
-def _scale(problem: Sequenced) -> int:
-    """A power of two by which prices are whole numbers, such that costs times it stay in 62 bits."""
-    return 1 << max(0, (_MOST // max(1, problem.costs.total)).bit_length() - 1)
-
-
-def _dearest(problem: Sequenced, q: int) -> int:
-    """The price above which nothing is held that can be made again, or all bytes at that price leave 62 bits."""
-    ratios = [
-        Fraction(problem.costs.units[v.maker], v.size)
-        for v in problem.values
-        if v.size and v.maker >= 0 and not problem.ops[v.maker].once
-    ]
-    sizes = sum(v.size for v in problem.values)
-    return min(int(max(ratios, default=Fraction(1)) * q) + 1, _MOST // max(1, sizes))
+def _scales(problem: Sequenced) -> list[tuple[int, int]]:
+    """Powers of two by which prices are whole numbers, such that costs times them stay in 62 bits, and of each the
+    dearest price such that all bytes do, too; down to the one by which a byte may cost as much as all ops."""
+    total, sizes = max(1, problem.costs.total), max(1, sum(v.size for v in problem.values))
+    q, scales = 1 << max(0, (_MOST // total).bit_length() - 1), list[tuple[int, int]]()
+    while True:
+        scales.append((q, max(1, min(total * q + 1, _MOST // sizes))))
+        if q == 1 or scales[-1][1] > total * q:
+            return scales
+        q = max(1, q >> _COARSER)
 
 
 def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | None:
     """The flow that shows a bound; None if there is nothing to show."""
     if bound.units <= 0:
         return None
-    _, _, arcs = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, *bound.waits, with_proof=True)
+    _, _, arcs, _ = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, *bound.waits, with_proof=True)
     graph = problem.model.graph
     ids = [op.id for op in graph.ops]
 
@@ -177,8 +227,11 @@ def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | Non
     )
 
 
-def first_run_bound(problem: Sequenced, budget: int, order: Sequence[int]) -> int:
-    """Units that any sequence takes again at least whose first runs come in this order.
+def first_run_bound(
+    problem: Sequenced, budget: int, order: Sequence[int], in_time: Callable[[], bool] = lambda: True
+) -> int:
+    """Units that any sequence takes again at least whose first runs come in this order: the best price cut over all
+    its ops, those first at which it is highest.
 
     Parameters
     ----------
@@ -186,37 +239,6 @@ def first_run_bound(problem: Sequenced, budget: int, order: Sequence[int]) -> in
         Positions; only the first of each counts.
     """
     order = list(dict.fromkeys(order))
-    step_of = {i: step for step, i in enumerate(order)}
-    last: dict[int, int] = {}
-    for i, op in enumerate(problem.ops):
-        for x in op.reads:
-            last[x] = max(last.get(x, 0), step_of[i])
-    best = 0
-    for step, v in enumerate(order):
-        touched = {*problem.ops[v].reads, *problem.ops[v].makes}
-        room = budget - problem.touched_bytes(v)
-        held: dict[int, int] = {}
-        for x, value in enumerate(problem.values):
-            begun = value.maker < 0 or step_of[value.maker] < step
-            if x in touched or value.shared or not begun or not (value.kept or last.get(x, -1) > step):
-                continue
-            if value.maker < 0 or problem.ops[value.maker].once:
-                room -= value.size
-            else:
-                held[value.maker] = held.get(value.maker, 0) + value.size
-        best = max(best, _knapsack([(problem.costs.units[u], size) for u, size in held.items()], room))
-    return best
-
-
-def _knapsack(items: list[tuple[int, int]], room: int) -> int:
-    """Least cost, rounded up, of what cannot stay: parts of items may, which only lowers it."""
-    excess = sum(size for _, size in items) - room
-    spent = Fraction(0)
-    for cost, size in sorted(items, key=lambda item: Fraction(item[0], item[1]) if item[1] else Fraction(0)):
-        if excess <= 0:
-            break
-        if size:
-            part = min(excess, size)
-            spent += Fraction(cost * part, size)
-            excess -= part
-    return -(-spent.numerator // spent.denominator)
+    heights = problem.core().footprints(order)
+    steps = sorted(range(len(order)), key=lambda step: (-heights[step], step))
+    return price_bound(problem, budget, [order[step] for step in steps], in_time, order).units

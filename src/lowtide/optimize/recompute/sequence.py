@@ -7,10 +7,10 @@ up to the alignment: the plan's own peak is at most that of its sequence.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lowtide._core import SequenceProblem, SequenceResult, search_sequence
+from lowtide._core import SequenceProblem, SequenceResult, cut_starts, search_sequence
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind
 from lowtide.ops.table import names_only
@@ -306,10 +306,7 @@ def _both(
     for share, way in ((_ALONE, once), (_ALONE, replace(problem, transfers=())), (1.0, problem)):
         part = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - share))
         result = _one(way, order, budget, part, steps, enough)
-        if best is None or (not result.found, result.cost if result.found else result.peak) < (
-            not best.found,
-            best.cost if best.found else best.peak,
-        ):
+        if best is None or by_cost(result) < by_cost(best):
             best = result
         if result.stopped == "interrupt" or (best.found and best.cost <= max(enough, problem.costs.total)):
             break
@@ -331,8 +328,30 @@ def _one(
     enough = max(0, enough - problem.unmoved_units)
     seconds = 0.0 if limits.over() else limits.left_seconds
     began = time.perf_counter()
-    result = search_sequence(core, begin, budget, limits.seed, seconds, steps, enough, report=tell)
-    limits.tally.add("chains", result.chains, began)
+
+    def left() -> float:
+        return max(0.0, seconds - (time.perf_counter() - began))
+
+    chains = 0
+    if len(begin) == len(set(begin)):
+        firsts = list(first_plans(core, begin, budget, limits.seed, left))
+        chains, begin = sum(first.chains for first in firsts), min(firsts, key=by_cost).order
+    result = search_sequence(core, begin, budget, limits.seed, left(), steps, enough, report=tell)
+    limits.tally.add("chains", chains + result.chains, began)
     limits.tally.counts["repairs"] = limits.tally.counts.get("repairs", 0) + result.steps
     limits.interrupt.seen |= result.stopped == "interrupt"
     return result
+
+
+def first_plans(
+    core: SequenceProblem, order: Sequence[int], budget: int, seed: int, left: Callable[[], float]
+) -> Iterator[SequenceResult]:
+    """Sequences to improve on, without repairs: what the price cut at the order's highest op makes again is, then the
+    order itself, each with what shaving adds; `left`: the seconds that are left."""
+    for start in (*cut_starts(core, order, budget), order):
+        yield search_sequence(core, start, budget, seed, left(), 0)
+
+
+def by_cost(result: SequenceResult) -> tuple[bool, int]:
+    """A key: those within the budget by their cost, then the others by their peaks."""
+    return not result.found, result.cost if result.found else result.peak

@@ -142,5 +142,5 @@ class _Prices:
         p = int(before / self.out + after / self.back)
         if p < 1:
             return None
-        flow, _, _ = _core.price_cut(core, v, p, self.scale, before, after)
+        flow, *_ = _core.price_cut(core, v, p, self.scale, before, after)
         return _Cut(v, (p, self.scale), (before, after), flow)

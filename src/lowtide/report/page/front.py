@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lowtide.report.columns import change
+from lowtide.report.curve import AGAINST
 from lowtide.report.page.words import text
 from lowtide.report.view import PlanView
 from lowtide.sizes import format_size
@@ -27,6 +29,11 @@ def least(points: Sequence[tuple[int, int]]) -> list[int]:
         k for k, (ops, peak) in enumerate(points)
         if not any((o <= ops and p < peak) or (o < ops and p <= peak) for o, p in points)
     ]  # fmt: skip
+
+
+def _against(view: PlanView) -> str:
+    """How much less or more than the own order's peak a plan's is, in percent."""
+    return change(view.plan.own_order_peak_bytes, view.plan.peak_bytes)
 
 
 def _points(views: Sequence[PlanView]) -> list[tuple[int, int]]:
@@ -58,7 +65,7 @@ def _figure(views: Sequence[PlanView], names: Sequence[str]) -> str:
     parts.append(f'<path class="best" d="{line}"/>')
     for k, (view, name) in enumerate(zip(views, names, strict=True)):
         x, y = place(view)
-        what = text(f"{name}: {view.plan.peak_bytes:,} B in {view.steps:,} ops")
+        what = text(f"{name}: {view.plan.peak_bytes:,} B ({_against(view)} {AGAINST}) in {view.steps:,} ops")
         kind = "point" if k in best else "point beaten"
         parts.append(f'<a href="#choice-{k}" data-plan="{k}" aria-label="{what}"><title>{what}</title>'
                      f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="7"/></a>')  # fmt: skip
@@ -69,9 +76,13 @@ def _table(views: Sequence[PlanView], names: Sequence[str]) -> str:
     best = set(least(_points(views)))
     rows = [
         f'<tr><td><a href="#choice-{k}" data-plan="{k}">{text(name)}</a></td>'
-        f'<td class="number">{view.plan.peak_bytes:,} B</td><td class="number">{view.steps:,}</td>'
+        f'<td class="number">{view.plan.peak_bytes:,} B</td><td class="number">{_against(view)}</td>'
+        f'<td class="number">{view.steps:,}</td>'
         f"<td>{text(view.plan.target)}</td><td>{'' if k in best else 'another plan is no worse in either'}</td></tr>"
         for k, (view, name) in enumerate(zip(views, names, strict=True))
     ]
-    head = '<tr><th>plan</th><th class="number">peak</th><th class="number">ops</th><th>target</th><th></th></tr>'
+    head = (
+        f'<tr><th>plan</th><th class="number">peak</th><th class="number">{AGAINST}</th><th class="number">ops</th>'
+        "<th>target</th><th></th></tr>"
+    )
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'

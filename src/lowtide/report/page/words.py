@@ -8,7 +8,7 @@ from html import escape
 
 from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import change
-from lowtide.report.compared import who_left
+from lowtide.report.compared import who_left, why_apart
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
 from lowtide.report.text import over_what
@@ -46,7 +46,12 @@ def text(value: str) -> str:
 def _head(view: PlanView) -> str:
     plan = view.plan
     edits = ", ".join(f"{count:,} {what}" for what, count in view.edits.items())
-    line = f"{format_count(view.steps, 'op')}, target {plan.target}, method {plan.method}, status {plan.status}"
+    ops = format_count(view.steps, "op")
+    if view.repeated:  # each of which is a step of the picture
+        parts = " or ".join(f"{count:,}" for count in sorted({count for _, _, count in view.repeated}))
+        edits = edits.replace("in parts", f"in {parts} parts", 1)
+        ops = f"{format_count(len(view.own_order_bytes), 'op')} in {format_count(view.steps, 'step')}"
+    line = f"{ops}, target {plan.target}, method {plan.method}, status {plan.status}"
     line += f"; {edits}" if edits else ""
     today = f'\n<p class="today">{text(_today(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
     head = f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}; lowtide {text(plan.lowtide)}</p>'
@@ -71,9 +76,9 @@ def _cards(view: PlanView, before: PlanView | None) -> str:
         (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
     ]
     if before is not None:
-        same = before.plan.model_sha256 == plan.model_sha256
-        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, "" if same else "of another model or version")]
-        if same:  # else less need not be a better plan
+        apart = why_apart(before.plan, plan)
+        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, apart)]
+        if not apart:
             rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
     if plan.moves is None:
         rows.append(

@@ -76,8 +76,12 @@ def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
             if at in seen:
                 raise _fail(f"{graph.tensor_by_id[t].label} lies in itself")
             seen.add(at)
+    rows = {_root(t, lies) for t in lies if _in_rows(graph, t, lies)}
     tensors = tuple(
-        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].offset) if t.id in lies else t for t in graph.tensors
+        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].offset, piece=_root(t.id, lies) not in rows)
+        if t.id in lies
+        else t
+        for t in graph.tensors
     )
     whole = replace(graph, tensors=tensors)
     return replace(whole, ops=tuple(_without_rows(graph, op, target, lies) for op in graph.ops))
@@ -251,7 +255,8 @@ class _Watch:
 
     def _dims(self, t: int) -> list[int]:
         """Dimensions as they lie in memory, the slowest first."""
-        return list(memory_dims(self.graph, t, channels_last=self.target.channels_last))
+        last = self.target.channels_last and not self.target.wholes_as_filed
+        return list(memory_dims(self.graph, t, channels_last=last))
 
     def _rows_of(self, t: int, dim: int) -> int:
         return (self.graph.tensor_by_id[t].shape or ())[dim]

@@ -111,8 +111,9 @@ def _around_parts(priced: Graph, plan: Plan, claim: StepFission, target: Target)
         drawn = msgspec.structs.replace(plan.profile, own_order_bytes=list(own.footprint))
         inner = msgspec.structs.replace(inner, profile=drawn)
     least = plan.least_required_bytes + (plan.reserve_bytes or 0)
-    if plan.status == "over_budget" and plan.recomputation is not None and least > (plan.budget_bytes or least):
-        inner = msgspec.structs.replace(inner, status="impossible")  # of sequences alone, which other parts may not be
+    if plan.status in ("over_budget", "impossible"):  # of sequences alone, which other parts may not be
+        never = plan.recomputation is not None and least > (plan.budget_bytes or least)
+        inner = msgspec.structs.replace(inner, status="impossible" if never else "over_budget")
     return outer, inner
 
 
@@ -145,6 +146,9 @@ def _check_times(graph: Graph, plan: Plan, claim: StepFission, planned: float) -
     at_end = sum(t.size for t in graph.tensors if t.kind is Kind.OUTPUT)
     if claim.floor_bytes > max(at_start, at_end):
         raise VerificationError("fission", f"a floor of {claim.floor_bytes} is said; {max(at_start, at_end)} is proved")
+    never = plan.budget_bytes is not None and claim.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes
+    if never != (plan.status == "impossible"):
+        raise VerificationError("status", f"the status is {plan.status!r}, with a floor of {claim.floor_bytes} bytes")
     return f"{100 * claim.overhead:+.3f} % predicted time, by the families in the plan"
 
 

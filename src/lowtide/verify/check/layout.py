@@ -25,7 +25,7 @@ from lowtide.verify.check.order import Simulation
 
 
 def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
-    """``offsets``: every tensor with bytes has one, its storage's and its displacement. Block to offset.
+    """``offsets``: every tensor with bytes has one, its root's and its displacement. Storage to the root's offset.
 
     Raises
     ------
@@ -101,18 +101,20 @@ def check_layout(
     on_input = set(laid_over.values())
 
     def name(i: int) -> str:
-        return graph.tensor_by_id[memory.storages[i].tensors[0]].label
+        return graph.tensor_by_id[memory.storages[i].name].label
+
+    def stretch(i: int) -> tuple[int, int]:
+        """The bytes of a storage."""
+        low = at[i] + memory.storages[i].low
+        return low, low + memory.storages[i].size
 
     end = 0
     for i, start in at.items():
-        end = max(end, start + memory.storages[i].size)
+        end = max(end, stretch(i)[1])
         if start % plan.alignment and i not in on_input:
             raise VerificationError("alignment", f"{name(i)} lies at {start}, no multiple of {plan.alignment}")
-        if start + memory.storages[i].size > arena:
-            raise VerificationError(
-                "arena",
-                f"{name(i)} ends at {start + memory.storages[i].size}, beyond the arena of {arena} bytes",
-            )
+        if stretch(i)[1] > arena:
+            raise VerificationError("arena", f"{name(i)} ends at {stretch(i)[1]}, beyond the arena of {arena} bytes")
     for v in workspace:
         if v not in memory.workspace:
             raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
@@ -145,21 +147,21 @@ def check_layout(
         late = memory.storage_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
         for i in begins.get(step, ()):
             if i not in (above, late):
-                live.add(at[i], at[i] + memory.storages[i].size, name(i), step)
+                live.add(*stretch(i), name(i), step)
         if v >= 0 and memory.workspace.get(v):
             live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
         partly = [memory.storage_of[t] for t in simulation.over.get(v, ())]
         for i in partly:
-            live.remove(at[i])
+            live.remove(stretch(i)[0])
         if late is not None:
-            live.add(at[late], at[late] + memory.storages[late].size, name(late), step)
+            live.add(*stretch(late), name(late), step)
             if memory.workspace.get(v):
                 live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
         for i in dies.get(step, ()):
             if i != above and i not in partly:
-                live.remove(at[i])
+                live.remove(stretch(i)[0])
         if above is not None and simulation.last[above] > step:
-            live.add(at[above], at[above] + memory.storages[above].size, name(above), step)
+            live.add(*stretch(above), name(above), step)
     placed = all(i in at for i, storage in enumerate(memory.storages) if storage.size)
     bound = plan.arena_lower_bound_bytes or 0
     if placed and plan.runtime_parts is None and bound > round_up(end, plan.alignment):
@@ -170,15 +172,16 @@ def check_layout(
 def aligned_load(
     graph: Graph, memory: CheckedMemory, simulation: Simulation, order: Sequence[int], alignment: int
 ) -> int:
-    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment.
+    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment, parts of wholes apart.
 
     Every arena whose end is rounded up too is at least this large.
     """
 
     change = [0] * (len(order) + 2)
     for i, b in enumerate(memory.storages):
-        change[max(simulation.first[i], 0)] += round_up(b.size, alignment)
-        change[min(simulation.last[i], len(order)) + 1] -= round_up(b.size, alignment)
+        size = b.size if b.part else round_up(b.size, alignment)
+        change[max(simulation.first[i], 0)] += size
+        change[min(simulation.last[i], len(order)) + 1] -= size
     live = most = 0
     for step, v in enumerate(order):
         live += change[step]

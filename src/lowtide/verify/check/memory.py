@@ -7,6 +7,9 @@ storage if it makes or reads one of its tensors. In an order, a storage is live
                                           no op makes: one that no op makes and that is neither only names memory)
     to     the last op that touches it    (the end if one of its tensors is a graph output)
 
+Where every tensor of a storage but the root lies there as a *piece* (`Tensor.piece`), bytes begin and end one by one:
+each is there from the first op that touches a tensor with it to the last. Those of the same tensors are one storage.
+
 A storage is constant if its root is: `Graph` sees to it that nothing is written there, and that no constant lies in
 other memory.
 
@@ -25,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -32,13 +36,20 @@ from lowtide.target import Target
 
 
 class CheckedStorage(NamedTuple):
-    """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one."""
+    """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one.
+
+    `name`: the tensor that it goes by. `low`: bytes from its root's start, not 0 only where it is a part of a whole.
+    `part`: whether it is.
+    """
 
     size: int
     tensors: tuple[int, ...]
     users: frozenset[int]
     at_start: bool
     at_end: bool
+    name: int = -1
+    low: int = 0
+    part: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,8 @@ class CheckedMemory:
     storages
         Every storage that occupies memory at some time.
     storage_of
-        Tensor id to index in `storages`; what costs nothing (constants, unread inputs) is absent.
+        Tensor id to index in `storages`; what costs nothing (constants, unread inputs) is absent. Of a tensor in
+        several, the one that goes by it, or the first.
     place
         Tensor id to root tensor id and bytes from the root's start, for every tensor.
     workspace
@@ -141,9 +153,20 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
             continue
         if at_start and target.keep_inputs:
             at_end = True
+        whole = constant or any(kept) or (at_start and target.keep_inputs)
+        parts = [] if whole else _parts(graph, target, members, place)
+        for low, high, inside in parts:
+            for t in inside:
+                if t == inside[0] or t not in storage_of:
+                    storage_of[t] = len(storages)
+            touched = frozenset(op.id for op in graph.ops if not {*op.inputs, *op.outputs}.isdisjoint(inside))
+            ends = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in inside)
+            storages.append(CheckedStorage(high - low, inside, touched, at_start, ends, inside[0], low, True))
+        if parts:
+            continue
         for t in members:
             storage_of[t.id] = len(storages)
-        storages.append(CheckedStorage(size, tuple(t.id for t in members), users, at_start, at_end))
+        storages.append(CheckedStorage(size, tuple(t.id for t in members), users, at_start, at_end, root))
 
     touches: dict[int, list[int]] = {op.id: [] for op in graph.ops}
     for i, b in enumerate(storages):
@@ -172,6 +195,36 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
         {t: source for t, (source, _) in sources.items()},
         frozenset(views),
     )
+
+
+def _parts(
+    graph: Graph, target: Target, members: list[Tensor], place: dict[int, tuple[int, int]]
+) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Bytes [low, high) of a whole that are there by themselves, with the tensors in them, the smallest first.
+
+    None at all if a tensor lies there that is no piece, if there would be one part only, if one tensor would be the
+    smallest of two, or if an op may write over a tensor of several parts, or make one over what it reads.
+    """
+    if any(t.alias_of is not None and not t.piece for t in members):
+        return []
+    ranges = {t.id: range(place[t.id][1], place[t.id][1] + t.size) for t in members}
+    edges = sorted({e for r in ranges.values() for e in (r.start, r.stop)})
+    parts: list[tuple[int, int, tuple[int, ...]]] = []
+    for low, high in pairwise(edges):
+        inside = [t for t, r in ranges.items() if low in r and high - 1 in r]
+        inside.sort(key=lambda t: (len(ranges[t]), t))
+        parts.append((low, high, tuple(inside)))
+    names = [inside[:1] for _, _, inside in parts]
+    if len(parts) < 2 or len(set(names)) < len(parts) or () in names:
+        return []
+    counts = {t: sum(t in inside for _, _, inside in parts) for t in ranges}
+    for op in graph.ops:
+        over = {*target.in_place_inputs(graph, op), *(t for t, _ in target.overlap_inputs(graph, op))}
+        if not ranges.keys().isdisjoint(op.outputs):
+            over = {t for t in over if t not in ranges}
+        if over and any(counts.get(t, 0) > 1 for t in (*over, *op.outputs)):
+            return []
+    return parts
 
 
 def inside_bytes(graph: Graph, op: Op, target: Target) -> int:
@@ -259,6 +312,7 @@ def _overwritable(
             if storage_of.get(u) == storage_of[t]:
                 read = range(place[u][1], place[u][1] + graph.tensor_by_id[u].size)
                 spoilt |= read != written and max(read.start, written.start) < min(read.stop, written.stop)
+            spoilt |= theirs.part and u != t and u in theirs.tensors
         if not spoilt and not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
             result.append(t)
     return tuple(result)
@@ -272,7 +326,7 @@ def _begins_its_storage(
     if out not in storage_of or place[out][1] != 0:
         return False
     mine = storages[storage_of[out]]
-    if mine.at_start or mine.size != graph.tensor_by_id[out].size:
+    if mine.part or mine.at_start or mine.size != graph.tensor_by_id[out].size:
         return False
     inside = set(mine.tensors)
     others = (graph.op_by_id[o] for o in mine.users - {op.id})
@@ -299,6 +353,8 @@ def _behind(
         if t not in storage_of or storage_of[t] == storage_of[op.outputs[0]] or place[t][1]:
             continue
         theirs = storages[storage_of[t]]
+        if theirs.part:
+            continue
         alone = all(u in wanted for u in op.inputs if storage_of.get(u) == storage_of[t])
         again = any(storage_of[u] == storage_of[t] for u in distances)
         free = not theirs.at_end and (target.overwrite_inputs or not theirs.at_start)

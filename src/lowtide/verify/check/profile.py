@@ -32,7 +32,7 @@ def check_profile(plan: Plan, memory: CheckedMemory, own: Simulation, steps: Sim
         return ""
     _same("own_order_bytes", claimed.own_order_bytes, list(own.footprint))
     _same("workspaces", claimed.workspaces, {str(v): size for v, size in memory.workspace.items() if size})
-    roots = {i: memory.place[b.tensors[0]][0] for i, b in enumerate(memory.storages)}
+    roots = {i: b.name for i, b in enumerate(memory.storages)}
     sizes = {t.id: t.size for t in plan.tensors}
     larger = {str(roots[i]): b.size for i, b in enumerate(memory.storages) if b.size > sizes.get(roots[i], b.size)}
     _same("sizes", claimed.sizes, larger)

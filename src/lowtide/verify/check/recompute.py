@@ -296,6 +296,7 @@ def _flow(
     times: dict[int | None, int] = {}
     makers = _makers(graph, memory)
     through: dict[int, int] = {}
+    read: dict[int, int] = {}
     surplus: dict[int | None, int] = {}
     for tensor, source, goal, amount in certificate.flow:
         if amount < 0:
@@ -320,11 +321,13 @@ def _flow(
             if v in held.users or not (held.at_end if goal is None else goal in held.users):
                 raise VerificationError("recompute", f"op {goal} does not wait for tensor {tensor}, or op {v} has it")
             through[storage] = through.get(storage, 0) + amount
+            if goal is not None:
+                read[goal] = read.get(goal, 0) + amount
         surplus[source] = surplus.get(source, 0) - amount
         surplus[goal] = surplus.get(goal, 0) + amount
     if any(op is None or amount > abs(a - b) * units[op] for op, amount in times.items()):
         raise VerificationError("recompute", "an op's time carries more than it is")
-    _check_capacities(graph, memory, through, makers, (p, q - b), units if beside.again else {})
+    _check_capacities(graph, memory, (through, read), makers, (p, q - b), units if beside.again else {})
     ends = {None, v, *before, *later}
     for op, amount in surplus.items():
         if amount and op not in ends:
@@ -337,13 +340,14 @@ def _flow(
 def _check_capacities(
     graph: Graph,
     memory: CheckedMemory,
-    through: dict[int, int],
+    carried: tuple[dict[int, int], dict[int, int]],
     makers: list[list[int]],
     price: tuple[int, int],
     units: dict[int, int],
 ) -> None:
-    """Through a storage goes no more than its bytes are worth, and through an op no more than running it again."""
-    p, q = price
+    """Through a storage goes no more than its bytes are worth, and from an op's storages no more than running it again
+    and what comes through those that it reads; `carried`: through storages, and to ops."""
+    (through, read), (p, q) = carried, price
     again: dict[int, int] = {}
     for storage, amount in through.items():
         if amount > p * memory.storages[storage].size:
@@ -354,8 +358,8 @@ def _check_capacities(
     fixed |= {maker for own, b in zip(makers, memory.storages, strict=True) if b.at_start for maker in own}
     for maker, amount in again.items():
         again_possible = maker not in fixed and why_not_again(graph, graph.op_by_id[maker]) is None
-        if again_possible and maker in units and amount > q * units[maker]:
-            raise VerificationError("recompute", f"{amount} goes through op {maker}, more than it costs")
+        if again_possible and maker in units and amount - read.get(maker, 0) > q * units[maker]:
+            raise VerificationError("recompute", f"{amount} comes from op {maker}, more than it and what it reads cost")
 
 
 def _makers(graph: Graph, memory: CheckedMemory) -> list[list[int]]:

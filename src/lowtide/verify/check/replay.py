@@ -144,18 +144,21 @@ def replay(
         mode = "bytes" if size <= MAX_ARENA_BYTES and moved <= MAX_MOVED_BYTES else "intervals"
     arena: _ReplayedArena
     if mode == "bytes":
-        longest = max((b.size for b in memory.storages), default=0) + max(memory.workspace.values(), default=0)
+        ends = (memory.place[t.id][1] + t.size for t in graph.tensors)
+        longest = max(ends, default=0) + max(memory.workspace.values(), default=0)
         arena = _Bytes(size, longest)
     else:
         arena = _Intervals(size)
     reads = 0
 
+    number = {root: k for k, root in enumerate(dict.fromkeys(root for root, _ in memory.place.values()))}
+
     def where(t: int) -> tuple[int, int, int, int] | None:
         i = memory.storage_of.get(t)
         if i is None or i not in at or not tensors[t].size:
             return None
-        shift = memory.place[t][1]
-        return at[i] + shift, tensors[t].size, i, shift
+        root, shift = memory.place[t]
+        return at[i] + shift, tensors[t].size, number[root], shift
 
     def look(t: int, who: str) -> None:
         nonlocal reads
@@ -189,7 +192,7 @@ def replay(
                 put(t)
         start = scratch.get(v)
         if start is not None:
-            arena.write(start, memory.workspace[v], len(memory.storages) + step, 0)
+            arena.write(start, memory.workspace[v], len(number) + step, 0)
         over = {memory.storage_of[t] for t in simulation.over.get(v, ())}
         if v in simulation.in_place:
             over.add(memory.storage_of[simulation.in_place[v]])

@@ -89,7 +89,7 @@ def prove_arena(
 def _rectangles(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> list[_Rectangle] | None:
     """What is to be placed in the plan's order, an output in place one with its input; None if one is no rectangle."""
     unit, n = plan.alignment, len(plan.order)
-    if any(steps.over.values()):
+    if any(steps.over.values()) or any(b.part for b in memory.storages):
         return None
     step_of = {v: k for k, v in enumerate(plan.order)}
     begin = [max(first, 0) for first in steps.first]

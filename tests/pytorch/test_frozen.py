@@ -1,0 +1,118 @@
+"""What Python changes while `forward` runs: said, held as it was, put back; and what a trace would lose."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from lowtide.errors import InputError
+from lowtide.torch import compile, compile_step
+from lowtide.torch.frozen import words_of
+
+torch: Any = None
+with suppress(ImportError):
+    torch = import_module("torch")
+    torch.set_num_threads(1)
+
+needs_torch = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
+
+
+def counting() -> Any:
+    """A module that counts its calls, keeps what it saw, and makes a cache when it is first run."""
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.calls, self.seen, self.cache = torch.nn.Linear(4, 4), 0, [], None
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            self.seen.append(x)
+            self.last = x
+            if self.cache is None:
+                self.cache = torch.ones(4)
+            return (self.layer(x) * (1.0 if self.calls == 1 else 2.0) + self.cache).sum()
+
+    return Net()
+
+
+class TestTraced:
+    """Modules that torch traces."""
+
+    pytestmark = needs_torch
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_what_python_changes_is_said_and_put_back(self, inside: bool) -> None:
+        """The step is the first call that eager would make, however often torch runs the module to trace it."""
+        net = counting()
+        model, said = torch.nn.Sequential(net) if inside else net, list[str]()
+        x = torch.randn(3, 4)
+        step = compile_step(model, None, (x,), measure=False, report=said.append)
+        assert (net.calls, net.seen, net.cache, hasattr(net, "last")) == (0, [], None, False)
+        names = ", ".join(f"'{'0.' if inside else ''}{name}'" for name in ("calls", "seen", "cache"))
+        words = f"forward changes {names} and 1 more in Python"
+        assert any(line.startswith(words) for line in said)
+        assert words in repr(step)
+        loss = step(x)
+        assert net.calls == 0
+        assert torch.equal(loss, model(x))
+
+    def test_a_module_that_changes_nothing_has_no_such_line(self) -> None:
+        """Nor has one whose list of numbers is read."""
+        net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.1))
+        assert "forward changes" not in repr(compile_step(net, torch.sum, (torch.randn(3, 4),), measure=False))
+
+    def test_a_module_that_raises_is_as_it_was(self) -> None:
+        """What a trace began is put back whatever ends it."""
+        net = counting()
+        with pytest.raises(InputError, match="cannot trace it"):
+            compile(net, (torch.randn(3, 5),))
+        assert (net.calls, net.seen) == (0, [])
+
+    @pytest.mark.parametrize("kind", ["buffer", "parameter"])
+    def test_an_assigned_tensor_is_refused(self, kind: str) -> None:
+        """It would keep its old value, and nobody would know; assigned what it is, it goes through."""
+
+        class Net(torch.nn.Module):
+            def __init__(self, moves: bool) -> None:
+                super().__init__()
+                self.layer, self.moves = torch.nn.Linear(4, 4), moves
+                if kind == "buffer":
+                    self.register_buffer("mean", torch.zeros(4))
+                else:
+                    self.mean = torch.nn.Parameter(torch.zeros(4))
+
+            def forward(self, x: Any) -> Any:
+                if self.moves:
+                    self._buffers.pop("mean", None)
+                    self._parameters.pop("mean", None)
+                    self.register_buffer("mean", x.mean(0))
+                else:
+                    self.mean = self.mean.to(x.device)
+                return (self.layer(x) - self.mean).sum()
+
+        x = torch.randn(3, 4)
+        with pytest.raises(InputError, match=r"forward assigns 'mean', which a trace loses; write self\.mean\.copy_"):
+            compile_step(Net(True), None, (x,), measure=False)
+        if kind == "buffer":
+            compile_step(Net(False), None, (x,), measure=False)
+
+    def test_a_batch_that_wants_a_gradient(self) -> None:
+        """It gets none from a training step, which says so; a forward pass has none to give."""
+        model, x = torch.nn.Linear(4, 4), torch.randn(3, 4, requires_grad=True)
+        words = "tensor 0 of the batch gets no gradient: parameters alone do"
+        step = compile_step(model, torch.sum, (x,), measure=False)
+        assert words in repr(step)
+        step(x)
+        assert x.grad is None
+        assert words not in repr(compile_step(model, torch.sum, (x.detach(),), measure=False))
+        assert words not in repr(compile(model, (x,), measure=False))
+
+
+def test_the_words() -> None:
+    """Three names at most; nothing where nothing changes."""
+    assert words_of(()) == ""
+    assert words_of(["a", "b", "c", "d", "e"]).startswith("forward changes 'a', 'b', 'c' and 2 more in Python")
