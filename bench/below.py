@@ -217,6 +217,16 @@ def tables(document: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _over_regions(rows: list[dict[str, Any]]) -> list[str]:
+    """Which plans are least whatever is cut."""
+    words = {
+        "orders_and_regions": "Least over all orders, whatever is cut",
+        "orders_and_joined_regions": "Least over all orders and all regions that join what others read",
+    }
+    named = {over: [r["model"] for r in rows if r.get("proved_over") == over] for over in words}
+    return [line for over, names in named.items() if names for line in (f"{words[over]}: {', '.join(names)}.", "")]
+
+
 def _left_out(document: dict[str, Any]) -> list[str]:
     return [line for name, reason in document["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
 

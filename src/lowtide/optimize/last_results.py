@@ -13,11 +13,12 @@ Theorem and proof: docs/proofs.md, section 15. `lowtide.verify.check.last_result
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
 from typing import Protocol
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.forms import Concat, Reshape
 from lowtide.ops.index import FIXED, Index
 from lowtide.transform.cut import Cutter
 
@@ -25,6 +26,11 @@ _MOST_RESULTS = 64
 
 Box = tuple[int, ...]
 """How many rows of each dimension, from the first on."""
+
+Ways = tuple[int, frozenset[int]]
+"""Bytes, and the groups of all tensors on the ways."""
+
+NONE: Ways = (0, frozenset())
 
 
 class Facts(Protocol):
@@ -97,7 +103,7 @@ def _beside(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, 
 
 
 class _Threads:
-    """Disjoint ways back from elements of a result to those of a tensor that is made before.
+    """Disjoint ways back from elements of a result to those of tensors that are made before.
 
     Parameters
     ----------
@@ -109,36 +115,55 @@ class _Threads:
 
     def __init__(self, bounds: Facts, earlier: Collection[int], taken: Collection[int]) -> None:
         self.bounds, self.graph, self.earlier, self.taken = bounds, bounds.graph, earlier, taken
-        self.known: dict[tuple[int, Box], int] = {}
+        self.known: dict[tuple[int, Box], Ways] = {}
 
     def bytes_to(self, tensor: int) -> int:
         """Bytes of as many ways as lead to a tensor; 0: none were found."""
-        return self._width(tensor, self.graph.tensor_by_id[tensor].shape or ())
+        return self._ways(tensor, self._shape(tensor))[0]
 
-    def _width(self, tensor: int, box: Box) -> int:
+    def _shape(self, tensor: int) -> Box:
+        return self.graph.tensor_by_id[tensor].shape or ()
+
+    def _ways(self, tensor: int, box: Box) -> Ways:
         key = (tensor, box)
         if key not in self.known:
-            self.known[key] = 0
+            self.known[key] = NONE
             self.known[key] = self._of(tensor, box)
         return self.known[key]
 
-    def _of(self, tensor: int, box: Box) -> int:
-        bounds, own = self.bounds, self.graph.tensor_by_id[tensor]
-        if bounds.group_of(tensor) in self.taken or not bounds.bytes_of([tensor]) or not own.shape or 0 in own.shape:
-            return 0
-        there = own.size // prod(own.shape) * prod(box)
+    def _of(self, tensor: int, box: Box) -> Ways:
+        bounds, own, shape = self.bounds, self.graph.tensor_by_id[tensor], self._shape(tensor)
+        group = bounds.group_of(tensor)
+        if group in self.taken or not bounds.bytes_of([tensor]) or not shape or 0 in shape:
+            return NONE
+        there = own.size // prod(shape) * prod(box)
         if tensor in self.earlier:
-            return there
+            return there, frozenset({group})
         op = self.graph.producer.get(tensor)
         known = None if op is None else bounds.cutter.meaning(op)
         if op is None or known is None or len(self.graph.op_by_id[op].outputs) != 1:
-            return 0
-        most = 0
-        for _, read, dims in bounds.cutter.reads(op):
-            before = self._before(known.access.outputs[0], dims, box, self.graph.tensor_by_id[read].shape or ())
-            if before is not None and (bounds.group_of(read) != bounds.group_of(tensor) or before == box):
-                most = max(most, min(there, self._width(read, before)))
-        return most
+            return NONE
+        reads = [(t, dims) for _, t, dims in bounds.cutter.reads(op)]
+        if isinstance(known.form, Concat):
+            found = self._side_by_side([t for t, _ in reads]) if box == shape else NONE
+        elif isinstance(known.form, Reshape) and box == shape:
+            found = self._best((t, self._shape(t)) for t, _ in reads)
+        else:
+            backs = [(t, self._before(known.access.outputs[0], dims, box, self._shape(t))) for t, dims in reads]
+            found = self._best((t, b) for t, b in backs if b is not None and (bounds.group_of(t) != group or b == box))
+        return min(there, found[0]), found[1] | {group}
+
+    def _best(self, backs: Iterable[tuple[int, Box]]) -> Ways:
+        return max((self._ways(t, box) for t, box in backs), key=lambda ways: ways[0], default=NONE)
+
+    def _side_by_side(self, operands: Sequence[int]) -> Ways:
+        """All ways to operands of a join that have no group in common with those before."""
+        total, groups = NONE
+        for t in operands:
+            size, through = self._ways(t, self._shape(t))
+            if groups.isdisjoint(through):
+                total, groups = total + size, groups | through
+        return total, groups
 
     @staticmethod
     def _before(axes: tuple[int | None, ...], dims: tuple[Index | None, ...], box: Box, shape: Box) -> Box | None:
