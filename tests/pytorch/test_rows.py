@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from lowtide.bench.heads import head_alone
 from lowtide.bench.train_known import gpt_plain
 from lowtide.bench.train_nets import Training, training
 from lowtide.errors import InputError
 from lowtide.torch import Step, compile_step
 from lowtide.torch.costed import Costed, costed
+from lowtide.torch.cutting import cut_step, proposals, usual
 from lowtide.torch.generate import executable, source_of
 from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
 from lowtide.torch.rows import Region, regions
@@ -70,7 +72,7 @@ def test_any_number_of_parts_computes_what_the_step_does(loss: str, bias: bool, 
     assert those
     expected = step.prepare(*net.batch)()
     for region in those:
-        for parts in (1, 2, 4, 21):
+        for parts in (1, 2, 4, 5, 21):
             program = sliced(step.program, own.graph, region, parts)
             table, failed = measure_ops(program, no_costs(torch, program))
             assert failed == ()
@@ -153,6 +155,24 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
     plan = import_module("msgspec").structs.replace(step.plan, cuts=cuts)
     with pytest.raises(InputError, match="are no region of this step"):
         compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, plan=plan, measure=False)
+
+
+def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
+    """Five where four are too few, though eight are tried before; and with the time as bound as many as it allows."""
+    net = head_alone(64, 3000, 120)
+    step, own, those = found(net)
+    region = max(those, key=lambda r: len(r.indices))
+    alone = {parts: floor(cut_step(torch, own, region, parts, None).graph)[0] for parts in (4, 5, 8)}
+    assert alone[8] < alone[5] < alone[4]
+    chosen = proposals(torch, own, None, alone[4] - 1)
+    assert chosen[0][1].parts == 5
+    seven = cut_step(torch, own, region, 7, None)
+    most = seven.seconds_of(seven.graph.own_order)
+    assert 7 in {record.parts for _, record in usual(torch, own, None, most)}
+    settings = {"measure": False, "allow": "recompute,fission", "time": 2}
+    plan = compile_step(net.model, net.loss_fn, net.batch, budget=alone[4] - 1, **settings)
+    assert [cut.parts for cut in plan.plan.cuts] == [5]
+    assert abs(float(plan(*net.batch) - step(*net.batch))) < 1e-2
 
 
 def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time as clock
+from dataclasses import dataclass
 from typing import Any
 
-from lowtide._core import search_sequence
 from lowtide.errors import InputError
+from lowtide.optimize.recompute.sequence import by_cost, first_plans
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.rows import Region, regions
@@ -15,7 +17,10 @@ from lowtide.torch.slices import sliced
 from lowtide.torch.step_plan import StepCut
 
 PARTS = (2, 4, 8, 16, 32, 64)
-"""Numbers of parts that are tried."""
+"""Numbers of parts that are tried first."""
+
+FINER_PARTS = tuple(sorted({*PARTS, *(p * k // 8 for p in PARTS for k in (5, 6, 7))} - {1}))
+"""All that are tried: between the best of the first and half of it, too."""
 
 _REGIONS, _KEPT, _SECONDS = 4, 4, 1.0
 """Regions that are tried, proposals that are kept of them, seconds of search for each at most."""
@@ -36,20 +41,48 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
     costs
         What was measured of it.
     """
-    ranked, once = [], own.seconds_of(own.graph.own_order)
-    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
-        if parts > region.rows:
-            continue
-        cut = cut_step(torch, own, region, parts, costs)
-        if floor(cut.graph)[0] > budget:
-            continue
-        problem = problem_of(cut.graph, cut.seconds)
-        result = search_sequence(problem, list(range(len(cut.graph.ops))), budget, 0, _SECONDS, 0)
-        cost = result.cost if result.found else result.peak
-        near = round(cost * _NEAR * 1e-9 / once) if result.found else cost
-        ranked.append(((not result.found, near, parts), cut, StepCut(ops=list(region.indices), parts=parts)))
-    ranked.sort(key=lambda entry: entry[0])
-    return [(cut, record) for _, cut, record in ranked[:_KEPT]]
+    pairs = itertools.product(_regions(torch, own)[:_REGIONS], PARTS)
+    tried = [_proposed(torch, own, costs, budget, *pair) for pair in pairs]
+    ranked = sorted((entry for entry in tried if entry is not None), key=lambda entry: entry.rank)
+    if ranked and ranked[0].found:
+        best, most = ranked[0].region, ranked[0].parts
+        between = [parts for parts in FINER_PARTS if most // 2 < parts < most]
+        tried = [_proposed(torch, own, costs, budget, best, parts) for parts in between]
+        ranked = sorted([*ranked, *(entry for entry in tried if entry is not None)], key=lambda entry: entry.rank)
+    return [(entry.cut, StepCut(ops=list(entry.region.indices), parts=entry.parts)) for entry in ranked[:_KEPT]]
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A region in so many parts, whether a quick search meets the budget, and in how many hundredths of the step's
+    time, or how nearly."""
+
+    region: Region
+    parts: int
+    cut: Costed
+    found: bool
+    near: int
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """The best has the least."""
+        return not self.found, self.near, self.parts
+
+
+def _proposed(
+    torch: Any, own: Costed, costs: Costs | None, budget: int, region: Region, parts: int
+) -> _Proposal | None:
+    """A region in so many parts; None where an op of it is above the budget by itself."""
+    if parts > region.rows:
+        return None
+    cut = cut_step(torch, own, region, parts, costs)
+    if floor(cut.graph)[0] > budget:
+        return None
+    problem, ends = problem_of(cut.graph, cut.seconds), clock.perf_counter() + _SECONDS
+    firsts = first_plans(problem, range(len(cut.graph.ops)), budget, 0, lambda: max(0.0, ends - clock.perf_counter()))
+    result, once = min(firsts, key=by_cost), own.seconds_of(own.graph.own_order)
+    near = round(result.cost * _NEAR * 1e-9 / once) if result.found else result.peak
+    return _Proposal(region, parts, cut, result.found, near)
 
 
 def least_floor(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
@@ -76,7 +109,7 @@ def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = Non
     for region in _regions(torch, own)[:_REGIONS]:
         seen: set[int] = set()
         for wanted in _FEW_AND_MANY:
-            for parts in sorted((p for p in PARTS if p <= min(wanted, region.rows)), reverse=True):
+            for parts in sorted((p for p in FINER_PARTS if p <= min(wanted, region.rows)), reverse=True):
                 cut = cut_step(torch, own, region, parts, costs)
                 if most is not None and cut.seconds_of(cut.graph.own_order) > most:
                     continue
