@@ -3,8 +3,9 @@
     python bench/aliases.py FOLDER [--time 20] [--only NAME ...] -o bench/results/aliases
 
 Each level is a target for `lowtide plan --allow alias`, whose plan is checked: the strict optimum, what `generic` has
-without being told, normalisations in place, concats and slices in place where they are one stretch, and row by row;
-then partial overlap for kernels that make rows in turn, as the file lies and with channels last. Sizes are bytes.
+without being told, normalisations in place, concats and slices in place where they are one stretch; then partial
+overlap for kernels that make rows in turn, as the file lies, with channels last, and in either layout; chains of
+elementwise ops as one kernel, and as prologues of convolutions. Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from math import exp, log
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import lowtide
@@ -24,18 +27,24 @@ from alias_models import MODELS, STRICT_MIB
 from below import FREE, table
 from lowtide.api.models import load_own
 from lowtide.bench.machine import machine
+from lowtide.optimize.aliases import AliasSearch
+from lowtide.stop import Limits
 
 LEVELS = {
     "generic": ("generic", ""),
     "norms": ("generic,in_place_normalisation=true", ""),
     "contiguous": ("generic", "alias"),
-    "strided": ("generic,pieces=strided", "alias"),
     "rows": ("generic,pieces=strided,overlap=diagonal", "alias"),
     "channels last": ("generic,pieces=strided,overlap=diagonal,layout=channels_last", "alias"),
+    "either": ("generic,overlap=diagonal,layout=either", "alias"),
     "chains": ("generic,chains=fused", "alias"),
     "chains, last": ("generic,pieces=strided,overlap=diagonal,layout=channels_last,chains=fused", "alias"),
+    "prologue": ("generic,overlap=diagonal,layout=either,chains=prologue", "alias"),
 }
 """Name of a level, its target, and what is allowed."""
+
+ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")
+"""Those without fusion."""
 
 ASKED = {
     "mobilenet_v2": 0.50, "mobilenet_v3_large": 0.50, "efficientnet_b0": 0.33, "ssdlite320_mobilenet_v3": 0.50,
@@ -70,19 +79,28 @@ def levels(path: Path, seconds: float) -> dict[str, Any]:
             "aliases": len(plan.rewrites or ()),
             "tried": (plan.search or {}).get("aliases_tried", 0),
             "least": plan.figures.aliases_least,
+            "floor_bytes": plan.peak_bytes if plan.figures.aliases_least else floor(graph, plan),
             "seconds": time.perf_counter() - began,
         }
     return row
 
 
-def mean(rows: list[dict[str, Any]], level: str) -> float:
-    """Geometric mean of a level's peaks beside the strict optimum; of the lowest level of each row if ``best``."""
-    ratios = [(_best(r) if level == "best" else r[level]["peak_bytes"]) / r["strict_bytes"] for r in rows]
+def floor(graph: lowtide.Graph, plan: lowtide.Plan) -> int:
+    """Bytes that are needed whatever lies in what: of an op that has nothing to do with any alias."""
+    if not plan.allow:
+        return plan.lower_bound_bytes
+    assert plan.rules is not None
+    return AliasSearch(graph, plan.rules, Limits(), 0, Random(0)).floor
+
+
+def mean(rows: list[dict[str, Any]], levels: Iterable[str], what: str = "peak_bytes") -> float:
+    """Geometric mean of the peaks beside the strict optimum, each row's lowest of these levels."""
+    ratios = [_best(r, levels, what) / r["strict_bytes"] for r in rows]
     return exp(sum(map(log, ratios)) / max(1, len(ratios)))
 
 
-def _best(row: dict[str, Any]) -> int:
-    return min(row[level]["peak_bytes"] for level in LEVELS)
+def _best(row: dict[str, Any], levels: Iterable[str] = LEVELS, what: str = "peak_bytes") -> int:
+    return min(row[level][what] for level in levels)
 
 
 def tables(document: dict[str, Any]) -> list[str]:
@@ -94,27 +112,38 @@ def tables(document: dict[str, Any]) -> list[str]:
         f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/aliases.py`, at most "
         f"{document['seconds']:g} s a plan. Sizes are bytes; every plan was checked.",
         "",
-        "*own*: the file's order, *strict*: the least peak of any order, nothing shared. Then parts of *strict*, level",
-        "by level: `generic` as it is; softmax and normalisations in place; `--allow alias` with concats, slices and",
-        "splits in place where they are one stretch of bytes (as the file lies); row by row; with partial overlap",
-        "besides, for kernels that make the rows of the leading dimension in turn, as the file lies; and with channels",
-        "last. `+`: not proved least over the orders of that choice of aliases. *asked*: what a prototype had with all",
-        "of it, counting pieces one by one, and with chains of ops fused into one besides, which is no alias.",
+        "*own*: the file's order, *strict*: the least peak of any order, nothing shared. Then parts of *strict*,",
+        "level by level: `generic` as it is; softmax and normalisations in place; `--allow alias` with concats,",
+        "slices and splits in place where they are one stretch of bytes (as the file lies), pieces counted one by",
+        "one; row by row too, with partial overlap for kernels that make the rows of the leading dimension in",
+        "turn, as the file lies; with channels last; and in either layout, so that pieces are one stretch. Those",
+        "are the *aliases*. Then, which is fusion and no alias: *chains* of elementwise ops as one kernel, on top",
+        "of *contiguous*, and of *channels last*; *prologue*: also those that only a convolution, a product or a",
+        "pool reads, on top of *either*. `+`: not proved least over the orders of that choice of aliases.",
+        "*lowest*: of all. *asked*: what a prototype had with chains; it took channels of a concat as one stretch",
+        "and images with channels last in one and the same tensor. *arenas*: offsets found, aligned to 64.",
+        "*floors*: proved for a level whatever lies in what, by an op that has nothing to do with any alias.",
         "",
     ]
-    head = ("model", "ops", "own", "strict", *LEVELS, "lowest", "asked")
+    head = ("model", "ops", "own", "strict", *LEVELS, "aliases", "lowest", "asked")
     body: list[tuple[Any, ...]] = [
         (
             r["model"], r["ops"], r["own_bytes"], r["strict_bytes"],
             *(f"{r[k]['peak_bytes'] / r['strict_bytes']:.3f}{'' if r[k]['optimal'] else '+'}" for k in LEVELS),
-            f"{_best(r) / r['strict_bytes']:.3f}", f"{ASKED[r['model']]:.2f}" if r["model"] in ASKED else "",
+            f"{_best(r, ALIASES) / r['strict_bytes']:.3f}", f"{_best(r) / r['strict_bytes']:.3f}",
+            f"{ASKED[r['model']]:.2f}" if r["model"] in ASKED else "",
         )
         for r in rows
     ]  # fmt: skip
     study = [r for r in rows if r["model"] in ASKED]
-    for name, some in (("geometric mean", rows), ("of those asked", study)):
-        means = [f"{mean(some, level):.3f}" for level in (*LEVELS, "best")]
-        asked = exp(sum(log(ASKED[r["model"]]) for r in some) / len(some)) if some and some is study else None
+    kinds = [("geometric mean", rows, "peak_bytes"), ("of those asked", study, "peak_bytes")]
+    kinds += [("their arenas", study, "arena_bytes"), ("their floors", study, "floor_bytes")]
+    columns = [*((level,) for level in LEVELS), ALIASES, tuple(LEVELS)]
+    for name, some, what in kinds:
+        means = [f"{mean(some, levels, what):.3f}" for levels in columns]
+        asked = None
+        if name == "of those asked" and some:
+            asked = exp(sum(log(ASKED[r["model"]]) for r in some) / len(some))
         body.append((f"{name} ({len(some)})", "", "", "", *means, "" if asked is None else f"{asked:.3f}"))
     lines += [*table(head, body), ""]
     built = [r for r in rows if r["model"] in STRICT_MIB]
@@ -126,8 +155,8 @@ def tables(document: dict[str, Any]) -> list[str]:
         ("model", "here", "exported"),
         [(r["model"], f"{r['strict_bytes'] / 2**20:.2f}", f"{STRICT_MIB[r['model']]:.2f}") for r in built],
     )
-    lines += ["", "The search, under `generic,pieces=strided`:", ""]
-    searched = [r for r in rows if r["strided"]["tried"]]
+    lines += ["", "The search, under `generic` (*contiguous*):", ""]
+    searched = [r for r in rows if r["contiguous"]["tried"]]
     lines += table(
         ("model", "aliases", "choices ordered", "no choice needs less", "arena", "s"),
         [
@@ -136,7 +165,7 @@ def tables(document: dict[str, Any]) -> list[str]:
                 f"{s['seconds']:.1f}",
             )
             for r in searched
-            for s in (r["strided"],)
+            for s in (r["contiguous"],)
         ],
     )  # fmt: skip
     for name, reason in document["left_out"].items():

@@ -1,7 +1,7 @@
 """Training steps captured from PyTorch modules, with batch norm, masks, embeddings and heads: parts and runs again
 together, beside runs again alone.
 
-    python bench/train_captured.py -o bench/results/train-captured [--nets gpt reader unet swiglu] [--time 20]
+    python bench/train_captured.py -o bench/results/train-captured [--nets gpt reader patches unet swiglu] [--time 30]
     python bench/train_captured.py --page bench/results/train-captured
 
 Each budget is a share of what torch's allocator gives out for eager's step. Every plan is executed: what the allocator
@@ -17,6 +17,7 @@ import argparse
 import json
 from dataclasses import asdict
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,20 @@ from lowtide.bench.train_nets import Training
 from train_known import MIB, Bench
 
 SHARES = {
-    "gpt": (0.5, 0.35, 0.25, 0.18), "reader": (0.6, 0.5, 0.45, 0.4), "unet": (0.7, 0.5, 0.4, 0.35),
-    "swiglu": (0.5, 0.25, 0.15, 0.1),
+    "gpt": (0.5, 0.35, 0.25, 0.18), "reader": (0.6, 0.5, 0.45, 0.4), "patches": (0.5, 0.3, 0.2, 0.15),
+    "unet": (0.7, 0.5, 0.4, 0.35), "swiglu": (0.5, 0.25, 0.15, 0.1),
 }  # fmt: skip
 """Of eager's peak: as far down as the largest op that stays whole lets a plan go."""
 
 WAYS = {"runs again": "recompute", "in parts and again": "recompute,fission"}
-NETS = ("gpt", "reader", "unet", "swiglu")
+NETS = ("gpt", "reader", "patches", "unet", "swiglu")
 KINDS = {
     "gpt": "six decoder layers, attention in plain operators with a mask, a head of 4,096 words, batch 8 x 256",
     "reader": "a reader of lines (Shi, Bai and Yao, CRNN, 2015): convolutions with batch norm, and 6,625 signs at each "
     "of 64 places, batch 16; batch norm forbids parts of the batch, and the head is cut",
+    "patches": "a ViT behind early convolutions (Xiao et al., 2021) that says one of 8,192 words for each of its 784 "
+    "patches, as BEiT is trained (Bao et al., 2021): six layers, attention in plain operators, batch 4; batch norm "
+    "forbids parts of the batch as a whole, head and attention are cut",
     "unet": "four levels with batch norm and transposed convolutions, batch 8 at 128 x 128: nothing can be cut",
     "swiglu": "32 gated layers with their norms, 1,024 tokens of 256: no head, and nothing is cut",
 }
@@ -69,10 +73,56 @@ def reader(torch: Any, nn: Any, batch: int = 16, signs: int = 6625, width: int =
     )
 
 
+def patches(
+    torch: Any, nn: Any, layers: int = 6, width: int = 192, heads: int = 3, batch: int = 4, side: int = 224,
+    words: int = 8192,
+) -> Training:  # fmt: skip
+    """A ViT behind convolutions with batch norm, which says a word for each patch of eight pixels."""
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x: Any) -> Any:
+            b, n, _ = x.shape
+            parts = self.qkv(self.a(x)).chunk(3, -1)
+            q, k, v = (t.view(b, n, heads, width // heads).transpose(1, 2) for t in parts)
+            weights = (q @ k.transpose(-1, -2) * (width // heads) ** -0.5).softmax(-1)
+            x = x + self.out((weights @ v).transpose(1, 2).reshape(b, n, width))
+            return x + self.mlp(self.b(x))
+
+    class Patches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            widths = (3, width // 8, width // 4, width // 2)
+            stages = [[nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU()] for a, b in pairwise(widths)]
+            self.stem = nn.Sequential(*(part for stage in stages for part in stage), nn.Conv2d(widths[-1], width, 1))
+            self.places = nn.Parameter(torch.randn((side // 8) ** 2, width) * 0.02)
+            self.layers = nn.Sequential(*(Layer() for _ in range(layers)))
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words)
+
+        def forward(self, x: Any) -> Any:
+            x = self.stem(x).flatten(2).transpose(1, 2) + self.places
+            return self.head(self.norm(self.layers(x)))
+
+    def loss_fn(output: Any, target: Any) -> Any:
+        return nn.functional.cross_entropy(output.reshape(-1, words), target.reshape(-1))
+
+    target = torch.randint(words, (batch, (side // 8) ** 2))
+    return Training(Patches(), loss_fn, (torch.randn(batch, 3, side, side), target))
+
+
+OWN = {"reader": reader, "patches": patches}
+"""Networks of this file."""
+
+
 def measured(torch: Any, name: str, seconds: float) -> dict[str, Any]:
     """Plans within each share, executed."""
     torch.manual_seed(0)
-    bench = Bench(torch, reader(torch, torch.nn) if name == "reader" else known_training(name), seconds)
+    bench = Bench(torch, OWN[name](torch, torch.nn) if name in OWN else known_training(name), seconds)
     eager = bench.once(bench.eager)[1]
     row: dict[str, Any] = {"net": name, "eager": eager, "plans": []}
     for share in SHARES[name]:
@@ -88,7 +138,7 @@ def _cell(row: dict[str, Any], eager: int) -> list[str]:
         proved = row["way"] == "runs again" and "alone takes" in row["refused"]
         return ["none is" if proved else "none found", "", "", ""]
     bits = "equal" if row["furthest"] == 0 else f"{row['furthest']:.0e}"
-    parts = f" ({', '.join(str(n) for n in row['parts'])} parts)" if row["parts"] else ""
+    parts = f" ({', '.join(str(n) for n in dict.fromkeys(row['parts']))} parts)" if row["parts"] else ""
     took = f"{row['planned'] / MIB:.1f}, {row['measured'] / MIB:.1f}"
     return [f"x{row['time']:.3f}{parts}", took, f"{row['measured'] / eager:.3f}", bits]
 
@@ -131,7 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, help="path without ending: .md and .json")
     parser.add_argument("--nets", nargs="*", default=list(NETS), choices=NETS)
-    parser.add_argument("--time", type=float, default=20.0, help="seconds of search for each plan")
+    parser.add_argument("--time", type=float, default=30.0, help="seconds of search for each plan")
     parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json")
     given = parser.parse_args()
     if given.page is not None:

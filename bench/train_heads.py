@@ -23,7 +23,7 @@ from lowtide.bench.machine import machine
 from lowtide.torch import Costs, Step, StepPlan, compile_step
 from lowtide.torch.cost import OpCost, Rates, read_costs, roofline, signature
 from lowtide.torch.costed import Costed, costed, seconds_in_parts
-from lowtide.torch.cutting import FINER_PARTS, cut_step
+from lowtide.torch.cutting import FINER_PARTS
 from lowtide.torch.planning import Wishes, plan_program
 from lowtide.torch.program import Action, Program
 from lowtide.torch.rows import regions
@@ -50,7 +50,7 @@ def by_data_sheet(torch: Any, program: Program, known: dict[str, OpCost]) -> Non
     own = costed(torch, program, None)
     for region in regions(torch, program, own.graph, floor(own.graph)[1]):
         for parts in FINER_PARTS:
-            cut = sliced(program, own.graph, region, parts)
+            cut = sliced(program, own.graph, [region], parts)
             for name, body in cut.bodies.items():
                 action = next(a for a in cut.actions if a.name == name)
                 seconds = seconds_in_parts(torch, cut, body, [True] * len(body.actions), H100)
@@ -96,7 +96,7 @@ class Bench:
         seed = floor(own.graph)[1]
         best = None
         for region in regions(self.torch, own.program, own.graph, seed):
-            found = cut_step(self.torch, own, region, parts, self.costs)
+            found = costed(self.torch, sliced(own.program, own.graph, [region], parts), self.costs)
             if best is None or found.own.peak_bytes < best.own.peak_bytes:
                 best = found
         if best is None:

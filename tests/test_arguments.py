@@ -38,9 +38,11 @@ TAKES: dict[str, set[str]] = {
     "Exported": set(),
     "Module": set(),
     "Any": {*CANDIDATES},
+    "Method": set(),
     "NodeReport": set(),
     "Callable": set(),
     "Sequence[str]": {"texts"},
+    "Sequence[str | Method]": {"texts"},
     "Sequence[int]": {"wholes"},
     "Sequence[float]": {"wholes", "numbers"},
     "Sequence[Any]": LISTS,
@@ -183,9 +185,12 @@ def test_a_type_that_nobody_knows_is_a_mistake_of_ours() -> None:
 
 
 def test_pythons_own_errors_stay() -> None:
-    """An argument that there is none of, or one too few, is as for every function."""
-    with pytest.raises(TypeError, match="tim"):
-        lowtide.plan("zoo:swiftnet_cell_a", tim=3)  # type: ignore[call-arg]
+    """An argument that there is none of, or one too few, is as for every function, with the one that was meant."""
+    more: dict[str, Any] = {"buget": 3}
+    with pytest.raises(TypeError, match=r"plan\(\) got an unexpected keyword argument 'buget'; did you mean budget\?"):
+        lowtide.plan("zoo:swiftnet_cell_a", **more)
+    with pytest.raises(TypeError, match=r"plan\(\) .* 'gapp'; did you mean gap\?"):  # handed on
+        lowtide.check("zoo:swiftnet_cell_a", "1MiB", gapp=3)
     with pytest.raises(TypeError, match="model"):
         lowtide.plan()  # type: ignore[call-arg]
 

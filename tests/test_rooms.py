@@ -53,6 +53,7 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
+    "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging",
     "run/test_steps.py": "run/step_kernels",
@@ -101,7 +102,8 @@ ELSEWHERE = {
     "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan "
     "bench/train_nets",
     "pytorch/test_capture.py": "torch/capture torch/cost",
-    "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
+    "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
+    "pytorch/test_along.py": "torch/along",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

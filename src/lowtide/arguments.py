@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
+from inspect import CO_VARKEYWORDS
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 Fits = Callable[[object], bool]
@@ -45,6 +47,11 @@ def _truth(value: object) -> bool:
     return type(value).__name__ in ("bool", "bool_")  # numpy's too
 
 
+def _is_method(value: object) -> bool:
+    """Whether a value is one of a user's scheduling methods, or its class, of which more is said where it is made."""
+    return not isinstance(value, str) and all(hasattr(value, name) for name in ("name", "supports", "schedule"))
+
+
 def _anything(_: object) -> bool:
     return True
 
@@ -59,6 +66,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
     "Path": ("a path", "paths", lambda value: isinstance(value, Path)),
     "Size": ('bytes, as 262144 or "256KiB"', "sizes", lambda value: isinstance(value, str | Real)),
     "Callable": ("a function", "functions", callable),
+    "Method": ("a method (name, supports, schedule)", "methods (name, supports, schedule)", _is_method),
     **{
         name: (f"a lowtide.{name}", f"lowtide.{name}s", _kind(name))
         for name in (
@@ -119,12 +127,16 @@ def typed(call: Call) -> Call:
     """
     code = call.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    takes_more = bool(code.co_flags & CO_VARKEYWORDS)
 
     @wraps(call)
     def checking(*arguments: Any, **more: Any) -> Any:
         for name, value in (*zip(names, arguments, strict=False), *more.items()):
             if name in names:
                 check(name, value, call.__annotations__[name])
+            elif not takes_more:
+                hint = did_you_mean(name, names)
+                raise TypeError(f"{call.__name__}() got an unexpected keyword argument {name!r}{hint}")
         return call(*arguments, **more)
 
     return checking  # type: ignore[return-value]

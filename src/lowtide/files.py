@@ -7,10 +7,12 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 
 Buffer = bytes | mmap.mmap
 
@@ -22,6 +24,8 @@ MOST_JSON_BYTES = 1024**3
 """Of a graph, a plan, or a list of buffers."""
 MOST_SETTINGS_BYTES = 1024**2
 """Of a target or a board."""
+_MOST_BESIDE, _LIKENESS = 1000, 0.75
+"""Files of a folder that are looked at for one that was meant, and how like it that is: all models' names end alike."""
 
 
 @contextmanager
@@ -48,7 +52,9 @@ def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryI
     except IsADirectoryError:
         raise InputError(f"cannot read the {what}: this is a directory; give the {what} in it", place) from None
     except OSError as error:
-        hint = f"; this names a network: give the file of the {what}" if place.startswith("zoo:") else ""
+        hint = (
+            f"; this names a network: give the file of the {what}" if place.startswith("zoo:") else _beside(path, error)
+        )
         raise InputError(f"cannot read the {what}: {error.strerror or error}{hint}", place) from None
     except ValueError as error:
         if "null byte" not in str(error):
@@ -87,6 +93,18 @@ def read_whole(path: str | Path, what: str = "file", most_bytes: int = MOST_JSON
         if size > most_bytes:
             raise InputError(f"it has {size:,} bytes, and a {what} has at most {most_bytes:,}", str(path))
         return file.read(most_bytes + 1)
+
+
+def _beside(path: str | Path, error: OSError) -> str:
+    """Which files beside one that is not there it may have been meant to be."""
+    if not isinstance(error, FileNotFoundError):
+        return ""
+    try:
+        with os.scandir(os.path.dirname(path) or ".") as entries:
+            names = [entry.name for entry in islice(entries, _MOST_BESIDE)]
+    except OSError:
+        return "; there is no such folder"
+    return did_you_mean(os.path.basename(path), names, _LIKENESS)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

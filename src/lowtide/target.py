@@ -30,8 +30,8 @@ InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
 Overlap = Literal["never", "in_place", "diagonal"]
 Pieces = Literal["copied", "contiguous", "strided"]
-Layout = Literal["file", "channels_last"]
-Chains = Literal["apart", "fused"]
+Layout = Literal["file", "channels_last", "either"]
+Chains = Literal["apart", "fused", "prologue"]
 Interpreter = Literal["auto", "plain", "recording"]
 Enums = Literal["int", "short"]
 _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
@@ -93,10 +93,12 @@ class Target:
         over one of equal size; ``"diagonal"``: also in part, behind what has been read.
     layout
         How images lie in memory: ``"file"``: as the graph has them; ``"channels_last"``, for ONNX: behind each place
-        its channels.
+        its channels; ``"either"``: so, but for what lies in others, or others in it, which is as the graph has it: for
+        kernels that read and write both.
     chains
         ``"fused"``: what a chain of elementwise ops makes of one tensor between its first and its last op is made
-        element by element, by its only reader, and is nowhere in memory; ``"apart"``: each op writes its result.
+        element by element, by its only reader, and is nowhere in memory; ``"prologue"``: also where that reader is a
+        convolution, a product or a pool, which works it out as it reads; ``"apart"``: each op writes its result.
     persistent
         Names of tensors that keep their memory from before the first step to after the last, with nothing else in it: a
         state that the next inference finds, or an input or output that the application holds on to.
@@ -169,7 +171,8 @@ class Target:
             raise _not_one("constants", self.constants, get_args(Constants), self.name)
         if self.rule and self.rule not in RULES:
             names = ", ".join(RULES)
-            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
+            hint = did_you_mean(self.rule, RULES)
+            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out{hint}", self.name)
         self._check_tflm()
         for entry in self.fixed:
             name, _, offset = entry.rpartition("=")
@@ -266,8 +269,13 @@ class Target:
 
     @property
     def channels_last(self) -> bool:
-        """Whether images lie with their channels last."""
-        return self.layout == "channels_last"
+        """Whether images lie with their channels last, those apart that `wholes_as_filed` is about."""
+        return self.layout != "file"
+
+    @property
+    def wholes_as_filed(self) -> bool:
+        """Whether images that lie in others, or others in them, are as the graph has them in any case."""
+        return self.layout == "either"
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes that the op needs while it runs, beside its tensors."""
@@ -298,7 +306,7 @@ class Target:
         kinds = {t.name: t.kind for t in seen.tensors} if names else {}
         for name in names:
             if name not in kinds or not name:
-                message = f"{name!r} is no tensor of the model; it has no place in the arena"
+                message = f"{name!r} is no tensor of the model; it has no place in the arena{did_you_mean(name, kinds)}"
                 raise InputError(message, graph.source or graph.name)
             if kinds[name] is Kind.CONSTANT:
                 raise InputError(f"{name!r} is a constant; it is not in the arena", graph.source or graph.name)

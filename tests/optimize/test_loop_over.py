@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
@@ -21,11 +21,8 @@ from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 from lowtide.target import resolve
 from lowtide.verify.check.loop_play import LoopPlay
-from support.onnx_builder import constant, node, value
-from support.onnx_builder import model as onnx_model
-from support.small_nets import random_net
+from support.loop_files import SLOW, random_file, sliding, written
 from support.tflite_builder import SAME, Net
-from support.tflite_nets import random_tflite
 
 
 def narrowing() -> Net:
@@ -49,8 +46,7 @@ def diagonal() -> Net:
 
 def planned(net: Net, folder: Path) -> tuple[Path, Plan]:
     """A network's file and its plan with loops."""
-    model = folder / "net.tflite"
-    model.write_bytes(net.bytes())
+    model = written(net, folder)
     return model, lowtide.plan(model, target="loops", allow="loops", time=20)
 
 
@@ -106,11 +102,7 @@ def test_an_input_that_is_kept_is_not_written_over(tmp_path: Path) -> None:
 def test_only_where_positions_lie_in_turn(tmp_path: Path) -> None:
     """Rows of an image are no stretch where its channels are second, as the file has them, and are where they are
     last."""
-    weights = constant("w", [0.01] * 144, (4, 4, 3, 3))
-    conv = node("Conv", "x w", "y", pads=[1, 1, 1, 1])
-    made = onnx_model([conv], [value("x", (1, 4, 16, 8))], [value("y", (1, 4, 16, 8))], [weights])
-    model = tmp_path / "net.onnx"
-    model.write_bytes(made.SerializeToString())
+    model = written(sliding(), tmp_path)
     assert not lowtide.plan(model, target="loops", allow="loops", time=20).loops
     plan = lowtide.plan(model, target="loops,layout=channels_last", allow="loops", time=20)
     (loop,) = list(plan.loops or ())
@@ -169,19 +161,12 @@ def least_distance(graph: Graph, loop: PlanLoop, begin: int, *, channels_last: b
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
 def test_distances_are_those_of_single_bytes(data: st.DataObject) -> None:
     """Of random networks: never less than bytes need, and no more where all that is written is in turn."""
-
-    def pick(options: object) -> object:
-        return data.draw(st.sampled_from(tuple(options)))  # type: ignore[arg-type]
-
     with TemporaryDirectory() as folder:
-        onnx = data.draw(st.booleans())
-        model = Path(folder) / ("net.onnx" if onnx else "net.tflite")
-        net = random_net(pick, 5).SerializeToString() if onnx else random_tflite(pick, 5, "int8").bytes()
-        model.write_bytes(net)
-        graph = lowtide.load(model)
+        model = random_file(data, Path(folder), 5)
+        graph, onnx = lowtide.load(model), model.suffix == ".onnx"
         layout = ",layout=channels_last" if onnx else ""
         plan = lowtide.plan(model, target=f"loops,alignment=1{layout}", allow="loops", time=20)
         lowtide.verify(model, plan)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
@@ -20,9 +20,8 @@ from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop, PlanRing
 from lowtide.verify.check.loop_play import LoopPlay
 from lowtide.verify.check.loops import check_play
-from support.small_nets import random_net
+from support.loop_files import SLOW, random_file, written
 from support.tflite_builder import pointwise
-from support.tflite_nets import random_tflite
 
 Pair = frozenset[int]
 
@@ -30,9 +29,7 @@ Pair = frozenset[int]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of several tensors are made and read within one turn; a pool adds up behind them."""
-    path = tmp_path_factory.mktemp("sharing") / "net.tflite"
-    path.write_bytes(pointwise().bytes())
-    return path
+    return written(pointwise(), tmp_path_factory.mktemp("sharing"))
 
 
 @pytest.fixture(scope="module")
@@ -182,18 +179,11 @@ def _first_fit(order: tuple[int, ...], sizes: dict[int, int], apart: dict[int, s
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=10, deadline=None, suppress_health_check=SLOW)
 def test_rings_of_random_networks_that_share_are_never_there_at_once(data: st.DataObject) -> None:
     """By brute force over single positions; and each plan is verified."""
-
-    def pick(options: object) -> object:
-        return data.draw(st.sampled_from(tuple(options)))  # type: ignore[arg-type]
-
     with TemporaryDirectory() as folder:
-        onnx = data.draw(st.booleans())
-        path = Path(folder) / ("net.onnx" if onnx else "net.tflite")
-        net = random_net(pick, 7).SerializeToString() if onnx else random_tflite(pick, 7, "int8").bytes()
-        path.write_bytes(net)
+        path = random_file(data, Path(folder), 7)
         graph = lowtide.load(path)
         plan = lowtide.plan(path, target="loops,alignment=1", allow="loops", time=10)
         lowtide.verify(path, plan)

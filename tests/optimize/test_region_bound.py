@@ -16,7 +16,7 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Kind
 from lowtide.optimize.region_bound import RegionBounds, region_bound
 from lowtide.read import read_model
 from lowtide.report.text import plan_text
@@ -27,6 +27,7 @@ from lowtide.target import BUILT_IN, Target
 from lowtide.transform.cut import PACES, Cut, Cutter, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import apply
+from lowtide.verify.check.last_results import end_needs
 from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
 from support.small_nets import Nets, random_net
 
@@ -44,6 +45,35 @@ def _read(model: Nets | object) -> Graph:
 @st.composite
 def _nets(draw: st.DrawFn) -> Graph:
     return _read(random_net(lambda options: draw(st.sampled_from(tuple(options))), draw(st.sampled_from((3, 6, 10)))))
+
+
+def _heads(draw: st.DrawFn) -> Nets:
+    """A trunk that several results are made of, each behind some ops of its own: the last one may be any of them."""
+    nets = Nets(lambda options: next(iter(options)))
+    size = draw(st.sampled_from((4, 6)))
+    at = nets.input((1, 3, size, size))
+    wide = draw(st.sampled_from((2, 4, 8)))
+    (at,) = nets.node("Conv", [at, nets.floats((wide, 3, 3, 3), 0.2)], pads=[1, 1, 1, 1])
+    for _ in range(draw(st.integers(1, 4))):
+        head = at
+        for kind in draw(st.lists(st.sampled_from(("Relu", "Sigmoid", "depthwise", "dense", "swish")), max_size=3)):
+            if kind == "depthwise":
+                (head,) = nets.node("Conv", [head, nets.floats((wide, 1, 3, 3), 0.2)], pads=[1] * 4, group=wide)
+            elif kind == "dense":
+                (head,) = nets.node("Conv", [head, nets.floats((wide, wide, 1, 1), 0.2)])
+            elif kind == "swish":
+                (gate,) = nets.node("Sigmoid", [head])
+                (head,) = nets.node("Mul", [head, gate])
+            else:
+                (head,) = nets.node(kind, [head])
+        made, step = draw(st.integers(1, 9)), draw(st.sampled_from((1, 2)))
+        nets.node("Conv", [head, nets.floats((made, wide, 1, 1), 0.2)], strides=[step, step])
+    return nets
+
+
+@st.composite
+def _several(draw: st.DrawFn) -> Graph:
+    return _read(_heads(draw))
 
 
 def _peak(graph: Graph, target: Target) -> int:
@@ -74,7 +104,7 @@ def _decisions(cutter: Cutter, draw: random.Random, count: int) -> Iterator[list
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-@given(_nets(), st.sampled_from(TARGETS), st.integers(0, 2**32))
+@given(_nets() | _several(), st.sampled_from(TARGETS), st.integers(0, 2**32))
 def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
     """Not the best order of the whole ops, and no order of the parts of random regions; and the checker proves it."""
     target = BUILT_IN[name]
@@ -85,6 +115,9 @@ def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
         bounds = RegionBounds(cutter, memory_model(graph, target), joined=joined)
         at = {op.id: bounds.at(op.id) for op in graph.ops}
         least.append(max(bounds.ends(), *at.values()))
+        facts = _Search(graph, target, 0, joined=joined).facts()
+        inputs = facts.sizes(t.id for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers)
+        assert bounds.ends() == inputs or end_needs(facts, bounds.ends())
         for op, value in at.items():
             assert _Search(graph, target, value, joined=joined).refuted(op)
             assert not _Search(graph, target, value + 1, joined=joined).refuted(op)
@@ -129,6 +162,32 @@ def test_what_is_scaled_by_its_own_mean_is_there_whole() -> None:
     assert mean != gate
 
 
+def _two_heads() -> Nets:
+    """Two results of one tensor, the smaller one by way of another: 4 x 4 of 8, of 8, then of 3 and of 20 channels."""
+    nets = Nets(lambda options: next(iter(options)))
+    x = nets.input((1, 2, 4, 4))
+    (trunk,) = nets.node("Conv", [x, nets.floats((8, 2, 1, 1), 0.2)])
+    (deep,) = nets.node("Conv", [trunk, nets.floats((8, 1, 3, 3), 0.2)], pads=[1, 1, 1, 1], group=8)
+    nets.node("Conv", [deep, nets.floats((3, 8, 1, 1), 0.2)])
+    (other,) = nets.node("Conv", [trunk, nets.floats((8, 1, 3, 3), 0.2)], pads=[1, 1, 1, 1], group=8)
+    nets.node("Conv", [other, nets.floats((20, 8, 1, 1), 0.2)])
+    return nets
+
+
+def test_at_the_end_the_last_two_results_are_made_of_something() -> None:
+    """If the small one is last, its pieces may be joined beside both; but before, it is to be made beside the large."""
+    graph = _read(_two_heads())
+    small, large, other = 3 * 16 * 4, 20 * 16 * 4, 8 * 16 * 4
+    bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["generic"]))
+    assert bounds.ends() == small + large + other > small + large + small
+    facts = _Search(graph, BUILT_IN["generic"], 0).facts()
+    assert end_needs(facts, bounds.ends())
+    assert not end_needs(facts, bounds.ends() + 1)
+    alone = _read(_wide())
+    one = RegionBounds(Cutter(alone), memory_model(alone, BUILT_IN["generic"]))
+    assert one.ends() == (8 + 4) * 16 * 16 * 4
+
+
 def _wide() -> Nets:
     """A result that is larger than what it is made of: in parts it would be there twice."""
     nets = Nets(lambda options: next(iter(options)))
@@ -143,7 +202,7 @@ def test_a_plan_says_over_what_it_is_least() -> None:
     graph = _read(_wide())
     least = lowtide.plan(graph, target="generic", allow="fission", time=10)
     assert least.proved_over == "orders_and_regions"
-    assert least.region_bound == RegionBound(bytes=least.peak_bytes, op=0)
+    assert least.region_bound == RegionBound(bytes=least.peak_bytes, op=None)
     assert "least over all orders, whatever is cut" in plan_text(least)
     graph = _read(_squeezed())
     joined = lowtide.plan(graph, target="generic", allow="fission", time=10)

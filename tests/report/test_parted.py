@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,9 +13,11 @@ from lowtide.errors import VerificationError
 from lowtide.plan import Plan, from_json
 from lowtide.report import parted
 from lowtide.report.page.page import page
+from lowtide.report.page.words import head_html
 from lowtide.report.parted import view_of
 from lowtide.report.peak import top_at_peak, what_ifs
 from lowtide.report.view import PlanView
+from support.browser import Browser
 from support.steps import heads_behind_statistics
 
 STEP = "zoo:magis_unet:batch=8,width=16,image=64"
@@ -49,6 +52,26 @@ def test_every_part_is_there(plan: Plan) -> None:
         assert all(a + size <= b for (a, size), (b, _) in pairwise(lying)) or view.shared_bytes[step]
     assert view.edits["in parts"] == len(part.ops)
     assert sum(op.edit == "part" for op in view.ops) <= len(part.ends) * len(body.order)
+
+
+def test_the_page_says_which_part(plan: Plan, tmp_path: Path) -> None:
+    """How many parts in the headline, with the model's own ops beside the picture's steps; at each step which one."""
+    view, out = view_of(plan), tmp_path / "parts.html"
+    ((first, steps, count),) = view.repeated
+    head = head_html(view)
+    assert f"{len(view.own_order_bytes):,} ops in {view.steps:,} steps" in head
+    assert f"in {count} parts" in head
+    out.write_text(page(view))
+    with Browser() as browser:
+        browser.open(out)
+        browser.run("document.querySelector('.live .box').focus()")
+        for key, step in (("Home", 0), ("End", view.steps - 1), ("p", view.peak_step)):
+            browser.key(key)
+            within = first <= step < first + steps * count
+            words = f"part {1 + (step - first) // steps} of {count}" if within else ""
+            shown = browser.run("document.querySelector('.readout').textContent")
+            assert words in shown
+            assert ("part " in shown) == within
 
 
 def test_advice_is_about_all_parts_at_once(plan: Plan) -> None:

@@ -19,10 +19,10 @@ from lowtide.plan import Plan
 from lowtide.read import read_model
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
-from lowtide.target import resolve
+from lowtide.target import Target, resolve
 from support.onnx_builder import constant, model, node, saved, value
 
-APART, FUSED = resolve("generic"), resolve("generic,chains=fused")
+APART, FUSED, PROLOGUE = (resolve(f"generic,chains={word}") for word in ("apart", "fused", "prologue"))
 SHAPE = (1, 4, 2, 2)
 UNARY = {"Relu": lambda a: np.maximum(a, 0), "Neg": np.negative, "Exp": np.exp, "Abs": np.abs}
 BINARY = {"Add": np.add, "Mul": np.multiply, "Max": np.maximum}
@@ -52,7 +52,7 @@ def _net(folder: Path, seed: int, ops: int) -> Path:
     return saved(model(nodes, [value("x", SHAPE)], results, weights), folder, "m.onnx")
 
 
-def _spoilt(graph: Graph, plan: Plan) -> str | None:
+def _spoilt(graph: Graph, plan: Plan, target: Target) -> str | None:
     """Runs a plan in one array of bytes, where what is a view of a chain's tensor is worked out when it is read."""
     constants = {"half": np.float32(0.5), "turn": np.array([[0, 1], [1, 0]], np.float32)}
     compute = {**UNARY, **BINARY, "MatMul": np.matmul}
@@ -67,7 +67,7 @@ def _spoilt(graph: Graph, plan: Plan) -> str | None:
             arena[at[t.id] : at[t.id] + 16] = right[t.id].reshape(-1)
     for op in graph.ops:
         right[op.outputs[0]] = compute[op.type](*(right[t] for t in op.inputs))
-    nowhere = {op.outputs[0] for op in graph.ops if FUSED.view_source(graph, op) is not None}
+    nowhere = {op.outputs[0] for op in graph.ops if target.view_source(graph, op) is not None}
 
     def found(t: int) -> np.ndarray:
         if t in nowhere:
@@ -88,23 +88,24 @@ def _spoilt(graph: Graph, plan: Plan) -> str | None:
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(0, 10**6), st.integers(3, 10))
-def test_chains_run_right_inside_their_arena_and_need_no_more(folder: Path, seed: int, ops: int):
+@given(st.integers(0, 10**6), st.integers(3, 10), st.sampled_from((FUSED, PROLOGUE)))
+def test_chains_run_right_inside_their_arena_and_need_no_more(folder: Path, seed: int, ops: int, target: Target):
     """The plan holds, every op finds in the array of bytes what its chain makes of it, and no best order needs more."""
     path = _net(folder, seed, ops)
     graph = read_model(path)
-    plan = lowtide.plan(path, target=FUSED)
-    lowtide.verify(path, plan, target=FUSED)
-    assert _spoilt(graph, plan) is None
+    plan = lowtide.plan(path, target=target)
+    lowtide.verify(path, plan, target=target)
+    assert _spoilt(graph, plan, target) is None
     apart = memory_model(graph, APART)
     assert plan.peak_bytes <= profile(apart, Exact().schedule(apart, Limits(seconds=20)).order).peak
 
 
-def _nowhere(folder: Path, nodes: list, outputs: tuple[str, ...] = ("y",)) -> set[str]:
+def _nowhere(folder: Path, nodes: list, outputs: tuple[str, ...] = ("y",), target: Target = FUSED) -> set[str]:
     """Names of what is in no memory."""
-    made = model(nodes, [value("x", SHAPE)], [value(name, SHAPE) for name in outputs], [constant("half", [0.5])])
+    weights = [constant("half", [0.5]), constant("turn", [0.0, 1.0, 1.0, 0.0], [2, 2])]
+    made = model(nodes, [value("x", SHAPE)], [value(name, SHAPE) for name in outputs], weights)
     graph = read_model(saved(made, folder, "n.onnx"))
-    views = [op for op in graph.ops if FUSED.view_source(graph, op) is not None]
+    views = [op for op in graph.ops if target.view_source(graph, op) is not None]
     assert all(APART.view_source(graph, op) is None for op in views)
     return {graph.tensor_by_id[op.outputs[0]].name for op in views}
 
@@ -118,6 +119,15 @@ def test_what_a_chain_makes_between_is_nowhere(tmp_path: Path):
         node("Tanh", "d", "e"), node("Add", "e half", "f"), node("Mul", "f a", "y"),
     ]  # fmt: skip
     assert _nowhere(tmp_path, gelu) == {"b", "c", "d", "e", "f"}
+
+
+def test_what_is_in_front_of_a_product_is_its_prologue(tmp_path: Path):
+    """Where the target says so, and not in front of what only moves it, whose result would be another."""
+    nodes = [node("Softmax", "x", "a"), node("Relu", "a", "r"), node("MatMul", "r turn", "y"), node("Neg", "a", "z")]
+    assert _nowhere(tmp_path, nodes, ("y", "z")) == set()
+    assert _nowhere(tmp_path, nodes, ("y", "z"), PROLOGUE) == {"r"}
+    moved = [*nodes[:2], node("Transpose", "r", "y", perm=[0, 1, 3, 2]), nodes[3]]
+    assert _nowhere(tmp_path, moved, ("y", "z"), PROLOGUE) == set()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,7 @@ def test_what_others_need_is_written(tmp_path: Path, nodes: list[str], outputs: 
     """Nothing is nowhere that somebody beside its chain reads, or that hangs on more than one tensor."""
     parts = [n.split() for n in nodes]
     made = [node(kind, " ".join(rest[:-1]), rest[-1]) for kind, *rest in parts]
-    assert _nowhere(tmp_path, made, tuple(outputs.split())) == set()
+    assert _nowhere(tmp_path, made, tuple(outputs.split()), PROLOGUE) == set()
 
 
 def test_a_runtime_with_rules_of_its_own_has_no_such_key():

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto
 
 import lowtide
 from lowtide.cli import main
@@ -21,14 +20,11 @@ from lowtide.plan import Plan
 from lowtide.run.loop_replay import replay_loops
 from lowtide.run.tensor_values import kept_by_litert
 from lowtide.run_reports import LoopRunReport
-from support.onnx_builder import constant, node, value
-from support.onnx_builder import model as onnx_model
-from support.small_nets import group_norm, pyramid, random_net
+from support.loop_files import SLOW, picker, random_file, sliding, written
+from support.small_nets import group_norm, pyramid
 from support.tflite_builder import SAME, Net
-from support.tflite_nets import random_tflite
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
 def net(dtype: str = "int8") -> Net:
@@ -46,9 +42,7 @@ def net(dtype: str = "int8") -> Net:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network that is worth looping."""
-    path = tmp_path_factory.mktemp("loops") / "net.tflite"
-    path.write_bytes(net().bytes())
-    return path
+    return written(net(), tmp_path_factory.mktemp("loops"))
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +87,7 @@ def test_a_wrong_ring_is_seen(model: Path, plan: Plan, ring: dict[str, int]) -> 
 def test_onnx_is_replayed_too(tmp_path: Path) -> None:
     """With what onnxruntime makes of every tensor."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
-    path = tmp_path / "net.onnx"
-    path.write_bytes(pyramid().model().SerializeToString())
+    path = written(pyramid().model(), tmp_path)
     plan = lowtide.plan(path, target="loops", allow="loops")
     assert plan.loops
     report = lowtide.run(path, None, plan)
@@ -107,8 +100,7 @@ def test_channels_last_are_replayed(tmp_path: Path) -> None:
     """A convolution whose result lies over its input where channels are behind each place: by rows, or by pixels. The
     same bytes as the file has them are somewhere else."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
-    path = tmp_path / "net.onnx"
-    path.write_bytes(sliding().SerializeToString())
+    path = written(sliding(), tmp_path)
     plan = lowtide.plan(path, target="loops,layout=channels_last", allow="loops")
     (loop,) = list(plan.loops or ())
     assert list(loop.behind) == ["0"]
@@ -122,18 +114,10 @@ def test_channels_last_are_replayed(tmp_path: Path) -> None:
         lowtide.run(path, None, as_the_file)
 
 
-def sliding() -> ModelProto:
-    """A convolution of an image whose result is as large."""
-    weights = constant("w", [0.01 * k for k in range(144)], (4, 4, 3, 3))
-    conv = node("Conv", "x w", "y", pads=[1, 1, 1, 1])
-    return onnx_model([conv], [value("x", (1, 4, 16, 8))], [value("y", (1, 4, 16, 8))], [weights])
-
-
 def test_groups_of_rows_are_replayed(tmp_path: Path) -> None:
     """A group norm between reshapes, in a loop over channels: positions of four channels, in rings and in a whole."""
     pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
-    path = tmp_path / "net.onnx"
-    path.write_bytes(group_norm().SerializeToString())
+    path = written(group_norm(), tmp_path)
     plan = lowtide.plan(path, target="loops", allow="loops")
     (loop,) = [*(plan.loops or [])]
     assert len({r.bytes for r in loop.keep.values()}) == 2
@@ -163,20 +147,14 @@ def _replayed(path: Path, plan: Plan) -> LoopRunReport:
 
 
 @pytest.mark.slow
-@given(st.data(), st.booleans(), st.booleans())
+@given(st.data(), st.booleans())
 @settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
-def test_random_networks_are_replayed(data: st.DataObject, onnx: bool, handed: bool) -> None:
+def test_random_networks_are_replayed(data: st.DataObject, handed: bool) -> None:
     """Whatever is planned: it verifies, and every byte is where the plan has it."""
-
-    def pick(options: Any) -> Any:
-        return data.draw(st.sampled_from(tuple(options)))
-
     with TemporaryDirectory() as folder:
-        path = Path(folder) / ("net.onnx" if onnx else "net.tflite")
-        dtype = pick(("int8", "float32"))
-        path.write_bytes(random_net(pick, 8).SerializeToString() if onnx else random_tflite(pick, 8, dtype).bytes())
+        path = random_file(data, Path(folder), 8, ("int8", "float32"))
         try:
-            target = pick(("loops", "strict", "loops,layout=channels_last"))
+            target = picker(data)(("loops", "strict", "loops,layout=channels_last"))
             plan = lowtide.plan(path, target=target, allow="loops", stream_input=handed, time=10)
         except InputError as error:
             assert "--stream-input" in str(error)  # noqa: PT017

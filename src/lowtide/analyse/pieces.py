@@ -57,7 +57,7 @@ def pieces_of(graph: Graph, target: Target, at: Mapping[int, int]) -> tuple[Stre
     if len({inside[0] for inside in found}) < len(found) or len(found) < 2:
         return ()
     several = {t for t in at if sum(t in inside for inside in found) > 1}
-    if any(_written_over(graph, target, t, several) for t in several):
+    if any(_written_over(graph, target, t, several, at) for t in several):
         return ()
     users = {t: _users(graph, t) for t in at}
     return tuple(
@@ -72,13 +72,13 @@ def _users(graph: Graph, t: int) -> set[int]:
     return {graph.index_of[o] for o in (*made, *graph.consumers.get(t, ()))}
 
 
-def _written_over(graph: Graph, target: Target, t: int, several: set[int]) -> bool:
-    """Whether an op may write over a tensor, or may make it over what it reads."""
+def _written_over(graph: Graph, target: Target, t: int, several: set[int], inside: Mapping[int, int]) -> bool:
+    """Whether an op may write over a tensor, or may make it over what it reads, where that lies elsewhere."""
     for i in _users(graph, t):
         op = graph.ops[i]
-        if target.view_source(graph, op) is not None:
-            continue
-        pairs = [*target.in_place_inputs(graph, op), *(read for read, _ in target.overlap_inputs(graph, op))]
-        if pairs and (op.outputs[0] in several or not several.isdisjoint(pairs)):
+        reads = {*target.in_place_inputs(graph, op), *(read for read, _ in target.overlap_inputs(graph, op))}
+        if op.outputs[0] in inside:
+            reads -= inside.keys()
+        if reads and (op.outputs[0] in several or not several.isdisjoint(reads)):
             return True
     return False

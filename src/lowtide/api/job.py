@@ -91,8 +91,9 @@ class Goal(Protocol):
         """Names of the methods there are for it."""
         ...
 
-    def method(self, name: str, options: Options) -> Method | SpillMethod:
-        """The method of a name. Raises `InputError` if there is none, or it does not take such options."""
+    def method(self, name: str | Method, options: Options) -> Method | SpillMethod:
+        """The method of a name, or one that is made already. Raises `InputError` if there is none, or not with such
+        options."""
         ...
 
     def under(self, target: Target) -> Target:

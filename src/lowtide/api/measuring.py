@@ -25,6 +25,7 @@ from lowtide.cost.file import GLUE, VERSION, CostFile, Level
 from lowtide.cost.trials import CostTrial
 from lowtide.cost.work import Work
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.sizes import NO_DIMS, Dims, parse_overhead
 from lowtide.stop import Limits
 from lowtide.version import __version__
@@ -109,7 +110,8 @@ def measure(
     if threads < 1:
         raise InputError(f"--threads is {threads}; give 1 or more")
     if level not in get_args(Level):
-        raise InputError(f"--level is {level!r}; give one of {', '.join(get_args(Level))}")
+        levels = get_args(Level)
+        raise InputError(f"--level is {level!r}; give one of {', '.join(levels)}{did_you_mean(level, levels)}")
     if str(model).startswith("zoo:") or not str(model).lower().endswith(".onnx"):
         raise InputError("only ops of ONNX files are timed; give an .onnx file", str(model))
     bounds = _bounds(max_overhead)

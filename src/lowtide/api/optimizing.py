@@ -11,6 +11,7 @@ from typing import Any
 from lowtide.api.models import files_read, user_function
 from lowtide.arguments import typed
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.run.optimise import Level, write_optimized
 from lowtide.sizes import NO_DIMS, Dims, split_dims
@@ -63,7 +64,8 @@ def runtime_optimized(
 
     name = str(model)
     if level not in (*_LEVELS, "best"):
-        raise InputError(f"the level of onnxruntime's optimiser is {level!r}; use extended, all or best")
+        hint = did_you_mean(level, (*_LEVELS, "best"))
+        raise InputError(f"the level of onnxruntime's optimiser is {level!r}; use extended, all or best{hint}")
     if user_function(model) is not None or not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
         raise InputError("onnxruntime optimises ONNX models only", name)
     if not str(out).lower().endswith(".onnx"):

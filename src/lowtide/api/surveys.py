@@ -14,6 +14,7 @@ from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
 from lowtide.arguments import typed
 from lowtide.errors import InputError, sound
+from lowtide.names import did_you_mean
 from lowtide.plan import RuntimeFigure, Stopped
 from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
@@ -174,7 +175,8 @@ def schema(kind: str) -> dict[str, Any]:
 
     schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema, "budgets": budgets_schema}
     if kind not in schemas:
-        raise InputError(f"there is no schema of {kind!r}; use graph, plan, cost or budgets")
+        hint = did_you_mean(kind, schemas)
+        raise InputError(f"there is no schema of {kind!r}; use graph, plan, cost or budgets{hint}")
     return schemas[kind]()
 
 

@@ -187,6 +187,8 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
     changes = plan.rewrites or plan.fission or any(out not in _over_inputs(plan) for out, _, _ in plan.overlap or ())
     moves = plan.moves or plan.streams or len({r.tensor for r in plan.residency or ()}) != len(plan.residency or ())
     placed = plan.offsets is not None or plan.residency is not None
+    if plan.rules is not None and plan.rules.chains != "apart":
+        raise InputError(f"the plan is for {plan.target}: C is written op by op; plan with chains=apart", graph.source)
     if plan.rules is not None and plan.rules.rule:
         raise InputError(
             f"the plan is for {plan.target}, whose own kernels it counts on; plan with --target loops", graph.source

@@ -13,7 +13,8 @@ Optimisation (Blacker et al., 2020), for whole rows and any access.
 
 Where images lie with their channels last although the graph has them second (`channels_last`), their leading dimension
 is another. An image is what a convolution or a pool slides over, or makes, and all that is tied to it by ops that keep
-dimensions where they are.
+dimensions where they are. With `wholes_as_filed`, tensors that lie in others, and those that these lie in, are as the
+graph has them all the same: channels of a concat are one stretch of bytes there.
 """
 
 from __future__ import annotations
@@ -101,16 +102,33 @@ def _images(graph: Graph) -> frozenset[int]:
 _images_of = _Memo(_images)
 
 
-def memory_dims(graph: Graph, tensor: int, *, channels_last: bool) -> tuple[int, ...]:
+def _wholes(graph: Graph) -> frozenset[int]:
+    """Tensors that lie in others, and those that they lie in."""
+    return frozenset(t for own in graph.tensors if own.alias_of is not None for t in (own.id, own.alias_of))
+
+
+_wholes_of = _Memo(_wholes)
+
+
+def memory_dims(graph: Graph, tensor: int, *, channels_last: bool, wholes_as_filed: bool = False) -> tuple[int, ...]:
     """The dimensions of a tensor as they lie in memory, the slowest first."""
     rank = len(graph.tensor_by_id[tensor].shape or ())
-    if channels_last and graph.dialect == "onnx" and tensor in _images_of(graph):
-        return (0, *range(2, rank), 1)
-    return tuple(range(rank))
+    if not channels_last or graph.dialect != "onnx" or tensor not in _images_of(graph):
+        return tuple(range(rank))
+    if wholes_as_filed and tensor in _wholes_of(graph):
+        return tuple(range(rank))
+    return (0, *range(2, rank), 1)
+
+
+def same_layout(graph: Graph, a: int, b: int) -> bool:
+    """Whether two tensors of equal shape lie in the same order where images lie with their channels last, but for what
+    lies in others."""
+    wholes = _wholes_of(graph)
+    return (a in wholes) == (b in wholes) or (_unmoved(graph, a) and _unmoved(graph, b))
 
 
 def same_bytes(graph: Graph, read: int, result: int, *, channels_last: bool) -> bool:
-    """Whether a reshape leaves every byte where it is, in the layouts of both tensors."""
+    """Whether a reshape leaves every byte where it is, in the layouts of both tensors, in others or not."""
     if not channels_last:
         return True
     return _unmoved(graph, read) and _unmoved(graph, result)
@@ -123,13 +141,16 @@ def _unmoved(graph: Graph, tensor: int) -> bool:
     return dims == sorted(dims)
 
 
-def distances(graph: Graph, op: Op, *, channels_last: bool) -> tuple[tuple[int, int], ...]:
+def distances(
+    graph: Graph, op: Op, *, channels_last: bool, wholes_as_filed: bool = False
+) -> tuple[tuple[int, int], ...]:
     """Inputs over which the op's only result may lie, each with the bytes that it begins below it at least."""
     known = _meaning(graph, op)
     if known is None or known.opaque or known.random or known.mutates or len(op.outputs) != 1 or op.bodies:
         return ()
     made = graph.tensor_by_id[op.outputs[0]]
-    lead = _leading(made.shape or (), memory_dims(graph, made.id, channels_last=channels_last))
+    layout = {"channels_last": channels_last, "wholes_as_filed": wholes_as_filed}
+    lead = _leading(made.shape or (), memory_dims(graph, made.id, **layout))
     axis = None if lead is None else known.access.outputs[0][lead]
     if lead is None or axis is None or not made.size:
         return ()
@@ -140,7 +161,7 @@ def distances(graph: Graph, op: Op, *, channels_last: bool) -> tuple[tuple[int, 
         if t is None or graph.tensor_by_id[t].kind is Kind.CONSTANT:
             continue
         read = graph.tensor_by_id[t]
-        order = memory_dims(graph, t, channels_last=channels_last)
+        order = memory_dims(graph, t, **layout)
         found = _leading_index(known, position, read.shape or (), order, axis)
         own: int | None = None
         if found is not None:

@@ -25,6 +25,7 @@ from lowtide.graph import Kind, Op
 from lowtide.ops.forms import Concat
 from lowtide.ops.index import FIXED, Index, Range
 from lowtide.ops.table import kind_of
+from lowtide.optimize.last_results import last_results
 from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, needed
@@ -86,9 +87,20 @@ class RegionBounds:
 
     def ends(self) -> int:
         """What is there at the start, and at the end."""
-        tensors = self.graph.tensors
-        inputs = [t.id for t in tensors if t.kind is Kind.INPUT and t.id in self.graph.consumers]
-        return max(self._sum(inputs), self._sum(t.id for t in tensors if t.kind is Kind.OUTPUT))
+        inputs = [t.id for t in self.graph.tensors if t.kind is Kind.INPUT and t.id in self.graph.consumers]
+        return max(self._sum(inputs), last_results(self))
+
+    def bytes_of(self, tensors: Iterable[int]) -> int:
+        """Of some tensors, of those that may share a storage of the largest alone."""
+        return self._sum(tensors)
+
+    def group_of(self, tensor: int) -> int:
+        """The same number for all tensors that may share a storage."""
+        return self._group[tensor]
+
+    def before(self, tensor: int) -> set[int]:
+        """Tensors all of which are made in every plan before all of one is, and that one."""
+        return {*self._tensors(self._before[tensor])}
 
     def at(self, op: int, least: int = 0) -> int:
         """What a plan needs at an op at least, however it runs; any number up to `least` if it is no more than that."""

@@ -25,7 +25,8 @@ from lowtide.transform.cut import Cutter, Region
 LONGEST = 128
 """Ops of a region at the most; of one between the lowest points of what is live four times as many."""
 
-MOST_STRIPES = 128
+MOST_STRIPES, FINEST = 128, 1024
+"""Of a region at the most: where all are looked for, and where the peak is."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,23 @@ def working_ways(
     return list({way.regions: way for way in listed}.values())
 
 
+def way_within(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, limit: int, footprint: Sequence[int]
+) -> Way | None:
+    """The way of fewest ops along an order that keeps within a limit; None: none was found.
+
+    Parameters
+    ----------
+    limit
+        Bytes.
+    footprint
+        Bytes that count for each step that runs whole.
+    """
+    model = cut_model(cutter, memory, order, footprint=footprint)
+    ways = _core.paths_within(model, LONGEST, FINEST, [limit], _stop(memory, order, limits, 0))
+    return _way(cutter, order, ways[0], timed=False) if ways else None
+
+
 MOVED_PER_OP = 64
 """Bytes that are moved for one op less, where `working_ways` has the choice."""
 
@@ -191,10 +209,12 @@ def cut_model(
     *,
     transfers: bool = False,
     handed: Mapping[int, Sequence[int]] = NOTHING,
+    footprint: Sequence[int] | None = None,
 ) -> _core.CutModel:
     """The graph in an order, with the axes of its ops, and what these take, as the core takes it.
 
-    With `transfers`, weights are `MOVED_PER_OP` bytes that are moved, and ops; nothing is there but what is used.
+    With `transfers`, weights are `MOVED_PER_OP` bytes that are moved, and ops; nothing is there but what is used. Steps
+    that run whole take `footprint`, if it is given.
     """
     graph, target = memory.graph, memory.target
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
@@ -219,7 +239,7 @@ def cut_model(
     at_start = sum(size for size, first, _ in storages if first < 0)
     sums = target.in_place == "any" and not target.rule
     before, glue = [at_start, *lives.transient], None if cost is None else cost.glue
-    footprint, transfer = list(lives.footprint), None
+    footprint, transfer = list(lives.footprint if footprint is None else footprint), None
     if transfers:
         footprint, before = [alone(memory, i) for i in order], [0] * len(before)
         storages = [(s.size, _GONE, -1) for s in memory.storages]

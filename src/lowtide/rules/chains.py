@@ -4,7 +4,8 @@
       \\________________________/
 
 What such a chain makes of one tensor needs no bytes of its own: it is a view of that tensor, as long as it is read.
-The ops stay, and so do the results: each element is worked out by the same ops, in the same order.
+The ops stay, and so do the results: each element is worked out by the same ops, in the same order. As the prologue of a
+convolution, a product or a pool it is worked out again each time that the kernel reads the element.
 """
 
 from __future__ import annotations
@@ -12,26 +13,35 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.forms import Contraction, Convolution, Pool
+from lowtide.ops.meaning import meaning
 from lowtide.ops.table import kind_of
 
 MOST_OPS = 64
 """Ops in front of one in its chain; what follows on a longer one is written to memory."""
 
 
-def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str]) -> int | None:
+def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, prologue: bool) -> int | None:
     """What an op reads that its result is a view of, if its only reader makes that element by element; else None.
 
     All that the chain up to here reads is one tensor, constants apart, which an op makes and nobody outside sees.
+
+    Parameters
+    ----------
+    elementwise_types
+        Op types that run element by element beside those of the table.
+    prologue
+        Whether the reader may also be a convolution, a product or a pool.
     """
-    if not _within(graph, op, elementwise_types):
+    reader = _reader(graph, op, elementwise_types)
+    if reader is None or not (_elementwise(reader, elementwise_types) or (prologue and _computes(graph, reader))):
         return None
     leaves: set[int] = set()
     seen, todo = {op.id}, [op]
     while todo:
-        at = todo.pop()
-        for t in _data(graph, at):
+        for t in _data(graph, todo.pop()):
             maker = graph.op_by_id.get(graph.producer.get(t, -1))
-            if maker is None or not _within(graph, maker, elementwise_types):
+            if maker is None or _reader(graph, maker, elementwise_types) is None:
                 leaves.add(t)
             elif maker.id not in seen:
                 seen.add(maker.id)
@@ -46,20 +56,26 @@ def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str]) -> in
     return None
 
 
-def _within(graph: Graph, op: Op, elementwise_types: Collection[str]) -> bool:
-    """Whether an op and the only reader of what it makes run element by element, both on as many elements."""
+def _reader(graph: Graph, op: Op, elementwise_types: Collection[str]) -> Op | None:
+    """The only reader of what an elementwise op makes of as many elements; None if there is none, or several."""
     if not _elementwise(op, elementwise_types):
-        return False
+        return None
     made = graph.tensor_by_id[op.outputs[0]]
     readers = graph.consumers.get(made.id, ())
     if len(readers) != 1 or made.kind is not Kind.ACTIVATION or made.alias_of is not None or not made.size:
-        return False
+        return None
     reader = graph.op_by_id[readers[0]]
-    if not _elementwise(reader, elementwise_types):
-        return False
-    result = graph.tensor_by_id[reader.outputs[0]]
-    around = [made, result, *(graph.tensor_by_id[t] for t in _data(graph, op))]
-    return len({t.shape for t in around}) == 1 and made.shape is not None and len({t.size for t in around}) == 1
+    around = [graph.tensor_by_id[t] for t in _data(graph, op)]
+    if _elementwise(reader, elementwise_types):
+        around.append(graph.tensor_by_id[reader.outputs[0]])
+    alike = made.shape is not None and all((t.shape, t.size) == (made.shape, made.size) for t in around)
+    return reader if alike else None
+
+
+def _computes(graph: Graph, op: Op) -> bool:
+    """Whether an op adds up, or takes the greatest, of what it reads: no result of it is a copy of what it reads."""
+    known = meaning(graph, op)
+    return known is not None and isinstance(known.form, Convolution | Contraction | Pool)
 
 
 def _elementwise(op: Op, elementwise_types: Collection[str]) -> bool:

@@ -6,7 +6,7 @@ from math import prod
 from typing import Protocol
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.raster import distances, same_bytes
+from lowtide.ops.raster import distances, same_bytes, same_layout
 from lowtide.ops.table import NORMALISATIONS, kind_of
 from lowtide.rules.chains import chain_source
 
@@ -51,12 +51,17 @@ class Fields(Protocol):
 
     @property
     def chains(self) -> str:
-        """Whether chains of elementwise ops run ``"apart"``, or ``"fused"``."""
+        """Whether chains of elementwise ops run ``"apart"``, or ``"fused"``, also into others (``"prologue"``)."""
         ...
 
     @property
     def channels_last(self) -> bool:
         """Whether channels lie behind each place of an image."""
+        ...
+
+    @property
+    def wholes_as_filed(self) -> bool:
+        """Whether they do not in what lies in others."""
         ...
 
     def offset(self, tensor: Tensor) -> int | None:
@@ -66,8 +71,8 @@ class Fields(Protocol):
 
 def view_source(target: Fields, graph: Graph, op: Op) -> int | None:
     """As `lowtide.target.Target.view_source`."""
-    if target.chains == "fused":
-        source = chain_source(graph, op, target.elementwise_types)
+    if target.chains != "apart":
+        source = chain_source(graph, op, target.elementwise_types, prologue=target.chains == "prologue")
         if source is not None:
             return source
     if not target.views or len(op.outputs) != 1 or not op.inputs:
@@ -105,7 +110,12 @@ def overwritable_inputs(target: Fields, graph: Graph, op: Op) -> tuple[int, ...]
     if alike or (row is not None and row.overwrites == "first"):
         read = [t for t in read if t.id == op.inputs[0]]
     return tuple(
-        t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size and not _broadcast(t, output)
+        t.id
+        for t in read
+        if t.kind is not Kind.CONSTANT
+        and t.size == output.size
+        and not _broadcast(t, output)
+        and (not target.wholes_as_filed or same_layout(graph, t.id, output.id))
     )
 
 
@@ -126,7 +136,7 @@ def overlap_inputs(target: Fields, graph: Graph, op: Op) -> tuple[tuple[int, int
     output = graph.tensor_by_id[op.outputs[0]]
     if output.alias_of is not None or target.offset(output) is not None:
         return ()
-    return distances(graph, op, channels_last=target.channels_last)
+    return distances(graph, op, channels_last=target.channels_last, wholes_as_filed=target.wholes_as_filed)
 
 
 def _broadcast(read: Tensor, output: Tensor) -> bool:

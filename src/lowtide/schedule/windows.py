@@ -27,6 +27,9 @@ _SECONDS = (0.1, 0.5, 2.0, 8.0)
 
 _FIRST_SLICE = 500
 
+MOST = 2048
+"""Ops of a window that is looked at whether or not the peak is there, at the most."""
+
 
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:
     """Find an order of no higher peak; also say whether Ctrl-C ended the search.
@@ -60,11 +63,40 @@ def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int, 
         if limits.report is not None:
             limits.report(Progress(steps.peak, enough, limits.seconds - limits.left_seconds))
         left = min(seconds, limits.left_seconds, patience.left_seconds)
-        ops = _below(model, order, steps, (begin, end), left, limits)
+        ops = _below(model, order, steps, (begin, end), left, limits, steps.peak)
         if ops is not None:
             order[begin:end] = ops
             return True
     return False
+
+
+def lowest_within(
+    model: MemoryModel, order: Sequence[int], windows: Sequence[tuple[int, int]], limits: Limits
+) -> tuple[tuple[int, ...], bool]:
+    """Put each of some windows into the lowest order that a quick look finds, whether or not the peak is there; also
+    say whether Ctrl-C ended the search.
+
+    Parameters
+    ----------
+    order
+        Positions in the graph's own order.
+    windows
+        Steps ``[begin, end)``; none of `MOST` ops or more is looked at.
+    """
+    best = list(order)
+    try:
+        for begin, end in windows:
+            if limits.over():
+                break
+            if end - begin < MOST:
+                steps, left = profile(model, best), min(_SECONDS[1], limits.left_seconds)
+                peak = max(steps.footprint[begin:end])
+                ops = _below(model, best, steps, (begin, end), left, limits, peak, decided=False)
+                if ops is not None:
+                    best[begin:end] = ops
+    except KeyboardInterrupt:
+        return tuple(best), True
+    return tuple(best), False
 
 
 def _windows(steps: Profile) -> Iterator[tuple[int, int, float]]:
@@ -85,9 +117,18 @@ def _windows(steps: Profile) -> Iterator[tuple[int, int, float]]:
 
 
 def _below(
-    model: MemoryModel, order: Sequence[int], steps: Profile, window: tuple[int, int], seconds: float, limits: Limits
+    model: MemoryModel,
+    order: Sequence[int],
+    steps: Profile,
+    window: tuple[int, int],
+    seconds: float,
+    limits: Limits,
+    peak: int,
+    *,
+    decided: bool = True,
 ) -> list[int] | None:
-    """The ops of a window in an order below the peak; None: none was found."""
+    """The ops of a window in an order below a peak, the first that is found if that is to be decided; None: there is
+    none, or none was found."""
     begin, end = window
     ops = order[begin:end]
     position = {op: k for k, op in enumerate(ops)}
@@ -117,12 +158,12 @@ def _below(
         seconds=seconds,
         memory_bytes=limits.memory_bytes,
         seed=limits.seed,
-        budget=steps.peak - 1 - around,
-        until_decided=True,
+        budget=peak - 1 - around,
+        until_decided=decided,
         until_impossible=False,
         first_slice=_FIRST_SLICE,
         report=None,
     )
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
-    return [ops[k] for k in result.order] if result.peak + around < steps.peak else None
+    return [ops[k] for k in result.order] if result.peak + around < peak else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.schedule.registry import with_options
 from lowtide.sizes import parse_size
 from lowtide.spill.dma import Dma
@@ -92,8 +93,9 @@ def find_moves(given: Mapping[str, str]) -> Moves:
     known = [f.name for f in fields(Semantics)]
     unknown = [name for name in counted if name not in known]
     if unknown:
-        listed = ", ".join((*known, *SWITCHES, *TIMES))
-        raise InputError(f"moves has no option {unknown[0]!r}; its options: {listed}")
+        options = (*known, *SWITCHES, *TIMES)
+        hint = did_you_mean(unknown[0], options)
+        raise InputError(f"moves has no option {unknown[0]!r}; its options: {', '.join(options)}{hint}")
     return Moves(with_options(Semantics, "moves", counted), dma=dma, **switches)
 
 

@@ -1,20 +1,30 @@
-"""Which region of a step to run for some rows at a time, and in how many parts, for a budget."""
+"""Which regions of a step to run for some rows at a time, and in how many parts, for a budget.
+
+What is highest is cut first: the regions around the ops that take most by themselves, with those of other layers like
+them, in several numbers of parts; of what is best by a quick look the regions around what is then highest, and so on,
+as long as that helps::
+
+    the step  --head in 32 parts-->  --attention in 8-->  --feed-forward in 8-->  ...
+"""
 
 from __future__ import annotations
 
 import itertools
-import time as clock
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lowtide._core import search_sequence
 from lowtide.errors import InputError
-from lowtide.optimize.recompute.sequence import by_cost, first_plans
+from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
-from lowtide.torch.rows import Region, regions
-from lowtide.torch.search import floor, problem_of
-from lowtide.torch.slices import sliced
+from lowtide.torch.program import Program
+from lowtide.torch.rows import Region, groups, region_of
+from lowtide.torch.search import floor, footprints, problem_of
+from lowtide.torch.slices import one_by_one, sliced
 from lowtide.torch.step_plan import StepCut
+from lowtide.torch.storages import as_graph
 
 PARTS = (2, 4, 8, 16, 32, 64)
 """Numbers of parts that are tried first."""
@@ -22,16 +32,44 @@ PARTS = (2, 4, 8, 16, 32, 64)
 FINER_PARTS = tuple(sorted({*PARTS, *(p * k // 8 for p in PARTS for k in (5, 6, 7))} - {1}))
 """All that are tried: between the best of the first and half of it, too."""
 
-_REGIONS, _KEPT, _SECONDS = 4, 4, 1.0
-"""Regions that are tried, proposals that are kept of them, seconds of search for each at most."""
+_REGIONS, _KEPT = 2, 4
+"""Regions around an op that are tried, where the first is of few rows; proposals that are kept."""
 
-_FEW_AND_MANY = (8, 32)
+_ALL_REGIONS = 8
+"""Regions around an op that are tried where none of those meets the budget."""
 
-_NEAR = 100
+_SECONDS, _QUICK, _REPAIRS = 1.0, 0.05, 64
+"""Of each proposal the seconds of search, as a part of all, and the repairs, at most."""
+
+_SLACK = 1.01
+"""How many times what is best another number of parts may take, so that the next one is tried as well."""
+
+_LEVELS, _WIDTH, _KINDS = 5, 2, 2
+"""Times that what is highest then is cut; of how many cuts before; around how many kinds of op."""
+
+_LOWEST = 4
+"""Ops down to this part of the highest one's footprint are worth a cut."""
+
+_FEW_AND_MANY, _SOME = (8, 32), 8
+
+_NEAR = 1000
 """Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
 
 
-def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list[tuple[Costed, StepCut]]:
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A step with regions cut, and which."""
+
+    step: Costed
+    records: tuple[StepCut, ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Of all regions together."""
+        return sum(record.parts for record in self.records)
+
+
+def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits) -> list[Cut]:
     """The cuts that promise the least time within a budget, best first, on costs that are known without measuring.
 
     Parameters
@@ -40,92 +78,215 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
         The step as it is.
     costs
         What was measured of it.
+    limits
+        How long it may take.
     """
-    pairs = itertools.product(_regions(torch, own)[:_REGIONS], PARTS)
-    tried = [_proposed(torch, own, costs, budget, *pair) for pair in pairs]
-    ranked = sorted((entry for entry in tried if entry is not None), key=lambda entry: entry.rank)
-    if ranked and ranked[0].found:
-        best, most = ranked[0].region, ranked[0].parts
-        between = [parts for parts in FINER_PARTS if most // 2 < parts < most]
-        tried = [_proposed(torch, own, costs, budget, best, parts) for parts in between]
-        ranked = sorted([*ranked, *(entry for entry in tried if entry is not None)], key=lambda entry: entry.rank)
-    return [(entry.cut, StepCut(ops=list(entry.region.indices), parts=entry.parts)) for entry in ranked[:_KEPT]]
+    look = _Look(torch, own, costs, budget, limits)
+    if look.best(own)[0] != _WITHIN:
+        look.regions = _ALL_REGIONS
+        look.best(own)
+    look.finer()
+    return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
 
 
-@dataclass(frozen=True)
-class _Proposal:
-    """A region in so many parts, whether a quick search meets the budget, and in how many hundredths of the step's
-    time, or how nearly."""
-
-    region: Region
-    parts: int
-    cut: Costed
-    found: bool
-    near: int
-
-    @property
-    def rank(self) -> tuple[bool, int, int]:
-        """The best has the least."""
-        return not self.found, self.near, self.parts
+def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
+    """Of cuts of the same ops the first."""
+    return list({tuple([tuple(record.ops) for record in cut.records]): cut for cut in reversed(cuts)}.values())[::-1]
 
 
-def _proposed(
-    torch: Any, own: Costed, costs: Costs | None, budget: int, region: Region, parts: int
-) -> _Proposal | None:
-    """A region in so many parts; None where an op of it is above the budget by itself."""
-    if parts > region.rows:
-        return None
-    cut = cut_step(torch, own, region, parts, costs)
-    if floor(cut.graph)[0] > budget:
-        return None
-    problem, ends = problem_of(cut.graph, cut.seconds), clock.perf_counter() + _SECONDS
-    firsts = first_plans(problem, range(len(cut.graph.ops)), budget, 0, lambda: max(0.0, ends - clock.perf_counter()))
-    result, once = min(firsts, key=by_cost), own.seconds_of(own.graph.own_order)
-    near = round(result.cost * _NEAR * 1e-9 / once) if result.found else result.peak
-    return _Proposal(region, parts, cut, result.found, near)
+_Promise = tuple[int, int, int]
+"""What a quick search finds, less is better: how far it got, the time or the bytes that it found, the parts."""
+
+_WITHIN, _NOT_YET, _ABOVE = range(3)
+"""Within the budget; above it, though each op is within; single ops are above it."""
+
+_NONE: _Promise = (_ABOVE, 1 << 62, 0)
+
+
+class _Look:
+    """A look for cuts within a budget: each is searched quickly, once."""
+
+    def __init__(self, torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits) -> None:
+        self.torch, self.costs, self.budget, self.limits = torch, costs, budget, limits
+        self.once = own.seconds_of(own.graph.own_order)
+        self.seconds = min(_SECONDS, limits.seconds * _QUICK)
+        self.regions = _REGIONS
+        self.promises: dict[Cut, _Promise] = {}
+        self.made_of: dict[Cut, tuple[Cut, Sequence[Region]]] = {}
+
+    def best(self, own: Costed) -> _Promise:
+        """What the best of the cuts promises, of more and more groups of regions."""
+        best, begun, limits = _NONE, [Cut(own)], self.limits
+        for _ in range(_LEVELS):
+            found: list[Cut] = []
+            for number, cut in enumerate(begun):
+                share = Limits(limits.left_seconds / (1 + len(begun) - number))
+                found += self.further(cut, share)
+            found.sort(key=self.promise)
+            if not found or self.promise(found[0]) >= best:
+                break
+            best, begun = self.promise(found[0]), _unlike(found)[:_WIDTH]
+        return best
+
+    def promise(self, cut: Cut) -> _Promise:
+        """Of a cut."""
+        if cut not in self.promises:
+            self.promises[cut] = (*self._searched(cut), cut.parts)
+        return self.promises[cut]
+
+    def _searched(self, cut: Cut) -> tuple[int, int]:
+        graph = cut.step.graph
+        above = sum(max(0, size - self.budget) for size in footprints(graph).values())
+        if above:
+            return _ABOVE, above
+        problem = problem_of(graph, cut.step.seconds)
+        result = search_sequence(problem, list(range(len(graph.ops))), self.budget, 0, self.seconds, _REPAIRS)
+        if result.found:
+            return _WITHIN, round(result.cost * _NEAR * 1e-9 / self.once)
+        return _NOT_YET, result.peak
+
+    def further(self, cut: Cut, limits: Limits) -> list[Cut]:
+        """A cut with one more group of regions, or with the last of it alone: of each the best number of parts."""
+        kept: list[Cut] = []
+        for group in _highest(self.torch, cut.step, self.regions):
+            last = max(group, key=lambda region: region.indices)
+            for some in (group, (last,)) if len(group) > 1 else (group,):
+                if not limits.over():
+                    kept += self._best_parts(cut, some, limits)
+        return kept
+
+    def _best_parts(self, cut: Cut, group: Sequence[Region], limits: Limits) -> list[Cut]:
+        """A group in the number of parts that promises most: from some on to fewer and to more, while that helps; in
+        some alone, if the cut is better without."""
+        counts = [n for n in PARTS if n <= group[0].rows]
+        middle = sum(n <= _SOME for n in counts[1:])
+        best = None
+        for towards in (counts[middle:], counts[:middle][::-1]):
+            for parts in towards:
+                if best is not None and limits.over():
+                    break
+                new = _with(self.torch, cut, group, parts, self.costs)
+                self.made_of[new] = cut, group
+                far, size, _ = self.promise(new)
+                if best is None and cut.records and (far, size) > self.promise(cut)[:2]:
+                    return [new]
+                if best is not None and (far, size) > (self.promise(best)[0], self.promise(best)[1] * _SLACK):
+                    break
+                best = min(best or new, new, key=self.promise)
+        return [] if best is None else [best]
+
+    def finer(self) -> None:
+        """Of the best so far the last group in fewer parts than it is in, and more than half of them."""
+        best = min(self.promises, key=self.promise, default=None)
+        if best is None or self.promise(best)[0] != _WITHIN or best not in self.made_of:
+            return
+        (cut, group), most = self.made_of[best], best.records[-1].parts
+        for parts in FINER_PARTS:
+            if most // 2 < parts < most and not self.limits.over():
+                self.promise(_with(self.torch, cut, group, parts, self.costs))
+
+
+def _highest(torch: Any, step: Costed, most_regions: int = _REGIONS) -> Iterator[tuple[Region, ...]]:
+    """Regions, with those of other layers, around the ops that take most: the first that are not idle, or all."""
+    program, heights = step.program, footprints(step.graph)
+    most, seen, tried = max(heights.values(), default=0), set[str](), list[tuple[Region, ...]]()
+    for op in sorted(heights, key=lambda op: (-heights[op], op)):
+        target = program.actions[op].call.target
+        if heights[op] * _LOWEST < most or len(seen) == _KINDS:
+            return
+        if target in seen:
+            continue
+        found = groups(torch, program, step.graph, op)
+        if found:
+            seen.add(target)
+        idle = most_regions < _ALL_REGIONS
+        several = [g for k, g in enumerate(found) if not (idle and _is_idle(g[0], found[:k]))][:most_regions]
+        yield from [group for group in several if group not in tried]
+        tried += several
+
+
+def _narrower(program: Program, first: tuple[Region, ...], every: Sequence[tuple[Region, ...]]) -> tuple[Region, ...]:
+    """Of groups the one with all ops of the first whose regions take and give least, if that is at most half."""
+
+    def ends_bytes(region: Region) -> int:
+        return sum(program.forms[name].extent_bytes for name in {*region.given, *region.made})
+
+    inside, most = set(first[0].indices), ends_bytes(first[0]) // 2
+    wider = [g for g in every if g[0].again == first[0].again and inside < set(g[0].indices)]
+    return min((g for g in wider if ends_bytes(g[0]) <= most), key=lambda g: ends_bytes(g[0]), default=first)
+
+
+def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
+    """Whether one of these does as much: with rows enough as many ops, or the same ones without any of them again."""
+    inside = {*region.indices, *region.again}
+    return any(
+        (other.rows >= _SOME and other.again == region.again) or inside.issubset(other.indices) for other, *_ in before
+    )
+
+
+def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
+    """A cut with one more group of regions in so many parts."""
+    program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
+    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *(_record(region, parts) for region in stood)))
+
+
+def _record(region: Region, parts: int) -> StepCut:
+    axis, each = region.start
+    return StepCut(ops=list(region.indices), again=list(region.again), axis=axis, each=each, parts=parts)
+
+
+def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
+    """A cut with one more group of regions, in each number of parts."""
+    for group in _highest(torch, cut.step, _ALL_REGIONS):
+        for parts in PARTS:
+            if parts <= group[0].rows:
+                yield _with(torch, cut, group, parts, costs)
 
 
 def least_floor(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
     """What the step's largest op takes by itself, whole or cut so that this is least: bytes, and the op's name."""
-    bytes_alone, at = floor(own.graph)
-    least = (bytes_alone, own.graph.op_by_id[at].label)
-    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
-        if parts <= region.rows:
-            graph = cut_step(torch, own, region, parts, costs).graph
-            bytes_alone, at = floor(graph)
-            least = min(least, (bytes_alone, graph.op_by_id[at].label), key=lambda entry: entry[0])
-    return least
+    best = Cut(own)
+    for _ in range(_LEVELS):
+        found = min(_cut_further(torch, best, costs), key=_highest_ops, default=best)
+        if _highest_ops(found) >= _highest_ops(best):
+            break
+        best = found
+    bytes_alone, at = floor(best.step.graph)
+    return bytes_alone, best.step.graph.op_by_id[at].label
 
 
-def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[tuple[Costed, StepCut]]:
-    """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region.
+def _highest_ops(cut: Cut) -> tuple[int, int]:
+    """What the largest op takes, and how many take that much."""
+    sizes = list(footprints(cut.step.graph).values())
+    return max(sizes, default=0), sizes.count(max(sizes, default=0))
+
+
+def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
+    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of what
+    is then.
 
     Parameters
     ----------
     most
         Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
     """
-    cuts: list[tuple[Costed, StepCut]] = []
-    for region in _regions(torch, own)[:_REGIONS]:
-        seen: set[int] = set()
+    cuts: list[Cut] = []
+    every = list(itertools.islice(_highest(torch, own, _ALL_REGIONS), 2 * _ALL_REGIONS))
+    for first in itertools.islice(_highest(torch, own), _REGIONS):
+        group, seen = _narrower(own.program, first, every), set[int]()
         for wanted in _FEW_AND_MANY:
-            for parts in sorted((p for p in FINER_PARTS if p <= min(wanted, region.rows)), reverse=True):
-                cut = cut_step(torch, own, region, parts, costs)
-                if most is not None and cut.seconds_of(cut.graph.own_order) > most:
+            for parts in sorted((p for p in FINER_PARTS if p <= min(wanted, group[0].rows)), reverse=True):
+                cut = _with(torch, Cut(own), group, parts, costs)
+                if most is not None and cut.step.seconds_of(cut.step.graph.own_order) > most:
                     continue
-                if parts not in seen and cut.own.peak_bytes < own.own.peak_bytes:
-                    cuts.append((cut, StepCut(ops=list(region.indices), parts=parts)))
+                if parts not in seen and cut.step.own.peak_bytes < own.own.peak_bytes:
+                    cuts.append(cut)
                 seen.add(parts)
                 break
     return cuts[:_KEPT]
 
 
-def cut_step(torch: Any, own: Costed, region: Region, parts: int, costs: Costs | None) -> Costed:
-    """The step with a region cut."""
-    return costed(torch, sliced(own.program, own.graph, region, parts), costs)
-
-
-def cut_again(torch: Any, own: Costed, record: StepCut, costs: Costs | None) -> Costed:
+def cut_again(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
     """The step cut as a plan says.
 
     Raises
@@ -133,16 +294,18 @@ def cut_again(torch: Any, own: Costed, record: StepCut, costs: Costs | None) -> 
     InputError
         There is no such region.
     """
-    for region in _regions(torch, own):
-        if list(region.indices) == record.ops and 1 <= record.parts <= region.rows:
-            return cut_step(torch, own, region, record.parts, costs)
-    raise InputError("the saved plan does not hold: the ops that it cuts are no region of this step; plan again")
+    program, graph = own.program, own.graph
+    for record in records:
+        region = region_of(torch, program, graph, record.ops, record.again, (record.axis, record.each))
+        if region is None or not 1 <= record.parts <= region.rows:
+            raise InputError(
+                "the saved plan does not hold: the ops that it cuts are no region of this step; plan again"
+            )
+        program = sliced(program, graph, [region], record.parts)
+        graph = as_graph(program, {}, {})
+    return costed(torch, program, costs) if records else own
 
 
 def is_cuttable(torch: Any, own: Costed) -> bool:
     """Whether a region can hold the step's largest op, so that parts may lower what it takes by itself."""
-    return bool(_regions(torch, own))
-
-
-def _regions(torch: Any, own: Costed) -> list[Region]:
-    return regions(torch, own.program, own.graph, floor(own.graph)[1])
+    return bool(groups(torch, own.program, own.graph, floor(own.graph)[1]))

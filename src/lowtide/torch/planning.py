@@ -12,6 +12,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.names import brief
 from lowtide.sizes import format_size
+from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import cut_again, is_cuttable, least_floor, proposals, usual
@@ -28,6 +29,9 @@ _ROUNDING = 1e-6
 
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
+
+_CUTTING = 0.6
+"""Part of the time that may go to choosing cuts."""
 
 
 @dataclass(frozen=True)
@@ -190,16 +194,19 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         return _Chosen(own, own.graph.own_order, costs)
     least, at = floor(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
-    for cut, record in proposals(torch, own, costs, budget) if "fission" in wishes.allow else ():
-        step, table = _measured(torch, cut, wishes, costs)
+    begun, allowed = clock.perf_counter(), "fission" in wishes.allow
+    for cut in proposals(torch, own, costs, budget, Limits(wishes.time * _CUTTING)) if allowed else ():
+        step, table = _measured(torch, cut.step, wishes, costs)
         if floor(step.graph)[0] <= budget:
-            steps.append((step, (record,), table))
+            steps.append((step, cut.records, table))
     if not steps:
         cut = "fission" in wishes.allow
         least, label = least_floor(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         whole = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
-        more = "" if whole else "; allow='recompute,fission' may cut it"
+        share = -(-100 * least // max(1, own.own.peak_bytes))
+        more = f"; give that, about {share}% of what own order takes, or more"
+        more += "" if whole else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )
@@ -215,8 +222,8 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
         return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
 
-    begun = clock.perf_counter()
-    first = [tried(entry, wishes.time * _FIRST / len(steps), _FIRST_STEPS) for entry in steps] if steps[1:] else []
+    left = max(0.0, wishes.time - (clock.perf_counter() - begun))
+    first = [tried(entry, left * _FIRST / len(steps), _FIRST_STEPS) for entry in steps] if steps[1:] else []
     best = min(range(len(first)), key=lambda k: (first[k].excess, first[k].seconds), default=0)
     left = max(0.0, wishes.time - (clock.perf_counter() - begun))
     return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
@@ -261,9 +268,9 @@ def candidates(
     """The step as it is and, if it may be, cut so that it takes so many seconds at most; each with the table of its
     costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
-    for cut, record in usual(torch, own, costs, most) if "fission" in wishes.allow else ():
-        step, table = _measured(torch, cut, wishes, costs)
-        steps.append((step, (record,), table))
+    for cut in usual(torch, own, costs, most) if "fission" in wishes.allow else ():
+        step, table = _measured(torch, cut.step, wishes, costs)
+        steps.append((step, cut.records, table))
     return steps
 
 
@@ -303,9 +310,7 @@ def _moves_what_is(step: Costed, entry: int) -> bool:
 def _replayed(torch: Any, own: Costed, plan: StepPlan, costs: Costs | None) -> _Chosen:
     if plan.program_sha256 != _digest(own):
         raise InputError("the saved plan is of another step (module, sizes, optimizer or torch differ); plan again")
-    step = own
-    for record in plan.cuts:
-        step = cut_again(torch, step, record, costs)
+    step = cut_again(torch, own, plan.cuts, costs)
     there = step.graph.op_by_id
     known = [op for op in plan.ops if op not in there and not _moves_what_is(step, op)]
     why = f"there is no op {known[0]}" if known else why_not(step.graph, plan.ops)

@@ -11,25 +11,30 @@ gradients of both. Each row of these hangs on one token alone::
 A region is all that makes or reads tensors above a size which run along one axis, closed so that nothing lies between
 its ops. Where each result has that axis or is a sum over it, some rows of everything can be made, used and dropped
 before the next ones. Which axis is which says `lowtide.ops`, the same accesses that cuts of ONNX models rest on.
+
+Attention is read twice, far apart: by its own product, and behind the loss by its gradient. A region on one side of the
+loss makes what it reads of the other side **again**, row by row, and nobody keeps it::
+
+    q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n) --bmm--> values          ops up to the loss: one region
+    q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n)                          the same ops again, in the other
+                                             |     gradient of values --bmm--> (b h, n, n)
+    gradients of q, k, v <--bmm-- (b, h, n, n) <--softmax_backward--+
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lowtide.graph import Graph
 from lowtide.ops.access import Access
 from lowtide.ops.index import NOTHING, Index
-from lowtide.ops.meaning import meaning
-from lowtide.ops.table import kind_of
-from lowtide.read.aten.build import build
-from lowtide.read.aten.trace import Call as ReadCall
-from lowtide.read.aten.trace import Form, Ref, Trace
-from lowtide.read.aten.views import VIEWS
+from lowtide.read.aten.trace import Ref
+from lowtide.torch.along import Along, Seen
+from lowtide.torch.cost import signature
 from lowtide.torch.program import Action, Call, Program, refs
-from lowtide.torch.work import viewed
+from lowtide.torch.readings import Read, Reading, reading
 
 _ROUNDS = 8
 """Times that a region is closed over what lies between its ops."""
@@ -37,22 +42,19 @@ _ROUNDS = 8
 _SMALLEST = 16
 """Tensors down to this part of the largest op's largest may set the size above which a region reaches."""
 
-_WITHOUT_SIZES = frozenset(
-    {"mm", "addmm", "_log_softmax", "_log_softmax_backward_data", "_softmax", "_softmax_backward_data", "_to_copy",
-     "clone", "sum", "nll_loss_forward", "nll_loss_backward", "mse_loss", "mse_loss_backward", "native_layer_norm",
-     "_fused_rms_norm", "gelu", "gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward"}
-)  # fmt: skip
-"""Ops beside elementwise ones of which no argument is a size of the rows, or `slices` puts another in its place."""
+Start = tuple[int, int]
+"""An axis of an op, and how many of its places are one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that an op reads: where it stands among the arguments, the view that is read, its dimension that runs
-    along the rows (None: it is whole in every part)."""
+    """A tensor that an op reads: where it stands among the arguments, the view that is read and its chain, and where
+    the rows lie in it (None: it is whole in every part)."""
 
     position: int
     value: Ref | Call
-    dim: int | None
+    chain: tuple[Seen, ...]
+    along: Along | None
 
     @property
     def root(self) -> str:
@@ -62,12 +64,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An op of a region: its position in the program, its operands, and for each result the dimension that runs along
-    the rows; None: it is a sum over them."""
+    """An op of a region: its position in the program, the axis of its rows, its operands, and for each result where the
+    rows lie in it; None: it is a sum over them. `again`: it runs where it stands, too, and nobody outside reads what it
+    makes here."""
 
     index: int
+    start: Start
     operands: tuple[Operand, ...]
-    dims: tuple[int | None, ...]
+    dims: tuple[Along | None, ...]
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,12 +87,23 @@ class Region:
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """Positions of its ops."""
-        return tuple([row.index for row in self.ops])
+        """Positions of the ops that run here alone."""
+        return tuple([row.index for row in self.ops if not row.again])
+
+    @property
+    def again(self) -> tuple[int, ...]:
+        """Positions of those that run elsewhere, too."""
+        return tuple([row.index for row in self.ops if row.again])
+
+    @property
+    def start(self) -> Start:
+        """The axis of the first of all these."""
+        return min(self.ops, key=lambda row: row.index).start
 
 
 def regions(torch: Any, program: Program, graph: Graph, seed: int) -> list[Region]:
-    """The regions around an op, smallest first; none where it cannot be cut.
+    """The regions around an op, smallest first, those that make nothing again before those that do; none where it
+    cannot be cut.
 
     Parameters
     ----------
@@ -96,17 +112,43 @@ def regions(torch: Any, program: Program, graph: Graph, seed: int) -> list[Regio
     seed
         Position of the op: the largest, say.
     """
+    return [group[0] for group in groups(torch, program, graph, seed)]
+
+
+def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[Region, ...]]:
+    """The regions around an op, as `regions` has them, each with those of the same kind around ops like it: those of
+    other layers."""
     finder = _Finder(torch, program, graph)
     sizes = {name: program.forms[name].extent_bytes for name in finder.maker}
     action = program.actions[seed]
     touched = [name for name in (*(ref.name for ref in refs(action.call)), *action.outputs) if name in sizes]
     most = max((sizes[str(name)] for name in touched), default=0)
-    found: dict[tuple[int, ...], Region] = {}
+    found: dict[tuple[Start, tuple[int, ...], tuple[int, ...]], _Found] = {}
+    starts = {apart: finder.starts(seed) for apart in (False, True)}
     for size in sorted({s for s in sizes.values() if most // _SMALLEST <= s <= most and s > 0}, reverse=True):
-        region = finder.region(seed, {name for name, s in sizes.items() if s >= size})
-        if region is not None:
-            found.setdefault(region.indices, region)
-    return sorted(found.values(), key=lambda region: len(region.ops))
+        large = {name for name, s in sizes.items() if s >= size}
+        for apart in (False, True):
+            for along in starts[apart]:
+                one = finder.first(seed, along, large, apart)
+                if one is not None:
+                    found.setdefault((one.region.start, one.region.indices, one.region.again), one)
+    ordered = sorted(found.values(), key=lambda one: (bool(one.region.again), len(one.region.ops)))
+    return [finder.alike(one, seed) for one in ordered]
+
+
+def region_of(
+    torch: Any, program: Program, graph: Graph, ops: Collection[int], again: Collection[int], start: Start
+) -> Region | None:
+    """The region of just these ops, `start` the axis of the first; None if they are none."""
+    finder, inside = _Finder(torch, program, graph), {*ops, *again}
+    if not inside or not all(0 <= k < len(program.actions) for k in inside):
+        return None
+    try:
+        axes = finder.grown(min(inside), start, set(finder.maker), finder.side(min(ops)) if again else None, inside)
+        region = None if axes.keys() != inside else finder.checked(axes, set(again))
+    except _Contradiction:
+        return None
+    return region if region is not None and not finder.between(region.indices) else None
 
 
 class _Contradiction(Exception):
@@ -114,12 +156,13 @@ class _Contradiction(Exception):
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """What an op reads: for each tensor argument its position and value, and of which dimension of its storage each of
-    its dimensions is (None: the view is another one); and the access."""
+class _Found:
+    """A region, and how it was found: from where, above which tensors, on one side of the loss alone or not."""
 
-    operands: tuple[tuple[int, Ref | Call, tuple[int, ...] | None], ...]
-    access: Access
+    region: Region
+    start: Start
+    large: set[str]
+    apart: bool
 
 
 class _Finder:
@@ -129,155 +172,234 @@ class _Finder:
         self.torch, self.program, self.graph = torch, program, graph
         self.maker: dict[str, int] = {}
         self.readers: dict[str, list[int]] = {}
-        self.readings: dict[int, _Reading | None] = {}
+        self.readings: dict[int, Reading | None] = {}
+        self.writers: dict[str, list[int]] = {}
         for k, action in enumerate(program.actions):
             self.maker.update({name: k for name in action.outputs if name is not None})
             for name in dict.fromkeys(ref.name for ref in refs(action.call)):
                 self.readers.setdefault(name, []).append(k)
+            for name in action.writes:
+                self.writers.setdefault(name, []).append(k)
         self.ends = {ref.name for result in program.results for ref in refs(result.value)}
+        losses = [ref.name for r in program.results if r.kind == "loss" for ref in refs(r.value)]
+        self.early = self._with_all_before([self.maker[name] for name in losses if name in self.maker])
 
-    def reading(self, k: int) -> _Reading | None:
+    def _with_all_before(self, ops: Iterable[int]) -> set[int]:
+        found, before = set(ops), self.graph.predecessors
+        for k in reversed(range(len(self.program.actions))):
+            if k in found:
+                found.update(before[k])
+        return found
+
+    def side(self, k: int) -> bool:
+        """Of the loss: whether it hangs on an op."""
+        return k in self.early
+
+    def reading(self, k: int) -> Reading | None:
         """Of an op; None if it cannot stand in a region."""
         if k not in self.readings:
-            self.readings[k] = _reading(self.torch, self.program, self.program.actions[k])
+            self.readings[k] = reading(self.torch, self.program, self.program.actions[k])
         return self.readings[k]
 
-    def region(self, seed: int, large: set[str]) -> Region | None:
-        """All ops that touch large tensors on the rows of the seed's, whichever of its axes those are."""
-        reading = self.reading(seed)
-        for axis in () if reading is None else reading.access.cuttable():
-            wide = set(large)
-            for _ in range(_ROUNDS):
-                try:
-                    axes = self._grown(seed, axis, wide)
-                except _Contradiction:
-                    break
-                between = self._between(axes)
-                if not between:
-                    region = self._checked(axes)
-                    if region is not None:
-                        return region
-                    break
-                for k in between:
-                    action = self.program.actions[k]
-                    names = (*action.outputs, *(ref.name for ref in refs(action.call)))
-                    wide |= {name for name in names if name in self.maker}
+    def starts(self, k: int) -> list[list[Start]]:
+        """For each axis of an op that can be cut, how many of its places may be one row: few first."""
+        known, forms = self.reading(k), self.program.forms
+        if known is None:
+            return []
+        counts = sorted({n for name in self.maker for n in forms[name].shape if n > 1}, reverse=True)
+        sizes = known.access.sizes
+        return [[(a, sizes[a] // n) for n in counts if sizes[a] % n == 0] for a in known.access.cuttable()]
+
+    def first(self, seed: int, starts: list[Start], large: set[str], apart: bool) -> _Found | None:
+        """The region of the first of these starts that has one. Those that contradict themselves are struck out: with
+        more tensors they would as well."""
+        for start in list(starts):
+            try:
+                region = self.region(seed, start, large, apart)
+            except _Contradiction:
+                starts.remove(start)
+                continue
+            if region is not None:
+                return _Found(region, start, large, apart)
         return None
 
-    def _grown(self, seed: int, axis: int, large: set[str]) -> dict[int, int]:
-        """The axis of each op that a large tensor of these rows leads to."""
-        axes, dims, waiting = {seed: axis}, dict[str, int](), [seed]
+    def alike(self, one: _Found, seed: int) -> tuple[Region, ...]:
+        """A region, and those around ops like its seed that are of the same ops and share none."""
+        actions = self.program.actions
+        kinds = [actions[row.index].call.target for row in one.region.ops]
+        found, taken = [one.region], {seed, *one.region.indices}
+        for k, action in enumerate(actions):
+            target = action.call.target
+            if k in taken or target != actions[seed].call.target or self._form_of(k) != self._form_of(seed):
+                continue
+            try:
+                other = self.region(k, one.start, one.large, one.apart)
+            except _Contradiction:
+                continue
+            ops = () if other is None else other.ops
+            if other is None or [actions[row.index].call.target for row in ops] != kinds:
+                continue
+            if taken.isdisjoint(other.indices):
+                found.append(other)
+                taken.update(other.indices)
+        return tuple(found)
+
+    def _form_of(self, k: int) -> str:
+        return signature(self.program, self.program.actions[k])
+
+    def region(self, seed: int, start: Start, large: set[str], apart: bool) -> Region | None:
+        """All ops that touch large tensors on the rows of the seed's; `apart`: those on its side of the loss, with what
+        they read of the other side again. None if they are no region; raises `_Contradiction`."""
+        side, wide = self.side(seed) if apart else None, set(large)
+        for _ in range(_ROUNDS):
+            axes = self.grown(seed, start, wide, side)
+            again = {k for k in axes if side is not None and self.side(k) != side}
+            between = self.between([k for k in axes if k not in again])
+            if not between:
+                return self.checked(axes, again)
+            for k in between:
+                action = self.program.actions[k]
+                names = (*action.outputs, *(ref.name for ref in refs(action.call)))
+                wide |= {name for name in names if name in self.maker}
+        return None
+
+    def grown(
+        self, seed: int, start: Start, large: set[str], side: bool | None, inside: Collection[int] | None = None
+    ) -> dict[int, Start]:
+        """The axis of each op that a large tensor of these rows leads to; with a side, of the other one only what made
+        what is read; none but those `inside`."""
+        axes, places, waiting = {seed: start}, dict[str, Along](), [seed]
         while waiting:
             k = waiting.pop()
-            for name, dim in self._dims(k, axes[k]):
-                if dims.setdefault(name, dim) != dim:
+            for name, along in self._places(k, axes[k]):
+                if places.setdefault(name, along) != along:
                     raise _Contradiction
                 if name not in large:
                     continue
-                for other in (self.maker[name], *self.readers.get(name, ())):
-                    along = self._axis(other, name, dim)
-                    if along is None or along == axes.get(other):
+                readers = [r for r in self.readers.get(name, ()) if self._follows(r, side, large)]
+                for other in (self.maker[name], *readers):
+                    if inside is not None and other not in inside:
+                        continue
+                    found = self._axis(other, name, along)
+                    if found is None or found == axes.get(other):
                         continue
                     if other in axes:
                         raise _Contradiction
-                    axes[other] = along
+                    axes[other] = found
                     waiting.append(other)
         return axes
 
-    def _dims(self, k: int, axis: int) -> Iterator[tuple[str, int]]:
-        """Names that an op makes or reads, of those that the step makes, and their dimension along its axis."""
-        reading = self._required(k)
-        for name, dims in zip(self.program.actions[k].outputs, reading.access.outputs, strict=False):
-            if name is not None and axis in dims:
-                yield name, dims.index(axis)
-        for n, (_, value, of) in enumerate(reading.operands):
-            dim, root = _along(reading.access, n, axis), next(refs(value)).name
-            if dim is not None and root in self.maker and of is not None:
-                yield root, of[dim]
+    def _follows(self, k: int, side: bool | None, large: set[str]) -> bool:
+        """Whether an op that reads what a region has belongs to it: on the other side of the loss one whose large
+        result is read on this one, so that it is made again with the rest."""
+        if side is None or self.side(k) == side:
+            return True
+        made = [name for name in self.program.actions[k].outputs if name in large]
+        return not side and any(self.side(r) == side for name in made for r in self.readers.get(str(name), ()))
 
-    def _axis(self, k: int, name: str, dim: int) -> int | None:
-        """The axis of an op that runs along a dimension of what it makes or reads; None: it asks for the shape."""
-        reading = self._required(k)
-        for made, dims in zip(self.program.actions[k].outputs, reading.access.outputs, strict=False):
+    def _places(self, k: int, start: Start) -> Iterator[tuple[str, Along]]:
+        """Names that an op makes or reads, of those that the step makes, and where the rows of its axis lie in them."""
+        known, (axis, each) = self._required(k), start
+        if known.access.sizes[axis] % each:
+            raise _Contradiction
+        for name, dims in zip(self.program.actions[k].outputs, known.access.outputs, strict=False):
+            if name is not None and axis in dims:
+                yield name, Along(dims.index(axis), each)
+        for n, read in enumerate(known.reads):
+            seen = _along(known.access, n, start)
+            place = None if seen is None or read.root not in self.maker else read.back(seen)
+            if place is not None:
+                yield read.root, place
+
+    def _axis(self, k: int, name: str, along: Along) -> Start | None:
+        """The axis of an op on which rows of what it makes or reads lie; None: it asks for the shape."""
+        known = self._required(k)
+        for made, dims in zip(self.program.actions[k].outputs, known.access.outputs, strict=False):
             if made == name:
-                if dims[dim] is None:
+                axis = dims[along.dim]
+                if axis is None:
                     raise _Contradiction
-                return dims[dim]
-        found: set[int] = set()
-        for n, (_, value, of) in enumerate(reading.operands):
-            indices = reading.access.inputs[n]
-            if next(refs(value)).name != name or indices is None:
+                return axis, along.each
+        found: set[Start] = set()
+        for n, read in enumerate(known.reads):
+            indices = known.access.inputs[n]
+            if read.root != name or indices is None:
                 continue
-            index = indices[of.index(dim)] if of is not None else None
-            if index is None:
+            place = read.forth(along)
+            index = None if place is None else indices[place.dim]
+            if place is None or index is None:
                 raise _Contradiction
             if index != NOTHING:
-                found.add(index.axis)
+                found.add((index.axis, place.each))
         if len(found) > 1:
             raise _Contradiction
         return next(iter(found), None)
 
-    def _required(self, k: int) -> _Reading:
-        reading = self.reading(k)
-        if reading is None:
+    def _required(self, k: int) -> Reading:
+        known = self.reading(k)
+        if known is None:
             raise _Contradiction
-        return reading
+        return known
 
-    def _between(self, axes: Mapping[int, int]) -> list[int]:
+    def between(self, ops: Collection[int]) -> list[int]:
         """Ops that must run behind one of these and before another."""
-        before = self.graph.predecessors
-        n = len(self.program.actions)
-        behind, ahead = [k in axes for k in range(n)], [k in axes for k in range(n)]
-        for k in range(n):
-            behind[k] = behind[k] or any(behind[u] for u in before[k])
-        for k in reversed(range(n)):
-            if ahead[k]:
-                for u in before[k]:
-                    ahead[u] = True
-        return [k for k in range(n) if behind[k] and ahead[k] and k not in axes]
+        before, own = self.graph.predecessors, set(ops)
+        first, last = min(own), max(own)
+        behind, ahead = set(own), set(own)
+        for k in range(first, last):
+            if not behind.isdisjoint(before[k]):
+                behind.add(k)
+        for k in range(last, first, -1):
+            if k in ahead:
+                ahead.update(before[k])
+        return sorted((behind & ahead) - own)
 
-    def _checked(self, axes: Mapping[int, int]) -> Region | None:
+    def checked(self, axes: Mapping[int, Start], again: set[int]) -> Region | None:
         """The region of these ops, if each of them can run for some rows."""
         rows: list[Row] = []
-        dims: dict[str, int | None] = {}
-        sizes = set[int]()
-        for k in sorted(axes):
-            reading, axis, action = self._required(k), axes[k], self.program.actions[k]
-            sizes.add(reading.access.sizes[axis])
-            outputs = tuple([d.index(axis) if axis in d else None for d in reading.access.outputs])
-            if None in outputs and not _adds_up(reading.access, axis):
+        dims: dict[str, Along | None] = {}
+        counts = set[int]()
+        for k in sorted(axes, key=lambda k: (k not in again, k)):
+            known, (axis, each), action = self._required(k), axes[k], self.program.actions[k]
+            counts.add(known.access.sizes[axis] // each)
+            outputs = tuple([Along(d.index(axis), each) if axis in d else None for d in known.access.outputs])
+            if None in outputs and (k in again or not _adds_up(known.access, axis)):
                 return None
             operands = []
-            for n, (position, value, of) in enumerate(reading.operands):
-                operand = Operand(position, value, _along(reading.access, n, axis))
-                asked = reading.access.inputs[n]
+            for n, read in enumerate(known.reads):
+                operand = Operand(read.position, read.value, read.chain or (), _along(known.access, n, axes[k]))
+                asked = known.access.inputs[n]
                 shape_only = bool(asked) and all(index == NOTHING for index in asked or ())
-                if not self._fits(operand, of, dims, shape_only, action):
+                if not self._fits(operand, read, dims, shape_only, action):
                     return None
                 operands.append(operand)
             dims.update({name: d for name, d in zip(action.outputs, outputs, strict=False) if name is not None})
-            rows.append(Row(k, tuple(operands), outputs))
-        made = [name for name in dims if name in self.ends or any(r not in axes for r in self.readers.get(name, ()))]
+            rows.append(Row(k, axes[k], tuple(operands), outputs, k in again))
+        alone = [k for k in axes if k not in again]
+        own = [n for k in sorted(alone) for n in self.program.actions[k].outputs if n is not None]
+        made = [n for n in own if n in self.ends or any(r not in alone for r in self.readers.get(n, ()))]
         given = dict.fromkeys(o.root for row in rows for o in row.operands if o.root not in dims)
-        if len(sizes) != 1 or len(rows) < 2:
+        read_again = {o.root for row in rows if row.again for o in row.operands}
+        if len(counts) != 1 or len(rows) < 2 or self._is_overwritten(read_again, alone):
             return None
-        return Region(tuple(rows), sizes.pop(), tuple(given), tuple(made))
+        return Region(tuple(rows), counts.pop(), tuple(given), tuple(made))
+
+    def _is_overwritten(self, names: Iterable[str], alone: Collection[int]) -> bool:
+        """Whether something that is read again is changed before all of these ops may run."""
+        needed, first = self._with_all_before(alone), min(alone, default=0)
+        return any(w < first or w in needed for name in names for w in self.writers.get(name, ()))
 
     def _fits(
-        self,
-        operand: Operand,
-        of: tuple[int, ...] | None,
-        dims: Mapping[str, int | None],
-        shape_only: bool,
-        action: Action,
-    ) -> bool:  # fmt: skip
+        self, operand: Operand, read: Read, dims: Mapping[str, Along | None], shape_only: bool, action: Action
+    ) -> bool:
         """Whether rows of an operand are at hand when rows of the others are."""
         if operand.root not in dims:
             return not shape_only
         own = dims[operand.root]
         if own is None:
             return is_total_weight(action, operand.position)
-        return of is not None and (shape_only or (operand.dim is not None and of[operand.dim] == own))
+        place = read.forth(own)
+        return place is not None and (shape_only or operand.along == place)
 
 
 def is_total_weight(action: Action, position: int) -> bool:
@@ -285,82 +407,16 @@ def is_total_weight(action: Action, position: int) -> bool:
     return action.call.target.startswith("aten.nll_loss_backward.") and position == 6
 
 
-def _along(access: Access, operand: int, axis: int) -> int | None:
-    """The dimension of an operand of which rows at the same place are read. Raises `_Contradiction` for other rows."""
-    found = None
+def _along(access: Access, operand: int, start: Start) -> Along | None:
+    """Where in an operand the rows at the same place are read. Raises `_Contradiction` for other rows."""
+    found, (axis, each) = None, start
     for dim, index in enumerate(access.inputs[operand] or ()):
         if index is not None and index.axis == axis:
             if index != Index(axis) or found is not None:
                 raise _Contradiction
-            found = dim
+            found = Along(dim, each)
     return found
 
 
 def _adds_up(access: Access, axis: int) -> bool:
     return axis in access.reduce and access.merge == "sum" and not access.once and access.merged != "never"
-
-
-def _reading(torch: Any, program: Program, action: Action) -> _Reading | None:
-    """What an op reads; None if it may not run for some rows, or nothing is known of it."""
-    space, _, name = action.call.target.partition(".")
-    name, _, overload = name.partition(".")
-    kind = kind_of(action.call.target)
-    free = name in _WITHOUT_SIZES or (kind is not None and kind.elementwise)
-    if space != "aten" or not free or action.writes or action.random or action.call.pick is not None:
-        return None
-    schema = getattr(getattr(torch.ops.aten, name), overload)._schema
-    given = [*((a.name, v) for a, v in zip(schema.arguments, action.call.args, strict=False)), *action.call.kwargs]
-    forms: dict[str, Form] = {}
-    arguments, operands = [], []
-    for position, (key, value) in enumerate(given):
-        if isinstance(value, Ref | Call):
-            shaped = _shape(torch, program, value)
-            if shaped is None or position >= len(action.call.args):
-                return None
-            forms[f"operand {position}"] = shaped
-            operands.append((position, value, _dims_of(torch, program, value, shaped.shape)))
-            value = Ref(f"operand {position}")
-        elif any(True for _ in refs(value)):
-            return None
-        elif key == "reduction" and name == "nll_loss_forward":
-            if action.call.args[2] is not None:
-                return None
-            value = 2  # a mean is a sum whose divisor is known beforehand
-        arguments.append((key, value))
-    outputs = tuple([f"result {k}" for k, output in enumerate(action.outputs) if output is not None])
-    made = [output for output in action.outputs if output is not None]
-    forms.update({text: program.forms[output] for text, output in zip(outputs, made, strict=True)})
-    call = ReadCall(f"torch.ops.{action.call.target}", tuple(arguments), outputs, action.name)
-    names = tuple([f"operand {position}" for position, *_ in operands])
-    graph = build(Trace(action.name, names, outputs, (call,), forms), (), action.name)
-    known = meaning(graph, graph.ops[0])
-    if known is None or known.opaque is not None or len(outputs) != len(action.outputs):
-        return None
-    return _Reading(tuple(operands), known.access)
-
-
-def _shape(torch: Any, program: Program, value: Ref | Call) -> Form | None:
-    """Form of a view; None if what stands there is none."""
-    if isinstance(value, Ref):
-        return program.forms[value.name]
-    inner = value
-    while isinstance(inner, Call):
-        if inner.target.split(".")[1] not in VIEWS or any(True for arg in inner.args[1:] for _ in refs(arg)):
-            return None
-        inner = inner.args[0]
-    seen = viewed(torch, program, value)
-    return replace(program.forms[inner.name], shape=tuple(seen.shape), strides=tuple(seen.stride()), offset=0)
-
-
-def _dims_of(torch: Any, program: Program, value: Ref | Call, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Of which dimension of its storage each dimension of a view is; None where they are not one for one."""
-    if isinstance(value, Ref):
-        return tuple(range(len(shape)))
-    inner, name = value.args[0], value.target.split(".")[1]
-    before = tuple(viewed(torch, program, inner).shape)
-    dims = _dims_of(torch, program, inner, before)
-    if dims is None or len(dims) != len(shape):
-        return None
-    if name in ("view", "_unsafe_view") and before == shape:
-        return dims
-    return (dims[1], dims[0]) if name == "t" and len(shape) == 2 else None

@@ -42,13 +42,18 @@ _NANO = 1_000_000_000
 _Row = tuple[list[int], list[int], list[int], int, int, int, bool, list[int]]
 
 
-def floor(graph: Graph) -> tuple[int, int]:
-    """Bytes that the largest op takes with what it reads and makes, workspace included; and its id."""
+def footprints(graph: Graph) -> dict[int, int]:
+    """Of each op's id the bytes that it takes with what it reads and makes, workspace included."""
     counted = {t.id: t.size for t in graph.tensors if t.id in graph.producer and t.alias_of is None}
-    most = {
+    return {
         op.id: op.workspace + sum(counted.get(t, 0) for t in dict.fromkeys((*op.inputs, *op.outputs)))
         for op in graph.ops
     }
+
+
+def floor(graph: Graph) -> tuple[int, int]:
+    """What the largest op takes; and its id."""
+    most = footprints(graph)
     at = max(most, key=lambda op: (most[op], -op), default=0)
     return most.get(at, 0), at
 

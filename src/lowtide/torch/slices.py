@@ -19,22 +19,28 @@ are fewer rows, and sums over rows are added up part by part.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from lowtide.graph import Graph
 from lowtide.read.aten.trace import Ref
+from lowtide.torch.along import Along, part_seen
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Body, Call, Program, Word
 from lowtide.torch.rows import Operand, Region, Row, is_total_weight
+
+_INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}
+"""Products that are added to what is there."""
 
 _MEAN, _SUM = 1, 2
 """How torch numbers reductions of losses."""
 
 
-def sliced(program: Program, graph: Graph, region: Region, parts: int) -> Program:
-    """The program with a region as one op that runs in that many parts.
+def sliced(program: Program, graph: Graph, regions: Sequence[Region], parts: int) -> Program:
+    """The program with regions, none of which has an op of another alone, each as one op that runs in that many parts.
+    Regions of equal ops have one function, under the names that the first of them has.
 
     Parameters
     ----------
@@ -43,24 +49,70 @@ def sliced(program: Program, graph: Graph, region: Region, parts: int) -> Progra
     parts
         At least 1; the last one may be smaller.
     """
+    return one_by_one(program, graph, regions, parts)[0]
+
+
+def one_by_one(
+    program: Program, graph: Graph, regions: Sequence[Region], parts: int
+) -> tuple[Program, tuple[Region, ...]]:
+    """The same, and each region as it stood in what the cuts before it had left."""
+    before, names = graph.predecessors, [action.name for action in program.actions]
+    stood: list[Region] = []
+    for region in regions:
+        at = {action.name: k for k, action in enumerate(program.actions)}
+        here = replace(region, ops=tuple([replace(row, index=at[names[row.index]]) for row in region.ops]))
+        program, before = _with_one(program, before, here, parts)
+        stood.append(here)
+    return program, tuple(stood)
+
+
+def _with_one(
+    program: Program, before: Sequence[Collection[int]], region: Region, parts: int
+) -> tuple[Program, list[set[int]]]:
+    """With one region, and for each op then the positions of those that must run before it."""
     rows = -(-region.rows // parts)
-    writer = _Writer(program, region, rows)
-    lines, workspace = writer.lines()
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    inside = tuple([program.actions[row.index] for row in region.ops])
+    lines, workspace = _Writer(program, region, rows).lines()
+    digest = hashlib.sha256(_plainly(lines, region, inside).encode()).hexdigest()[:12]
     name = f"rows_{digest}"
     source = "\n".join([f"def {name}({', '.join(region.given)}):", *lines, ""])
-    inside = tuple([program.actions[k] for k in region.indices])
     whole = tuple([_whole_bytes(program, region, row) for row in region.ops])
-    body = Body(source, inside, -(-region.rows // rows), workspace, whole)
+    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), workspace, whole))
     call = Call(f"body.{name}", tuple([Ref(n) for n in region.given]))
-    action = Action(name, call, region.made, several=True)
-    actions = _in_order(program, graph, region, action)
-    return replace(program, actions=actions, bodies={**program.bodies, name: body})
+    taken = sum(action.call.target == call.target for action in program.actions)
+    action = Action(f"{name}_{taken}" if taken else name, call, region.made, several=True)
+    order = _order(len(program.actions), before, region)
+    actions = tuple([action if k is None else program.actions[k] for k in order])
+    result = replace(program, actions=actions, bodies={**program.bodies, name: body})
+    place = {
+        **dict.fromkeys(region.indices, order.index(None)),
+        **{k: at for at, k in enumerate(order) if k is not None},
+    }
+    members = (*region.indices, *region.again)
+    behind = [{place[u] for k in (members if old is None else (old,)) for u in before[k]} - {at}
+              for at, old in enumerate(order)]  # fmt: skip
+    for at, later in enumerate(actions):
+        if at > order.index(None) and not set(later.writes).isdisjoint(region.given):
+            behind[at].add(order.index(None))
+    return result, behind
+
+
+def _plainly(lines: Sequence[str], region: Region, inside: Sequence[Action]) -> str:
+    """The lines with numbers in place of the names of tensors."""
+    names = [*region.given, *(n for action in inside for n in action.outputs if n is not None)]
+    number = {name: f"t{k}" for k, name in enumerate(dict.fromkeys(names))}
+    ahead = f"{', '.join(number[name] for name in region.given)}\n"
+    return ahead + re.sub(r"(?<![.\w])(all_|part_)?(\w+)(?![.\w])", lambda m: _numbered(m, number), "\n".join(lines))
+
+
+def _numbered(found: re.Match[str], number: Mapping[str, str]) -> str:
+    whole, ahead, name = found.group(0), found.group(1) or "", found.group(2)
+    return number.get(whole) or (ahead + number[name] if name in number else whole)
 
 
 def _whole_bytes(program: Program, region: Region, row: Row) -> int:
     """What each part of an op moves, however few its rows are."""
-    read = {operand.root for operand in row.operands if operand.dim is None and operand.root in region.given}
+    read = {operand.root for operand in row.operands if operand.along is None and operand.root in region.given}
     sums = [name for name, dim in zip(program.actions[row.index].outputs, row.dims, strict=True) if dim is None]
     forms = program.forms
     return sum(forms[name].extent_bytes for name in read) + 2 * sum(
@@ -68,20 +120,17 @@ def _whole_bytes(program: Program, region: Region, row: Row) -> int:
     )
 
 
-def _in_order(program: Program, graph: Graph, region: Region, action: Action) -> tuple[Action, ...]:
-    """The actions with one in place of the region's, where it may first stand: what it reads before it, what reads it
-    behind."""
-    inside, before = set(region.indices), graph.predecessors
-    needed: set[int] = set()
-    for k in reversed(range(len(program.actions))):
+def _order(count: int, before: Sequence[Collection[int]], region: Region) -> list[int | None]:
+    """Positions of the actions with None in place of the region's, where it may first stand: what it reads before it,
+    what reads it behind."""
+    inside = set(region.indices)
+    needed = {u for k in region.again for u in before[k]}
+    for k in reversed(range(count)):
         if k in inside or k in needed:
             needed.update(before[k])
     first = min(inside)
-    order: list[Action] = [program.actions[k] for k in range(first)]
-    order += [program.actions[k] for k in range(first, len(program.actions)) if k in needed and k not in inside]
-    order.append(action)
-    order += [program.actions[k] for k in range(first, len(program.actions)) if k not in needed and k not in inside]
-    return tuple(order)
+    rest = [k for k in range(first, count) if k not in inside]
+    return [*range(first), *(k for k in rest if k in needed), None, *(k for k in rest if k not in needed)]
 
 
 @dataclass
@@ -94,11 +143,14 @@ class _Writer:
     text: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
     live: dict[str, int] = field(default_factory=dict)
+    places: dict[str, Along | None] = field(default_factory=dict)
     most: int = 0
 
     def lines(self) -> tuple[list[str], int]:
         """The lines below its first, and the bytes of workspace."""
         actions = [self.program.actions[row.index] for row in self.region.ops]
+        for row, action in zip(self.region.ops, actions, strict=True):
+            self.places.update({o: d for o, d in zip(action.outputs, row.dims, strict=True) if o is not None})
         last: dict[str, int] = {}
         for k, row in enumerate(self.region.ops):
             last.update({operand.root: k for operand in row.operands})
@@ -111,7 +163,7 @@ class _Writer:
             for name in [n for n in self.live if last.get(n, -1) <= k]:
                 self.text.append(f"        del {name}")
                 del self.live[name]
-        self.text += [*self.behind, f"    return [{', '.join(self.region.made)}]"]
+        self.text += [*self.behind, f"    return [{', '.join(map(self._whole, self.region.made))}]"]
         return self.text, self.most
 
     def _ahead(self, actions: Sequence[Action]) -> None:
@@ -132,7 +184,7 @@ class _Writer:
     def _whole(self, name: str) -> str:
         """Name of all rows of a result: its own, if no op of the region reads it."""
         read = any(operand.root == name for row in self.region.ops for operand in row.operands)
-        return f"all_{name}" if read and not name.startswith("all_") else name
+        return f"all_{name}" if read and self.places.get(name) is not None else name
 
     def _is_total(self, action: Action, output: str) -> bool:
         return action.call.target.startswith("aten.nll_loss_forward.") and output == action.outputs[1]
@@ -152,8 +204,8 @@ class _Writer:
         """The line of an op in the loop, and where its results go."""
         call, name = self._call(row, action), action.call.target.split(".")[1]
         reduced = [o for o, d in zip(action.outputs, row.dims, strict=True) if o is not None and d is None]
-        if name == "mm" and reduced:
-            self._added(f"aten.addmm_.default({reduced[0]}, {expression(call.args[0])}, {expression(call.args[1])})")
+        if name in _INTO and reduced:
+            self._added(f"{_INTO[name]}({reduced[0]}, {expression(call.args[0])}, {expression(call.args[1])})")
             return
         if name == "nll_loss_forward":
             self._added(f"aten.add_.Tensor({action.outputs[0]}, {expression(replace(call, pick=0))})")
@@ -161,8 +213,9 @@ class _Writer:
         if not action.several and reduced:
             self._added(f"aten.add_.Tensor({reduced[0]}, {expression(call)})", reduced[0])
             return
-        if name == "mm" and self._lands(row, action):
-            self._added(f"{expression(replace(call, target='aten.mm.out'))[:-1]}, out={self._place(row, action, 0)})")
+        if name in _INTO and self._lands(row, action):
+            into = expression(replace(call, target=f"aten.{name}.out"))
+            self._added(f"{into[:-1]}, out={self._place(row, action, 0)})")
             return
         self._plain(row, action, call)
 
@@ -170,11 +223,14 @@ class _Writer:
         """Whether a product is written where it belongs at once: rows in one piece that nobody here reads."""
         name = str(action.outputs[0])
         form = self.program.forms[name]
-        return name in self.region.made and self._whole(name) == name and row.dims[0] == 0 and form.contiguous
+        along = row.dims[0]
+        ahead = along is not None and along.dim == 0 and form.contiguous
+        return ahead and name in self.region.made and self._whole(name) == name
 
     def _place(self, row: Row, action: Action, k: int) -> str:
-        name = str(action.outputs[k])
-        return f"aten.slice.Tensor({self._whole(name)}, {row.dims[k]}, first_row, end_row)"
+        along = row.dims[k]
+        assert along is not None
+        return expression(_rows_of(Ref(self._whole(str(action.outputs[k]))), along))
 
     def _plain(self, row: Row, action: Action, call: Call) -> None:
         """Results as they come; those read elsewhere are copied where they belong."""
@@ -225,20 +281,17 @@ class _Writer:
 
     def _operand(self, operand: Operand, action: Action) -> Ref | Call:
         if operand.root in self.region.given:
-            if operand.dim is None:
-                return operand.value
-            return Call("aten.slice.Tensor", (operand.value, operand.dim, Word("first_row"), Word("end_row")))
-        if is_total_weight(action, operand.position):
+            return operand.value if operand.along is None else _rows_of(operand.value, operand.along)
+        along = self.places[operand.root]
+        if is_total_weight(action, operand.position) or along is None:
             return operand.value
-        return _without_sizes(operand.value)
+        return part_seen(Ref(operand.root), operand.chain, along)
 
 
-def _without_sizes(value: Ref | Call) -> Ref | Call:
-    """A view of rows: what only repeats the shape is left out."""
-    if isinstance(value, Ref):
-        return value
-    inner = _without_sizes(value.args[0])
-    return replace(value, args=(inner, *value.args[1:])) if value.target == "aten.t.default" else inner
+def _rows_of(value: Ref | Call, along: Along) -> Call:
+    """Some rows of a tensor, where all are there."""
+    ends = ("first_row", "end_row") if along.each == 1 else (f"first_row * {along.each}", f"end_row * {along.each}")
+    return Call("aten.slice.Tensor", (value, along.dim, Word(ends[0]), Word(ends[1])))
 
 
 def _device(device: tuple[str, int | None]) -> str:

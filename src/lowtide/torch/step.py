@@ -10,6 +10,7 @@ from typing import Any
 from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size, format_size, parse_size
 from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
@@ -25,6 +26,9 @@ from lowtide.torch.program import Given, Program
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.step_plan import StepPlan, read_step_plan
 from lowtide.torch.storages import settle
+
+_CHANGES = ("recompute", "fission", "swap")
+"""What of a step may be changed."""
 
 
 @dataclass(frozen=True)
@@ -417,8 +421,9 @@ def wishes_of(
 def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
     listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
     for word in listed:
-        if word not in ("recompute", "fission", "swap"):
-            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, fission and swap")
+        if word not in _CHANGES:
+            hint = did_you_mean(word, _CHANGES)
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
     if "recompute" not in listed:
         raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
     return tuple(listed)

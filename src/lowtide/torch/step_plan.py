@@ -8,16 +8,29 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
 from lowtide.outputs import Outputs
 
 VERSION = 1
 
 
 class StepCut(msgspec.Struct, frozen=True, kw_only=True):
-    """Ops of the step as it was traced, by position, that run for some rows at a time, and in how many parts."""
+    """Ops of the step, by position, as the cuts before left it, that run for some rows at a time, in so many
+    parts.
+
+    Attributes
+    ----------
+    ops, again
+        What runs here alone, and what runs in its own place, too.
+    axis, each
+        Of the first of these the axis, and how many of its places are one row.
+    """
 
     ops: list[int]
     parts: int
+    again: list[int] = []
+    axis: int = 0
+    each: int = 1
 
 
 class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +77,9 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     own_order_seconds: float
     unmeasured: int
     cuts: list[StepCut] = []
+
+    def __repr__(self) -> str:
+        return brief(self, "peak_bytes own_order_peak_bytes budget_bytes floor_bytes ops unmeasured torch")
 
     def to_json(self) -> bytes:
         """The file."""

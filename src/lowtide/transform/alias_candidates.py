@@ -173,7 +173,8 @@ class Candidates:
         return self._meanings[op.id]
 
     def _order(self, tensor: Tensor) -> tuple[int, ...]:
-        return memory_dims(self.graph, tensor.id, channels_last=self.target.channels_last)
+        last = self.target.channels_last and not self.target.wholes_as_filed
+        return memory_dims(self.graph, tensor.id, channels_last=last)
 
     def _alike(self, piece: Tensor, whole: Tensor) -> bool:
         """Whether the same bytes mean the same in both, and lie in the same order."""

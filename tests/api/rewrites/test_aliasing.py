@@ -147,3 +147,10 @@ def test_parts_of_cut_ops_lie_in_each_other(tmp_path: Path, pieces: str):
     assert plan.peak_bytes <= lowtide.plan(path, allow="fission", time=2).peak_bytes
     assert plan.region_bound is None
     plan.apply(path, tmp_path / "out.onnx")
+
+
+def test_chains_and_two_layouts_are_not_for_loops(net: Path):
+    """They run op by op, in one layout."""
+    for field in ("chains=fused", "layout=either"):
+        with pytest.raises(InputError, match="chains=apart and one layout"):
+            lowtide.plan(net, target=f"loops,{field}", allow="loops")

@@ -16,6 +16,7 @@ from lowtide.allocate.order_and_arena import Layout
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
@@ -117,7 +118,8 @@ def _places_of_storages(model: MemoryModel, banks: Sequence[Bank], places: Place
         tensors_of_name = [t for t in by_name.get(name, ()) if t in model.storage_of]
         if not tensors_of_name:
             why = "takes no memory" if name in by_name else "is no tensor of the model"
-            raise InputError(f"{name!r} {why}; it cannot be placed", where)
+            hint = "" if name in by_name else did_you_mean(name, by_name)
+            raise InputError(f"{name!r} {why}; it cannot be placed{hint}", where)
         for t in tensors_of_name:
             s = model.storage_of[t]
             if wanted.setdefault(s, allowed) != allowed:

@@ -11,6 +11,7 @@ from lowtide.allocate.banks.boards import check_names, find_board
 from lowtide.allocate.banks.memories import BankPlacement, place_in_banks
 from lowtide.allocate.buffers import Problem
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
 
@@ -74,7 +75,8 @@ def allowed_banks(names: str | Sequence[str], banks: Sequence[Bank], of: str) ->
     wanted = names.split(",") if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in index:
-            raise InputError(f"{of} is to lie in {name!r}; the memories are {', '.join(index)}")
+            hint = did_you_mean(name, index)
+            raise InputError(f"{of} is to lie in {name!r}; the memories are {', '.join(index)}{hint}")
     if not wanted or len(set(wanted)) != len(wanted):
         raise InputError(f"{of} is to lie in {', '.join(wanted) or 'nothing'}; name each memory once")
     return tuple(index[name] for name in wanted)
@@ -93,7 +95,7 @@ def place_buffers(
     names = {b.name for b in problem.buffers}
     for name in places:
         if name not in names:
-            raise InputError(f"{name!r} is to be placed, and is no buffer")
+            raise InputError(f"{name!r} is to be placed, and is no buffer{did_you_mean(name, names)}")
     everywhere = tuple(range(len(banks)))
     demands = []
     for b in problem.buffers:

@@ -14,6 +14,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
 from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
 from lowtide.graph import MAX_BYTES, Graph
 from lowtide.stop import PATIENCE_SECONDS, Limits
@@ -37,8 +38,6 @@ _FIRST = 0.7
 """Share of the time that is left for the first of several part graphs."""
 _LATE = 0.25
 """Share of what time is left that a search for regions or seams has at the least."""
-_LOOK, _WINDOWS = 0.15, 0.6
-"""Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _LAST = 0.5
 """Time for the last order of a part graph and its arena, for each second that all before took."""
 _ROUNDS = (0.4, 0.8, 1.0)
@@ -47,42 +46,6 @@ _AGAIN = 0.6
 """Share of a later round's time that the search for its regions has."""
 _TRIED = 6
 """Ways to cut that are planned to the end where more than the peak counts."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Cuts that are worth a plan.
-
-    Attributes
-    ----------
-    parts, problem
-        What they give, and that as a problem under the target.
-    peak
-        Bytes that their search saw.
-    beside
-        Bytes that the runtime keeps for the parts beside what is planned.
-    figures
-        Of the search.
-    order
-        Op ids of the parts in the order of that peak, if there is one.
-    """
-
-    parts: PartGraph
-    problem: Problem
-    peak: int
-    beside: int
-    figures: dict[str, int]
-    order: tuple[int, ...] = ()
-
-    @property
-    def required(self) -> int:
-        """Bytes of the whole arena."""
-        return self.peak + self.beside
-
-    @property
-    def ops(self) -> int:
-        """How many run."""
-        return len(self.parts.graph.ops)
 
 
 @dataclass
@@ -400,23 +363,6 @@ class CutSearch:
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 
-    def _improved(self, proposal: Proposal, limits: Limits) -> Proposal:
-        """The parts in an own order of lower peak, where a quick look leaves open which order is the best."""
-        from lowtide.schedule.windows import improved
-
-        parts, memory, method = proposal.parts, proposal.problem.memory, self.job.search.method
-        started = limits.seconds - limits.left_seconds
-        quick = min(_LOOK * limits.left_seconds, max(PATIENCE_SECONDS, started))
-        look = replace(limits, seconds=started + quick, trace=None)
-        schedule = self.goal.find_order(proposal.problem, self.job.search, look)
-        if method.name != "exact" or schedule.stopped in ("proof", "interrupt"):
-            return proposal
-        search = replace(limits, seconds=started + _WINDOWS * (limits.seconds - started), trace=None)
-        enough = max(schedule.lower_bound, self.goal.room(proposal.problem) or 0)
-        order, self.interrupted = improved(memory, schedule.order, search, enough)
-        graph = replace(parts.graph, ops=tuple(parts.graph.ops[i] for i in order))
-        return replace(proposal, parts=replace(parts, graph=graph), problem=Problem.of(graph, proposal.problem.target))
-
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
         began = self.limits.seconds - self.limits.left_seconds
@@ -429,7 +375,9 @@ class CutSearch:
         from lowtide.transform.sections import of_user
 
         if not self.keeps:
-            proposal = self._improved(proposal, limits)
+            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory)
+            proposal = orders.improved(proposal, limits)
+            self.interrupted = self.interrupted or orders.interrupted
         parts, started = proposal.parts, limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
         if patient:

@@ -19,6 +19,7 @@ from typing import Any
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
 from lowtide.files import HLO_ENDINGS
+from lowtide.names import did_you_mean
 from lowtide.sizes import parse_size
 from lowtide.version import __version__
 
@@ -72,7 +73,8 @@ def grid(
     """
     for name in vary:
         if name not in OPTIONS:
-            raise InputError(f"a sweep cannot vary {name!r}; it varies {', '.join(OPTIONS)}")
+            hint = did_you_mean(name, OPTIONS)
+            raise InputError(f"a sweep cannot vary {name!r}; it varies {', '.join(OPTIONS)}{hint}")
     lists = {"model": models, "target": targets, "budget": budgets, **vary}
     for name, values in lists.items():
         if not values:

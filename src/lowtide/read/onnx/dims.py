@@ -68,7 +68,8 @@ def bind_dimensions(graph: GraphProto, dims: Dims, place: str) -> dict[str, tupl
     foreign = tuple(key for key in sizes if not any(key in (d.name, d.place) for d in free))
     if foreign:
         known = f"the free ones are {_listed(d.key for d in free)}" if free else "it has none"
-        raise ForeignDimensionError(f"the model has no free dimension {foreign[0]!r}; {known}", place, foreign)
+        hint = did_you_mean(foreign[0], [d.key for d in free])
+        raise ForeignDimensionError(f"the model has no free dimension {foreign[0]!r}; {known}{hint}", place, foreign)
     by_name: dict[str, int] = {}
     by_place: dict[str, int] = {}
     for key, size in sizes.items():

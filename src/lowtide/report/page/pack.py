@@ -63,6 +63,7 @@ def _described(view: PlanView, title: str) -> dict[str, Any]:
         "bound": view.bound_bytes,
         "room": view.room_bytes,
         "moving": view.plan.moves is not None,
+        "repeated": view.repeated,
         "ops": [op.name for op in view.ops],
         "types": types,
         "of": {i: op.of for i, op in enumerate(view.ops) if op.of != op.name},

@@ -348,9 +348,11 @@
       const { view, step } = this, out = this.readout;
       if (!view.steps) return out.replaceChildren("no ops run in this plan");
       const live = liveAt(view, step), total = view.live[step];
-      const edit = view.edits[step] ? `${view.edits[step]}${view.of[step] ? " of " + view.of[step] : ""}` : "";
+      const region = view.repeated.find(([first, steps, parts]) => step >= first && step < first + steps * parts);
+      const part = region && `part ${1 + Math.floor((step - region[0]) / region[1])} of ${region[2]}`;
+      const edit = [(view.edits[step] !== "part" || !part) && view.edits[step], view.of[step] && "of " + view.of[step]].filter(Boolean).join(" ");
       const name = element("b", {}, view.ops[step]);
-      const head = element("p", {}, `step ${count(step)} of ${count(view.steps)}${this.pinned ? " (pinned)" : ""}: `, name, ` (${[view.types[view.type[step]], edit].filter(Boolean).join(", ")})`.replace(" ()", ""));
+      const head = element("p", {}, `step ${count(step)} of ${count(view.steps)}${this.pinned ? " (pinned)" : ""}: `, name, ` (${[view.types[view.type[step]], edit, part].filter(Boolean).join(", ")})`.replace(" ()", ""));
       const parts = view.stacks.filter(([, column]) => column[step]).map(([kind, column]) => `${kind} ${short(column[step])}`).join(" + ");
       const grey = this.before ? `; the other plan: ${short(this.grey().at(step))}` : `; own order at this place: ${short(this.grey().at(step))}`;
       const sum = element("p", {}, `${bytes(total)} live = ${parts || "nothing"}${grey}${step === view.peak ? "; this is the peak" : ""}`);

@@ -46,7 +46,12 @@ def text(value: str) -> str:
 def _head(view: PlanView) -> str:
     plan = view.plan
     edits = ", ".join(f"{count:,} {what}" for what, count in view.edits.items())
-    line = f"{format_count(view.steps, 'op')}, target {plan.target}, method {plan.method}, status {plan.status}"
+    ops = format_count(view.steps, "op")
+    if view.repeated:  # each of which is a step of the picture
+        parts = " or ".join(f"{count:,}" for count in sorted({count for _, _, count in view.repeated}))
+        edits = edits.replace("in parts", f"in {parts} parts", 1)
+        ops = f"{format_count(len(view.own_order_bytes), 'op')} in {format_count(view.steps, 'step')}"
+    line = f"{ops}, target {plan.target}, method {plan.method}, status {plan.status}"
     line += f"; {edits}" if edits else ""
     today = f'\n<p class="today">{text(_today(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
     head = f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}; lowtide {text(plan.lowtide)}</p>'

@@ -255,7 +255,8 @@ class _Watch:
 
     def _dims(self, t: int) -> list[int]:
         """Dimensions as they lie in memory, the slowest first."""
-        return list(memory_dims(self.graph, t, channels_last=self.target.channels_last))
+        last = self.target.channels_last and not self.target.wholes_as_filed
+        return list(memory_dims(self.graph, t, channels_last=last))
 
     def _rows_of(self, t: int, dim: int) -> int:
         return (self.graph.tensor_by_id[t].shape or ())[dim]

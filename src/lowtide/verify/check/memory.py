@@ -219,9 +219,9 @@ def _parts(
         return []
     counts = {t: sum(t in inside for _, _, inside in parts) for t in ranges}
     for op in graph.ops:
-        if target.view_source(graph, op) is not None:
-            continue
         over = {*target.in_place_inputs(graph, op), *(t for t, _ in target.overlap_inputs(graph, op))}
+        if not ranges.keys().isdisjoint(op.outputs):
+            over = {t for t in over if t not in ranges}
         if over and any(counts.get(t, 0) > 1 for t in (*over, *op.outputs)):
             return []
     return parts

@@ -32,6 +32,7 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Sections
 from lowtide.sizes import format_size
 from lowtide.target import Target
+from lowtide.verify.check.last_results import Facts, end_needs
 
 _OVER_REGIONS = ("orders_and_regions", "orders_and_joined_regions")
 
@@ -68,9 +69,8 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
         raise _fail(f"the bound is said to hold over {plan.proved_over!r}, with {bound.bytes} bytes over all regions")
     if bound.op is None:
         kinds = [t.id for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers]
-        results = [t.id for t in graph.tensors if t.kind is Kind.OUTPUT]
         search = _Search(graph, target, 0, joined=bound.joined)
-        proved = max(search.sizes(kinds), search.sizes(results)) >= bound.bytes
+        proved = search.sizes(kinds) >= bound.bytes or end_needs(search.facts(), bound.bytes)
         place = "the start and the end"
     elif bound.op not in graph.index_of:
         raise _fail(f"op {bound.op} is none of the graph's")
@@ -121,6 +121,19 @@ class _Search:
             if self.group[t] not in self.free:
                 most[self.group[t]] = max(most.get(self.group[t], 0), size)
         return sum(most.values())
+
+    def facts(self) -> Facts:
+        """What is known of the graph."""
+        return Facts(
+            graph=self.graph,
+            sizes=self.sizes,
+            group=self.group,
+            given_all=self._given_all,
+            made_before=self._made_before,
+            cut=lambda op: bool(self._axes(op)),
+            overwrites=lambda op: self._overwrites(op, cut=False),
+            access=lambda op: None if self._meaning(op) is None else self._access(op),
+        )
 
     # one op, whole or cut
 

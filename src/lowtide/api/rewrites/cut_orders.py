@@ -1,0 +1,178 @@
+"""Orders of the parts that a search for cuts proposes, and regions cut anew where the peak of these orders is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lowtide.analyse.model import MemoryModel
+from lowtide.api.goals import OneArena
+from lowtide.api.job import Job
+from lowtide.api.problem import Problem
+from lowtide.stop import PATIENCE_SECONDS, Limits
+
+if TYPE_CHECKING:
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import PartGraph
+
+_LOOK, _WINDOWS = 0.15, 0.6
+"""Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
+_LEAST_GAIN = 512
+"""Regions are cut anew as long as that gains such a part of the peak."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Cuts that are worth a plan.
+
+    Attributes
+    ----------
+    parts, problem
+        What they give, and that as a problem under the target.
+    peak
+        Bytes that their search saw.
+    beside
+        Bytes that the runtime keeps for the parts beside what is planned.
+    figures
+        Of the search.
+    order
+        Op ids of the parts in the order of that peak, if there is one.
+    """
+
+    parts: PartGraph
+    problem: Problem
+    peak: int
+    beside: int
+    figures: dict[str, int]
+    order: tuple[int, ...] = ()
+
+    @property
+    def required(self) -> int:
+        """Bytes of the whole arena."""
+        return self.peak + self.beside
+
+    @property
+    def ops(self) -> int:
+        """How many run."""
+        return len(self.parts.graph.ops)
+
+    @property
+    def own_peak(self) -> int:
+        """Bytes of the parts in their own order."""
+        return self.problem.own_order_peak_bytes
+
+    def in_order(self, order: Sequence[int]) -> Proposal:
+        """The same with another own order, of positions."""
+        graph = replace(self.parts.graph, ops=tuple(self.parts.graph.ops[i] for i in order))
+        problem = Problem.of(graph, self.problem.target)
+        return replace(self, parts=replace(self.parts, graph=graph), problem=problem)
+
+
+@dataclass
+class PartOrders:
+    """Searches for orders of part graphs of one graph.
+
+    Attributes
+    ----------
+    cutter, memory
+        Of the graph that is cut.
+    interrupted
+        Whether Ctrl-C ended a search.
+    """
+
+    job: Job
+    goal: OneArena
+    cutter: Cutter
+    memory: MemoryModel
+    interrupted: bool = False
+
+    def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
+        """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are
+        cut anew where their peak is, as long as that gains."""
+        best, proved = self._ordered(proposal, limits)
+        result = proposal if proved else best
+        if self.interrupted or not self._may_recut(proposal):
+            return result
+        over = _until(limits, _WINDOWS).seconds
+        settled = self._settled(best, proposal, _as_long_again(limits, over))
+        again = self._recut(settled, best.own_peak, _as_long_again(limits, over))
+        while again is not None:
+            settled = again
+            below = settled.own_peak - settled.own_peak // _LEAST_GAIN
+            again = self._recut(settled, below, _as_long_again(limits, over))
+        if settled.own_peak >= best.own_peak:
+            return result
+        best, _ = self._ordered(settled, limits)
+        return best if best.own_peak < settled.own_peak else settled
+
+    def _ordered(self, proposal: Proposal, limits: Limits) -> tuple[Proposal, bool]:
+        """The parts in the best own order that was found, and whether that is proved or all that was asked for."""
+        from lowtide.schedule.windows import improved
+
+        memory, method = proposal.problem.memory, self.job.search.method
+        started = limits.seconds - limits.left_seconds
+        quick = min(_LOOK * limits.left_seconds, max(PATIENCE_SECONDS, started))
+        look = replace(limits, seconds=started + quick, trace=None)
+        schedule = self.goal.find_order(proposal.problem, self.job.search, look)
+        done = method.name != "exact" or schedule.stopped in ("proof", "interrupt")
+        order = tuple(schedule.order)
+        if not done:
+            enough = max(schedule.lower_bound, self.goal.room(proposal.problem) or 0)
+            order, seen = improved(memory, schedule.order, _until(limits, _WINDOWS), enough)
+            self.interrupted = self.interrupted or seen
+        return proposal.in_order(order), done
+
+    def _may_recut(self, proposal: Proposal) -> bool:
+        """Whether regions of a proposal may be cut anew: there are no seams, no time bounds them, and a budget is not
+        met."""
+        exact = self.job.search.method.name == "exact"
+        if proposal.parts.seams.cuts or not proposal.parts.regions or self.job.costs is not None or not exact:
+            return False
+        return proposal.own_peak > (self.goal.room(proposal.problem) or 0)
+
+    def _settled(self, best: Proposal, before: Proposal, limits: Limits) -> Proposal:
+        """The parts with each region in a low order of its own: from the order in turn, where that is no higher."""
+        settled = self._each_low(before, limits)
+        return settled if settled.own_peak <= best.own_peak else self._each_low(best, limits)
+
+    def _each_low(self, proposal: Proposal, limits: Limits) -> Proposal:
+        from lowtide.optimize.recut import region_windows
+        from lowtide.schedule.windows import lowest_within
+
+        own = range(len(proposal.parts.graph.ops))
+        windows = region_windows(proposal.parts)
+        order, seen = lowest_within(proposal.problem.memory, own, windows, limits)
+        self.interrupted = self.interrupted or seen
+        return proposal.in_order(order)
+
+    def _recut(self, settled: Proposal, below: int, limits: Limits) -> Proposal | None:
+        """Parts with regions cut anew that need less than so many bytes, each region in a low order; None: there are
+        none, or none were found."""
+        for again in self._recuts(settled, limits):
+            low = self._each_low(again, limits)
+            if low.own_peak < below:
+                return low
+            if self.interrupted or limits.over():
+                break
+        return None
+
+    def _recuts(self, proposal: Proposal, limits: Limits) -> Iterator[Proposal]:
+        from lowtide.optimize.recut import recuts
+
+        least = self.goal.room(proposal.problem) or 0
+        for again in recuts(self.cutter, self.memory, proposal.parts, proposal.problem.memory, limits, least):
+            if not 0 < self.job.max_ops < len(again.graph.ops):
+                yield replace(proposal, parts=again, problem=Problem.of(again.graph, proposal.problem.target))
+
+
+def _until(limits: Limits, share: float) -> Limits:
+    """Limits of a search that is over after a share of what time is left."""
+    started = limits.seconds - limits.left_seconds
+    return replace(limits, seconds=started + share * (limits.seconds - started), trace=None)
+
+
+def _as_long_again(limits: Limits, over: float) -> Limits:
+    """Limits of a search that takes no longer than all before did, and is over at some second."""
+    spent = limits.seconds - limits.left_seconds
+    return replace(limits, seconds=min(over, spent + max(PATIENCE_SECONDS, spent)), trace=None)
