@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from lowtide.bench.heads import head_alone
 from lowtide.bench.train_known import gpt_plain
 from lowtide.bench.train_nets import Training, training
 from lowtide.errors import InputError
+from lowtide.stop import Limits
 from lowtide.torch import Step, compile_step
 from lowtide.torch.costed import Costed, costed
+from lowtide.torch.cutting import proposals, usual
 from lowtide.torch.generate import executable, source_of
 from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
 from lowtide.torch.rows import Region, groups, regions
@@ -70,7 +73,7 @@ def test_any_number_of_parts_computes_what_the_step_does(loss: str, bias: bool, 
     assert those
     expected = step.prepare(*net.batch)()
     for region in those:
-        for parts in (1, 2, 4, 21):
+        for parts in (1, 2, 4, 5, 21):
             program = sliced(step.program, own.graph, [region], parts)
             table, failed = measure_ops(program, no_costs(torch, program))
             assert failed == ()
@@ -265,6 +268,28 @@ def test_what_is_made_again_reads_parameters_before_they_are_changed() -> None:
         expected.backward()
         other.step()
         assert abs(float(loss - expected.detach())) < 1e-4
+
+
+def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
+    """Five where four are too few, though eight are tried before; and with the time as bound as many as it allows."""
+    net = head_alone(16, 3000, 120)
+    step, own, those = found(net)
+    region = max(those, key=lambda r: len(r.indices))
+
+    def cut_in(parts: int) -> Costed:
+        return costed(torch, sliced(step.program, own.graph, [region], parts), None)
+
+    alone = {parts: floor(cut_in(parts).graph)[0] for parts in (4, 5, 8)}
+    assert alone[8] < alone[5] < alone[4]
+    chosen = proposals(torch, own, None, alone[4] - 1, Limits(60))
+    assert [record.parts for record in chosen[0].records] == [5]
+    most = cut_in(7).seconds_of(cut_in(7).graph.own_order)
+    assert 7 in {cut.parts for cut in usual(torch, own, None, most)}
+    plan = compile_step(
+        net.model, net.loss_fn, net.batch, measure=False, budget=alone[4] - 1, allow="recompute,fission", time=20
+    )
+    assert [cut.parts for cut in plan.plan.cuts] == [5]
+    assert abs(float(plan(*net.batch) - step(*net.batch))) < 1e-2
 
 
 def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
