@@ -30,7 +30,7 @@ _ROUNDING = 1e-6
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
-_CUTTING = 0.4
+_CUTTING = 0.6
 """Part of the time that may go to choosing cuts."""
 
 

@@ -20,6 +20,8 @@ _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _LEAST_GAIN = 512
 """Regions are cut anew as long as that gains such a part of the peak."""
+_MOST_PARTS = 2**14
+"""Ops of parts that are cut anew, at the most."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class PartOrders:
 
         least = self.goal.room(proposal.problem) or 0
         for again in recuts(self.cutter, self.memory, proposal.parts, proposal.problem.memory, limits, least):
-            if not 0 < self.job.max_ops < len(again.graph.ops):
+            if len(again.graph.ops) <= (self.job.max_ops or _MOST_PARTS):
                 yield replace(proposal, parts=again, problem=Problem.of(again.graph, proposal.problem.target))
 
 

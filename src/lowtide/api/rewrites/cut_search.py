@@ -128,7 +128,7 @@ class CutSearch:
         limits = self.limits
         if "rounds" in self.job.allow:
             self._hurry(_ROUNDS[0])
-        best = self._best_cut()
+        best = self.best_cut()
         if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
             self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
@@ -157,7 +157,7 @@ class CutSearch:
             return None
         job = replace(self.job, allow=("fission",))
         search = CutSearch(job, self.goal, best.problem, best, limits, user=self._of_user, first=best.parts)
-        again = search._best_cut()
+        again = search.best_cut()
         self.interrupted = search.interrupted
         less = again is not None and again.keys["required_bytes"] < best.keys["required_bytes"]
         return again if less else None
@@ -187,7 +187,7 @@ class CutSearch:
         regions = self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
         return [proposal.parts for proposal in (seamed, *regions)]
 
-    def _best_cut(self) -> Answer | None:
+    def best_cut(self) -> Answer | None:
         """The best plan with cuts, the most promising tried first; None once Ctrl-C has ended a search."""
         proposals = self._all_proposals()
         if self.interrupted:
