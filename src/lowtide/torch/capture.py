@@ -108,6 +108,9 @@ def capture(
         with contextlib.ExitStack() as stack:
             import_module("torch._decomp")  # registers what is set aside
             stack.enter_context(_eager_kernels(torch))
+            if backward:  # a step makes its own gradients, whatever stands around the call
+                stack.enter_context(torch.inference_mode(False))
+                stack.enter_context(torch.enable_grad())
             settings = import_module("torch._functorch.config")
             # loss.backward() stands outside of the autocast that the forward pass runs under
             stack.enter_context(settings.patch(backward_pass_autocast="off"))
@@ -129,7 +132,7 @@ def capture(
         message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
         raise InputError(message, type(model).__name__) from error
     except Exception as error:  # a user's module raises whatever it likes
-        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}"
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_named(loss_fn, example)}"
         raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
@@ -138,6 +141,13 @@ def capture(
 def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
     """Paths in the user's module, or its loss, of those in the module around both."""
     return tuple([path.removeprefix("model.") for path in paths if path.startswith(("model.", "loss."))])
+
+
+def _named(loss_fn: Callable[..., Any] | None, example: Sequence[Any]) -> str:
+    """What to do if a module that is its own loss was to get a batch by names; with a semicolon before it."""
+    if loss_fn is not None or not example or not isinstance(example[0], Mapping):
+        return ""
+    return "; without a loss_fn the module gets the dict itself: for its names give loss_fn=lambda output: output.loss"
 
 
 def _decided(torch: Any, error: Exception) -> str:
