@@ -198,7 +198,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    lines += [*_left_out(document), *kept_lines(document)]
+    lines += [*_over_regions(rows), *_left_out(document), *kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
