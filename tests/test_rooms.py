@@ -54,6 +54,7 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
+    "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging",
     "run/test_steps.py": "run/step_kernels",
@@ -104,6 +105,7 @@ ELSEWHERE = {
     "pytorch/test_capture.py": "torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
+    "pytorch/test_frozen.py": "torch/frozen",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

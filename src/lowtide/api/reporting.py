@@ -12,6 +12,8 @@ from lowtide.errors import InputError, MissingExtraError
 from lowtide.plan import Plan, read_plan
 
 if TYPE_CHECKING:
+    from lowtide.optimize.curve import Curve
+    from lowtide.optimize.recompute.front import Front
     from lowtide.outputs import Outputs
     from lowtide.report.view import PlanView
 
@@ -256,6 +258,20 @@ def plan_words(plan: Plan) -> str:
     from lowtide.report.text import plan_text
 
     return plan_text(plan)
+
+
+def curve_words(curve: Curve) -> str:
+    """What `print(curve)` shows: the table that `lowtide curve` prints."""
+    from lowtide.report.curve import curve_text
+
+    return curve_text(curve)
+
+
+def front_words(front: Front) -> str:
+    """What `print(front)` shows: the table that `lowtide curve --allow recompute` prints."""
+    from lowtide.report.curve import front_text
+
+    return front_text(front)
 
 
 def to_pandas(plan: Plan) -> Any:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import keyword
 import re
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lowtide.errors import InputError, MissingExtraError, first_line
+from lowtide.errors import InputError, MissingExtraError, first_line, raised_at
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
 from lowtide.torch.frozen import Assigned, PythonState
@@ -145,9 +144,8 @@ def _decided(torch: Any, error: Exception) -> str:
     """Where a tensor's value decides in Python, if that is what an error of the trace is of; with a comma before it."""
     if type(error).__name__ != "DataDependentOutputException":
         return ""
-    apart = (str(Path(torch.__file__).parent), __file__)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(apart)]
-    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    at = raised_at(error, str(Path(torch.__file__).parent), __file__)
+    where = f" at {at}" if at else ""
     return f", a value decides in Python{where}; write it with tensors, as torch.where does"
 
 

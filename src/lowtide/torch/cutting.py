@@ -31,8 +31,11 @@ PARTS = (2, 4, 8, 16, 32, 64)
 _REGIONS, _KEPT = 2, 4
 """Regions around an op that are tried, where the first is of few rows; proposals that are kept."""
 
-_SECONDS, _QUICK, _REPAIRS = 0.3, 0.03, 64
+_SECONDS, _QUICK, _REPAIRS = 1.0, 0.05, 64
 """Of each proposal the seconds of search, as a part of all, and the repairs, at most."""
+
+_SLACK = 1.01
+"""How many times what is best another number of parts may take, so that the next one is tried as well."""
 
 _LEVELS, _WIDTH, _KINDS = 5, 2, 2
 """Times that what is highest then is cut; of how many cuts before; around how many kinds of op."""
@@ -136,24 +139,29 @@ class _Look:
         return kept
 
     def _best_parts(self, cut: Cut, group: Sequence[Region], limits: Limits) -> list[Cut]:
-        """A group in the number of parts that promises most: from some on to fewer and to more, while that helps."""
+        """A group in the number of parts that promises most: from some on to fewer and to more, while that helps; in
+        some alone, if the cut is better without."""
         counts = [n for n in PARTS if n <= group[0].rows]
         middle = sum(n <= _SOME for n in counts[1:])
         best = None
         for towards in (counts[middle:], counts[:middle][::-1]):
             for parts in towards:
-                new = _with(self.torch, cut, group, parts, self.costs)
-                if best is not None and (limits.over() or self.promise(new) >= self.promise(best)):
+                if best is not None and limits.over():
                     break
-                best = new
-                self.promise(new)
+                new = _with(self.torch, cut, group, parts, self.costs)
+                far, size, _ = self.promise(new)
+                if best is None and cut.records and (far, size) > self.promise(cut)[:2]:
+                    return [new]
+                if best is not None and (far, size) > (self.promise(best)[0], self.promise(best)[1] * _SLACK):
+                    break
+                best = min(best or new, new, key=self.promise)
         return [] if best is None else [best]
 
 
 def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
     """Regions, with those of other layers, around the ops that take most."""
     program, heights = step.program, footprints(step.graph)
-    most, seen = max(heights.values(), default=0), set[str]()
+    most, seen, tried = max(heights.values(), default=0), set[str](), list[tuple[Region, ...]]()
     for op in sorted(heights, key=lambda op: (-heights[op], op)):
         target = program.actions[op].call.target
         if heights[op] * _LOWEST < most or len(seen) == _KINDS:
@@ -163,14 +171,23 @@ def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
         found = groups(torch, program, step.graph, op)
         if found:
             seen.add(target)
-        several = [group for k, group in enumerate(found) if k == 0 or found[0][0].rows < _SOME]
-        yield from several[:_REGIONS]
+        several = [g for k, g in enumerate(found) if not _is_idle(g[0], found[:k])][:_REGIONS]
+        yield from [group for group in several if group not in tried]
+        tried += several
+
+
+def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
+    """Whether one of these does as much: with rows enough as many ops, or the same ones without any of them again."""
+    inside = {*region.indices, *region.again}
+    return any(
+        (other.rows >= _SOME and other.again == region.again) or inside.issubset(other.indices) for other, *_ in before
+    )
 
 
 def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
     """A cut with one more group of regions in so many parts."""
     program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
-    return Cut(costed(torch, program, costs), (*cut.records, *(_record(region, parts) for region in stood)))
+    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *(_record(region, parts) for region in stood)))
 
 
 def _record(region: Region, parts: int) -> StepCut:
