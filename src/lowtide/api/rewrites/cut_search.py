@@ -70,6 +70,8 @@ class CutSearch:
         Whether time ended the search for regions or for seams.
     joins
         Whether regions that join what others read could need less than the best order.
+    least
+        Bytes that no cuts go below.
     """
 
     job: Job
@@ -84,6 +86,7 @@ class CutSearch:
     first: PartGraph | None = None
     unfinished: bool = False
     joins: bool = True
+    least: int = 0
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -375,7 +378,7 @@ class CutSearch:
         from lowtide.transform.sections import of_user
 
         if not self.keeps:
-            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory)
+            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self.least)
             proposal = orders.improved(proposal, limits)
             self.interrupted = self.interrupted or orders.interrupted
         parts, started = proposal.parts, limits.seconds - limits.left_seconds
