@@ -68,12 +68,14 @@ def _groups(view: PlanView, most: int, cut: int | None) -> list[str]:
     of, whole = share_of(view)
     groups = peak_groups(view, most)
     label = labels((g.name for g in groups), cut)
-    rows = [("the peak, made in", "kind", "tensors", "bytes", f"of {of}")]
-    rows += [(label[g.name], g.kind, f"{g.count:,}", f"{g.bytes:,}", _share(g.bytes, whole)) for g in groups]
+    rows = [("the peak, made in", "kind", "tensors", "steps old", "bytes", f"of {of}")]
+    rows += [
+        (label[g.name], g.kind, f"{g.count:,}", f"{g.age:,}", f"{g.bytes:,}", _share(g.bytes, whole)) for g in groups
+    ]
     shared = view.shared_bytes[view.peak_step]
     if shared:
-        rows.append(("counted once: outputs over inputs", "", "", f"-{shared:,}", _share(-shared, whole)))
-    return ["", *columns(rows, right=[2, 3, 4]).splitlines()]
+        rows.append(("counted once: outputs over inputs", "", "", "", f"-{shared:,}", _share(-shared, whole)))
+    return ["", *columns(rows, right=[2, 3, 4, 5]).splitlines()]
 
 
 def _share(size: int, whole: int) -> str:

@@ -73,19 +73,21 @@ def _sum(view: PlanView) -> str:
         bar = f'{wide}<rect width="100" height="10" fill="#56b4e9"/></svg>'
         rows.append(
             f'<tr><th scope="row">{text(g.name)}</th><td>{text(g.kind)}</td><td class="number">{g.count:,}</td>'
+            f'<td class="number">{g.age:,}</td>'
             f'<td class="number">{g.bytes:,}</td><td class="number">{share:.1f} %</td><td>{bar}</td></tr>'
         )
     shared = view.shared_bytes[view.peak_step]
     if shared:
         rows.append(
-            '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td>'
+            '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td><td></td>'
             f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
             "<td></td></tr>"
         )
     return (
         f"<h3>The peak: {text(peak_line(view))}</h3>"
         '<div class="scroll"><table><thead><tr><th scope="col">made in</th><th scope="col">kind</th>'
-        '<th scope="col" class="number">tensors</th><th scope="col" class="number">bytes</th>'
+        '<th scope="col" class="number">tensors</th><th scope="col" class="number">steps old</th>'
+        '<th scope="col" class="number">bytes</th>'
         f'<th scope="col" class="number">of {of}</th><th></th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
