@@ -109,7 +109,6 @@ ELSEWHERE = {
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",
-    "pytorch/test_frozen.py": "torch/frozen",
     "pytorch/test_meta.py": "torch/meta",
     "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
