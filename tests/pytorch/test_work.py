@@ -23,7 +23,7 @@ PRODUCTS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "aten.convo
 
 @pytest.mark.parametrize("name", NETS)
 def test_products_are_those_that_torch_counts_of_eager(name: str) -> None:
-    """Fused attention apart, of which not every torch counts anything on the CPU: it has more operations than elements."""
+    """Fused attention apart, which not every torch counts on the CPU: it has more operations than elements."""
     net = training(name)
     with import_module("torch.utils.flop_counter").FlopCounterMode(display=False) as counter:
         net.loss_fn(net.model(net.batch[0]), *net.batch[1:]).backward()
