@@ -207,7 +207,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    lines += [*_over_regions(rows), *_left_out(document), *kept_lines(document)]
+    lines += [*_left_out(document), *kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -233,16 +233,6 @@ def _any_regions(row: dict[str, Any]) -> str:
     joined = " joined" if row["region_bound_joined"] else ""
     reached = row["region_bound_bytes"] == row["cut_bytes"]
     return "=" + joined if reached else f"{row['region_bound_bytes']:,}{joined}"
-
-
-def _over_regions(rows: list[dict[str, Any]]) -> list[str]:
-    """Which plans are least whatever is cut."""
-    words = {
-        "orders_and_regions": "Least over all orders, whatever is cut",
-        "orders_and_joined_regions": "Least over all orders and all regions that join what others read",
-    }
-    named = {over: [r["model"] for r in rows if r.get("proved_over") == over] for over in words}
-    return [line for over, names in named.items() if names for line in (f"{words[over]}: {', '.join(names)}.", "")]
 
 
 def _left_out(document: dict[str, Any]) -> list[str]:
