@@ -9,7 +9,6 @@ as long as that helps::
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -221,28 +220,46 @@ def _highest_ops(cut: Cut) -> tuple[int, int]:
     return max(sizes, default=0), sizes.count(max(sizes, default=0))
 
 
-def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
-    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of what
-    is then.
+def usual(torch: Any, own: Costed, costs: Costs | None, limits: Limits, most: float | None = None) -> list[Cut]:
+    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest alone and of
+    what is then as well.
 
     Parameters
     ----------
+    limits
+        How long it may take; of what is highest alone there is a cut all the same.
     most
         Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
     """
-    cuts: list[Cut] = []
-    for group in itertools.islice(_highest(torch, own), _REGIONS):
-        seen: set[int] = set()
-        for wanted in _FEW_AND_MANY:
-            for parts in sorted((p for p in PARTS if p <= min(wanted, group[0].rows)), reverse=True):
-                cut = _with(torch, Cut(own), group, parts, costs)
-                if most is not None and cut.step.seconds_of(cut.step.graph.own_order) > most:
-                    continue
-                if parts not in seen and cut.step.own.peak_bytes < own.own.peak_bytes:
-                    cuts.append(cut)
-                seen.add(parts)
+    first: list[Cut] = []
+    last: list[Cut] = []
+    for wanted in _FEW_AND_MANY:
+        best, chain = Cut(own), list[Cut]()
+        for _ in range(_LEVELS):
+            found = min(_usual_further(torch, best, wanted, costs, most), key=_own_peak, default=best)
+            if _own_peak(found) >= _own_peak(best):
                 break
-    return cuts[:_KEPT]
+            best = found
+            chain.append(best)
+            if limits.over():
+                break
+        first += chain[:1]
+        last += chain[1:][-1:]
+    return list({tuple([(*record.ops, record.parts) for record in cut.records]): cut for cut in first + last}.values())
+
+
+def _own_peak(cut: Cut) -> int:
+    return cut.step.own.peak_bytes
+
+
+def _usual_further(torch: Any, cut: Cut, wanted: int, costs: Costs | None, most: float | None) -> Iterator[Cut]:
+    """A cut with one more group of regions, each in as many parts as are wanted, or fewer that take no more time."""
+    for group in _highest(torch, cut.step):
+        for parts in sorted((p for p in PARTS if p <= min(wanted, group[0].rows)), reverse=True):
+            new = _with(torch, cut, group, parts, costs)
+            if most is None or new.step.seconds_of(new.step.graph.own_order) <= most:
+                yield new
+                break
 
 
 def cut_again(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
