@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test quick torch demo check format docs mutations stress fuzz hunt stub man asan clean
+.PHONY: test quick torch extras demo check format docs mutations stress fuzz hunt stub man asan clean
 
 $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -20,13 +20,20 @@ test: $(READY) check
 quick: $(READY)
 	$(BIN)/python -m pytest -m 'not slow' --durations=10 --durations-min=0.5
 
-# The tests of training steps, with the torch that TORCH asks for (CPU; extra `torch`, which nothing else needs).
+# The tests that take torch, with the one that TORCH asks for (CPU; extra `torch`, which nothing else needs), and with
+# networks of timm and transformers.
 TORCH ?= >=2.13
 torch: $(READY)
-	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)'
+	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)' timm transformers
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_heads.py \
 		tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
-		tests/api/test_objects.py tests/ops/aten tests/run/test_torch.py
+		tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
+		tests/test_guides.py tests/test_pages.py
+
+# The tests that take Dask, Parquet, matplotlib or a notebook's kernel (extras `sweep`, `plot` and `docs`).
+extras: $(READY)
+	$(BIN)/pip install --quiet --editable '.[docs,plot,sweep]'
+	$(BIN)/python -m pytest tests/api/sweeps tests/api/test_reporting.py tests/test_notebook.py
 
 check: $(READY)
 	$(BIN)/ruff check .

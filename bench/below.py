@@ -57,6 +57,8 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
         "cut_optimal": plan.optimal,
         "cut_ops": len(plan.order),
         "proved_over": plan.proved_over,
+        "region_bound_bytes": None if plan.region_bound is None else plan.region_bound.bytes,
+        "region_bound_joined": plan.region_bound is not None and plan.region_bound.joined,
         "arena_bytes": plan.arena_bytes,
         "exactness": plan.exactness,
         "floor_bytes": None if floor is None else floor.floor_bytes,
@@ -139,8 +141,8 @@ LOOPED = (
     "s",
 )  # fmt: skip
 PLANNED = (
-    "model", "ops", "strict", "own order", "best order", "with cuts", "of strict", "of best", "bound", "its ops",
-    "class", "floor", "s",
+    "model", "ops", "strict", "own order", "best order", "with cuts", "of strict", "of best", "bound", "any regions",
+    "its ops", "class", "floor", "s",
 )  # fmt: skip
 RUN = (
     "model", "ops", "in use before", "by its defaults", "with cuts", "as planned", "arena", "its ops", "differs by",
@@ -166,15 +168,17 @@ def tables(document: dict[str, Any]) -> list[str]:
         f"{document['seconds']:g} s a plan. Sizes are bytes.",
         "",
         "*strict*: the least peak of any order without views and in place. Cuts are under `generic`; the bound is that",
-        "of all orders of these parts (`=`: reached), the floor that of any cut",
-        "along one axis an op. `bits`, `kernel`, `sum`: what outputs may differ by.",
+        "of all orders of these parts (`=`: reached), *any regions* that of all choices of regions and orders (`=`:",
+        "reached, so that no cut by regions needs less; *joined*: of regions whose results are put together; open: not",
+        "worked out), the floor that of any cut along one axis an op.",
+        "`bits`, `kernel`, `sum`: what outputs may differ by.",
         "",
     ]
     planned_rows = [
         (
             r["model"], r["ops"], r["strict_bytes"], r["own_bytes"], r["best_bytes"], r["cut_bytes"],
             _ratio(r, "strict_bytes"), _ratio(r, "best_bytes"), "=" if r["cut_optimal"] else r["cut_bound_bytes"],
-            r["cut_ops"], r["exactness"] or "not cut", r["floor_bytes"] or "", f"{r['seconds']:.1f}",
+            _any_regions(r), r["cut_ops"], r["exactness"] or "not cut", r["floor_bytes"] or "", f"{r['seconds']:.1f}",
         )
         for r in rows
     ]  # fmt: skip
@@ -192,13 +196,18 @@ def tables(document: dict[str, Any]) -> list[str]:
         "",
     ]
     study = [r for r in rows if r["model"] in STUDY]
+    lines += [
+        f"All {len(rows)} took {sum(r['seconds'] for r in rows):,.0f} s, the {len(study)} of the study before "
+        f"{sum(r['seconds'] for r in study):,.0f} s.",
+        "",
+    ]
     if len(study) == len(STUDY):
         lines += [
             f"Over the {len(study)} models of the study before: {mean_ratio(study, 'strict_bytes'):.3f} of the strict",
             "optimum.",
             "",
         ]
-    lines += [*_left_out(document), *kept_lines(document)]
+    lines += [*_over_regions(rows), *_left_out(document), *kept_lines(document)]
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -215,6 +224,25 @@ def tables(document: dict[str, Any]) -> list[str]:
             *table(RUN, run_rows),
         ]
     return lines
+
+
+def _any_regions(row: dict[str, Any]) -> str:
+    """The bound over all regions and orders, and which those are."""
+    if row.get("region_bound_bytes") is None:
+        return "open"
+    joined = " joined" if row["region_bound_joined"] else ""
+    reached = row["region_bound_bytes"] == row["cut_bytes"]
+    return "=" + joined if reached else f"{row['region_bound_bytes']:,}{joined}"
+
+
+def _over_regions(rows: list[dict[str, Any]]) -> list[str]:
+    """Which plans are least whatever is cut."""
+    words = {
+        "orders_and_regions": "Least over all orders, whatever is cut",
+        "orders_and_joined_regions": "Least over all orders and all regions that join what others read",
+    }
+    named = {over: [r["model"] for r in rows if r.get("proved_over") == over] for over in words}
+    return [line for over, names in named.items() if names for line in (f"{words[over]}: {', '.join(names)}.", "")]
 
 
 def _left_out(document: dict[str, Any]) -> list[str]:

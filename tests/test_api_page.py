@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
+import lowtide.torch
 from lowtide.plan import Plan
 
 PATH = Path(__file__).parents[1] / "docs/api.md"
@@ -55,6 +56,19 @@ def test_a_type_has_what_its_row_says(name: str) -> None:
     if kind is Plan:
         own = {key for key, value in vars(Plan).items() if inspect.isfunction(value) or isinstance(value, property)}
         assert {key for key in own if not key.startswith("_")} == set(words)
+
+
+def test_the_names_of_lowtide_torch_are_on_both_pages() -> None:
+    """Calls with the parameters that they have; without torch, as it is imported by the calls."""
+    reference = PATH.with_name("reference.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `lowtide\.torch\.(\w+)` \|(.*?)\|", PAGE, re.MULTILINE))
+    for name in lowtide.torch.__all__:
+        value = getattr(lowtide.torch, name)
+        assert re.search(rf"^\.\. auto\w+:: lowtide\.torch\.{name}$", reference, re.MULTILINE), name
+        if inspect.isfunction(value):
+            assert _words(rows[name]) == list(inspect.signature(value).parameters), name
+        else:
+            assert f"`{name}`" in PAGE, name
 
 
 def _fields(kind: type) -> list[str]:

@@ -48,11 +48,13 @@ ELSEWHERE = {
     "transform/test_alias.py": "transform/alias_candidates",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
-    "optimize/test_region_bound.py": "verify/check/regions",
+    "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results verify/check/regions",
+    "optimize/test_recut.py": "api/rewrites/cut_orders",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
+    "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging",
     "run/test_steps.py": "run/step_kernels",
@@ -103,6 +105,7 @@ ELSEWHERE = {
     "pytorch/test_capture.py": "torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
+    "pytorch/test_frozen.py": "torch/frozen",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

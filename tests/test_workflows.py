@@ -72,12 +72,30 @@ def test_training_steps_are_tested_on_the_torch_that_is_known_and_on_the_newest(
     job = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))["jobs"]["torch"]
     known = ".".join(map(str, NEWEST_KNOWN))
     assert job["strategy"]["matrix"]["torch"] == [f"=={known}.*", f">={known}"]
-    recipe = re.search(r"^torch:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert recipe is not None
-    assert "torch$(TORCH)" in recipe[1]
-    paths = re.findall(r"tests/[\w/.]+", recipe[1])
+    assert re.search(r"'torch\$\(TORCH\)' .*timm.* transformers", recipe("torch"))
+
+
+@pytest.mark.parametrize(("name", "needs"), [
+    ("torch", r"import_module\(.torch.\)|importorskip\(.torch.|\.md.: .torch."),
+    ("extras", r"importorskip\(.(distributed|dask|pyarrow|matplotlib)|find_spec\(.(matplotlib|nbclient)"),
+])  # fmt: skip
+def test_what_takes_more_than_the_extra_test_is_run_by_a_job_that_has_it(name: str, needs: str):
+    """Every file with tests that skip without a package is in the job's recipe."""
+    paths = re.findall(r"tests/[\w/.]+", recipe(name))
     assert all((ROOT / path).exists() for path in paths)
-    assert {"tests/pytorch", "tests/bench/test_train_sizes.py"} <= set(paths)
+    files = {path for path in (ROOT / "tests").rglob("test_*.py") if re.search(needs, path.read_text(encoding="utf-8"))}
+    assert files
+    missing = {path for path in files if not any(path.is_relative_to(ROOT / listed) for listed in paths)}
+    assert {path.name for path in missing} <= {Path(__file__).name, "test_executorch.py"}
+    jobs = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))["jobs"]
+    assert f"make {name}" in [step.get("run") for step in jobs[name]["steps"]]
+
+
+def recipe(name: str) -> str:
+    """Lines of a target of the Makefile."""
+    found = re.search(rf"^{name}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 @pytest.mark.slow

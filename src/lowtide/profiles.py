@@ -25,7 +25,9 @@ class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     storages, starts, ends
         Those tensors, each with its storage's life.
     sizes
-        Bytes of those storages that are larger than their root tensor, by its id.
+        Bytes of those storages that are larger than their tensor, or pieces smaller than it, by its id.
+    lows
+        Bytes from that tensor's start to a piece's, by its id, where those are not 0.
     used
         Steps from the first use of a storage to behind its last, by its root's id, if it is there for longer;
         ``[0, 0]`` if no op uses it.
@@ -39,5 +41,6 @@ class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     starts: list[int] = []
     ends: list[int] = []
     sizes: dict[str, int] = {}
+    lows: dict[str, int] = {}
     used: dict[str, Steps] = {}
     workspaces: dict[str, int] = {}

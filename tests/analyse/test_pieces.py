@@ -16,6 +16,7 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.read import read_model
+from lowtide.report.view import PlanView
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import resolve
@@ -130,8 +131,10 @@ def test_room_of_a_piece_that_comes_later_is_used(late: Path):
     assert at[ids["a"]] == at[ids["c"]]
     assert at[ids["b"]] == at[ids["c"]] + 128
     assert at[ids["b"]] <= at[ids["d"]] < at[ids["b"]] + 128
-    assert plan.profile is not None
-    assert len(set(plan.profile.storages)) == len(plan.profile.storages)
+    drawn = {r.name: (r.offset, r.size, r.start, r.end) for r in PlanView.of(plan).rectangles}
+    assert {"a", "b", "c", "d"} & drawn.keys() == {"a", "b", "d"}
+    assert drawn["b"] == (at[ids["b"]], 128, 3, 6)
+    assert drawn["a"] == (at[ids["a"]], 128, 0, 6)
 
 
 def test_what_lies_in_the_room_of_a_piece_that_is_there_is_found(late: Path):

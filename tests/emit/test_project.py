@@ -305,6 +305,7 @@ def test_what_has_no_c_is_refused_before_anything_is_planned(
         ([], "name it with -o"),
         (["-o", "code", "--header", "h.h"], "--header does not go with --emit c"),
         (["-o", "code", "--target", "tflm"], "leave out --target"),
+        (["-o", "code", "--target", "generic,chains=fused"], "C is written op by op"),
         (["-o", "code", "--allow", "fission"], "no --allow but loops"),
     ],
 )

@@ -6,46 +6,33 @@
        --specs=rdimon.specs -nostartfiles -o model.elf
    qemu-system-arm -M mps2-an386 -nographic -semihosting -kernel model.elf
 
-   It compares what the model makes of in.bin with want.bin, both in the current folder; make them with the host program
-   of the same project. */
+   It compares what the model makes of in.bin with want.bin, which the project's host program makes. */
 #include <stdint.h>
 #include <stdlib.h>
 
 extern uint32_t stack_top, data_begin, data_end, data_load, __bss_start__, __bss_end__;
 extern void initialise_monitor_handles(void);
 extern int main(int count, char **words);
-
 void reset(void);
 void _init(void);
 void _fini(void);
 
 void reset(void)
 {
-    static char program[] = "model_host";
-    static char check[] = "--check";
-    static char inputs[] = "in.bin";
-    static char wanted[] = "want.bin";
+    static char program[] = "model_host", check[] = "--check", inputs[] = "in.bin", wanted[] = "want.bin";
     static char *words[] = {program, check, inputs, wanted};
     const uint32_t *from = &data_load;
-    uint32_t *to;
-    for (to = &data_begin; to < &data_end; to++) {
-        *to = *from;
-        from++;
+    for (uint32_t *to = &data_begin; to < &data_end; to++) {
+        *to = *from++;
     }
-    for (to = &__bss_start__; to < &__bss_end__; to++) {
+    for (uint32_t *to = &__bss_start__; to < &__bss_end__; to++) {
         *to = 0U;
     }
     initialise_monitor_handles();
     exit(main(4, words));
 }
-
-void _init(void)
-{
-}
-
-void _fini(void)
-{
-}
+void _init(void) {}
+void _fini(void) {}
 
 __attribute__((section(".vectors"), used)) static const struct {
     uint32_t *stack;

@@ -52,9 +52,11 @@ def plan_profile(
 ) -> PlanProfile:
     """The profile of an order, positions in `model`'s own; without `steps` it is one with moves."""
     ops, tensors = model.graph.ops, model.graph.tensor_by_id
-    sizes = {str(s.tensors[0]): s.size for s in model.storages if s.tensors and s.size > tensors[s.tensors[0]].size}
+    sizes = {str(s.tensors[0]): s.size for s in model.storages if s.tensors and s.size != tensors[s.tensors[0]].size}
+    pieces = [model.storages[s].tensors[0] for group in model.groups for s, _ in group]
+    lows = {str(t): -model.displacement[t] for t in pieces if model.displacement[t]}
     workspaces = {str(ops[i].id): size for i, size in enumerate(model.workspace) if size}
-    profile = PlanProfile(own_order_bytes=list(own_order_bytes), sizes=sizes, workspaces=workspaces)
+    profile = PlanProfile(own_order_bytes=list(own_order_bytes), sizes=sizes, lows=lows, workspaces=workspaces)
     if steps is None:
         return profile
     count = max(len(order), 1)
@@ -75,7 +77,7 @@ def plan_profile(
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     return PlanProfile(
         own_order_bytes=profile.own_order_bytes, bytes=list(steps.footprint), storages=columns[0], starts=columns[1],
-        ends=columns[2], sizes=sizes, used=used, workspaces=workspaces,
+        ends=columns[2], sizes=sizes, lows=lows, used=used, workspaces=workspaces,
     )  # fmt: skip
 
 

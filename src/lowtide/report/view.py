@@ -280,7 +280,7 @@ def _whole_name(op: PlanOp) -> str:
 def _rectangles(plan: Plan, profile: PlanProfile) -> Iterator[Rectangle]:
     """Storages by first step, then workspaces."""
     tensors = {t.id: t for t in plan.tensors}
-    root_of = _roots(tensors)
+    root_of = _named(plan, profile, tensors)
     members: dict[int, list[PlanTensor]] = {}
     for t in plan.tensors:
         members.setdefault(root_of[t.id], []).append(t)
@@ -335,7 +335,7 @@ def _lives(plan: Plan, profile: PlanProfile, root_of: Mapping[int, int], names: 
             own.add(root)
     for root, start, end in zip(profile.storages, profile.starts, profile.ends, strict=True):
         memory, offset = home.get(root, (0, None))
-        yield root, start, end, memory, offset
+        yield root, start, end, memory, None if offset is None else offset + profile.lows.get(str(root), 0)
 
 
 def _homes(plan: Plan, names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -365,6 +365,22 @@ def _overs(
         if under is not None:
             over.setdefault(begins[root_of[output], start], under)
     return over
+
+
+def _named(plan: Plan, profile: PlanProfile, tensors: Mapping[int, PlanTensor]) -> dict[int, int]:
+    """The tensor by which the storage goes that each one lies in: the root, or of a whole whose pieces are there by
+    themselves the one that lies where it does, if there is one, else one of them."""
+    root_of = _roots(tensors)
+    pieces: dict[int, list[int]] = {}
+    for t in profile.storages:
+        pieces.setdefault(root_of[t], []).append(t)
+    offsets = {int(t): at for t, at in (plan.offsets or {}).items()}
+    for t, root in dict(root_of).items():
+        names = pieces.get(root, [root])
+        if names != [root]:
+            same = [n for n in names if (offsets.get(n), tensors[n].size) == (offsets.get(t), tensors[t].size)]
+            root_of[t] = t if t in names else (same or names)[0]
+    return root_of
 
 
 def _roots(tensors: Mapping[int, PlanTensor]) -> dict[int, int]:

@@ -9,6 +9,7 @@ as long as that helps::
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from lowtide.errors import InputError
 from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
+from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, region_of
 from lowtide.torch.search import floor, footprints, problem_of
 from lowtide.torch.slices import one_by_one, sliced
@@ -25,10 +27,16 @@ from lowtide.torch.step_plan import StepCut
 from lowtide.torch.storages import as_graph
 
 PARTS = (2, 4, 8, 16, 32, 64)
-"""Numbers of parts that are tried."""
+"""Numbers of parts that are tried first."""
+
+FINER_PARTS = tuple(sorted({*PARTS, *(p * k // 8 for p in PARTS for k in (5, 6, 7))} - {1}))
+"""All that are tried: between the best of the first and half of it, too."""
 
 _REGIONS, _KEPT = 2, 4
 """Regions around an op that are tried, where the first is of few rows; proposals that are kept."""
+
+_ALL_REGIONS = 8
+"""Regions around an op that are tried where none of those meets the budget."""
 
 _SECONDS, _QUICK, _REPAIRS = 1.0, 0.05, 64
 """Of each proposal the seconds of search, as a part of all, and the repairs, at most."""
@@ -74,16 +82,10 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits:
         How long it may take.
     """
     look = _Look(torch, own, costs, budget, limits)
-    best, begun = _NONE, [Cut(own)]
-    for _ in range(_LEVELS):
-        found: list[Cut] = []
-        for number, cut in enumerate(begun):
-            share = Limits(limits.left_seconds / (1 + len(begun) - number))
-            found += look.further(cut, share)
-        found.sort(key=look.promise)
-        if not found or look.promise(found[0]) >= best:
-            break
-        best, begun = look.promise(found[0]), _unlike(found)[:_WIDTH]
+    if look.best(own)[0] != _WITHIN:
+        look.regions = _ALL_REGIONS
+        look.best(own)
+    look.finer()
     return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
 
 
@@ -108,7 +110,23 @@ class _Look:
         self.torch, self.costs, self.budget, self.limits = torch, costs, budget, limits
         self.once = own.seconds_of(own.graph.own_order)
         self.seconds = min(_SECONDS, limits.seconds * _QUICK)
+        self.regions = _REGIONS
         self.promises: dict[Cut, _Promise] = {}
+        self.made_of: dict[Cut, tuple[Cut, Sequence[Region]]] = {}
+
+    def best(self, own: Costed) -> _Promise:
+        """What the best of the cuts promises, of more and more groups of regions."""
+        best, begun, limits = _NONE, [Cut(own)], self.limits
+        for _ in range(_LEVELS):
+            found: list[Cut] = []
+            for number, cut in enumerate(begun):
+                share = Limits(limits.left_seconds / (1 + len(begun) - number))
+                found += self.further(cut, share)
+            found.sort(key=self.promise)
+            if not found or self.promise(found[0]) >= best:
+                break
+            best, begun = self.promise(found[0]), _unlike(found)[:_WIDTH]
+        return best
 
     def promise(self, cut: Cut) -> _Promise:
         """Of a cut."""
@@ -130,7 +148,7 @@ class _Look:
     def further(self, cut: Cut, limits: Limits) -> list[Cut]:
         """A cut with one more group of regions, or with the last of it alone: of each the best number of parts."""
         kept: list[Cut] = []
-        for group in _highest(self.torch, cut.step):
+        for group in _highest(self.torch, cut.step, self.regions):
             last = max(group, key=lambda region: region.indices)
             for some in (group, (last,)) if len(group) > 1 else (group,):
                 if not limits.over():
@@ -148,6 +166,7 @@ class _Look:
                 if best is not None and limits.over():
                     break
                 new = _with(self.torch, cut, group, parts, self.costs)
+                self.made_of[new] = cut, group
                 far, size, _ = self.promise(new)
                 if best is None and cut.records and (far, size) > self.promise(cut)[:2]:
                     return [new]
@@ -156,9 +175,19 @@ class _Look:
                 best = min(best or new, new, key=self.promise)
         return [] if best is None else [best]
 
+    def finer(self) -> None:
+        """Of the best so far the last group in fewer parts than it is in, and more than half of them."""
+        best = min(self.promises, key=self.promise, default=None)
+        if best is None or self.promise(best)[0] != _WITHIN or best not in self.made_of:
+            return
+        (cut, group), most = self.made_of[best], best.records[-1].parts
+        for parts in FINER_PARTS:
+            if most // 2 < parts < most and not self.limits.over():
+                self.promise(_with(self.torch, cut, group, parts, self.costs))
 
-def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
-    """Regions, with those of other layers, around the ops that take most."""
+
+def _highest(torch: Any, step: Costed, most_regions: int = _REGIONS) -> Iterator[tuple[Region, ...]]:
+    """Regions, with those of other layers, around the ops that take most: the first that are not idle, or all."""
     program, heights = step.program, footprints(step.graph)
     most, seen, tried = max(heights.values(), default=0), set[str](), list[tuple[Region, ...]]()
     for op in sorted(heights, key=lambda op: (-heights[op], op)):
@@ -170,9 +199,21 @@ def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
         found = groups(torch, program, step.graph, op)
         if found:
             seen.add(target)
-        several = [g for k, g in enumerate(found) if not _is_idle(g[0], found[:k])][:_REGIONS]
+        idle = most_regions < _ALL_REGIONS
+        several = [g for k, g in enumerate(found) if not (idle and _is_idle(g[0], found[:k]))][:most_regions]
         yield from [group for group in several if group not in tried]
         tried += several
+
+
+def _narrower(program: Program, first: tuple[Region, ...], every: Sequence[tuple[Region, ...]]) -> tuple[Region, ...]:
+    """Of groups the one with all ops of the first whose regions take and give least, if that is at most half."""
+
+    def ends_bytes(region: Region) -> int:
+        return sum(program.forms[name].extent_bytes for name in {*region.given, *region.made})
+
+    inside, most = set(first[0].indices), ends_bytes(first[0]) // 2
+    wider = [g for g in every if g[0].again == first[0].again and inside < set(g[0].indices)]
+    return min((g for g in wider if ends_bytes(g[0]) <= most), key=lambda g: ends_bytes(g[0]), default=first)
 
 
 def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
@@ -196,7 +237,7 @@ def _record(region: Region, parts: int) -> StepCut:
 
 def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
     """A cut with one more group of regions, in each number of parts."""
-    for group in _highest(torch, cut.step):
+    for group in _highest(torch, cut.step, _ALL_REGIONS):
         for parts in PARTS:
             if parts <= group[0].rows:
                 yield _with(torch, cut, group, parts, costs)
@@ -220,46 +261,29 @@ def _highest_ops(cut: Cut) -> tuple[int, int]:
     return max(sizes, default=0), sizes.count(max(sizes, default=0))
 
 
-def usual(torch: Any, own: Costed, costs: Costs | None, limits: Limits, most: float | None = None) -> list[Cut]:
-    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest alone and of
-    what is then as well.
+def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
+    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of what
+    is then.
 
     Parameters
     ----------
-    limits
-        How long it may take; of what is highest alone there is a cut all the same.
     most
         Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
     """
-    first: list[Cut] = []
-    last: list[Cut] = []
-    for wanted in _FEW_AND_MANY:
-        best, chain = Cut(own), list[Cut]()
-        for _ in range(_LEVELS):
-            found = min(_usual_further(torch, best, wanted, costs, most), key=_own_peak, default=best)
-            if _own_peak(found) >= _own_peak(best):
+    cuts: list[Cut] = []
+    every = list(itertools.islice(_highest(torch, own, _ALL_REGIONS), 2 * _ALL_REGIONS))
+    for first in itertools.islice(_highest(torch, own), _REGIONS):
+        group, seen = _narrower(own.program, first, every), set[int]()
+        for wanted in _FEW_AND_MANY:
+            for parts in sorted((p for p in FINER_PARTS if p <= min(wanted, group[0].rows)), reverse=True):
+                cut = _with(torch, Cut(own), group, parts, costs)
+                if most is not None and cut.step.seconds_of(cut.step.graph.own_order) > most:
+                    continue
+                if parts not in seen and cut.step.own.peak_bytes < own.own.peak_bytes:
+                    cuts.append(cut)
+                seen.add(parts)
                 break
-            best = found
-            chain.append(best)
-            if limits.over():
-                break
-        first += chain[:1]
-        last += chain[1:][-1:]
-    return list({tuple([(*record.ops, record.parts) for record in cut.records]): cut for cut in first + last}.values())
-
-
-def _own_peak(cut: Cut) -> int:
-    return cut.step.own.peak_bytes
-
-
-def _usual_further(torch: Any, cut: Cut, wanted: int, costs: Costs | None, most: float | None) -> Iterator[Cut]:
-    """A cut with one more group of regions, each in as many parts as are wanted, or fewer that take no more time."""
-    for group in _highest(torch, cut.step):
-        for parts in sorted((p for p in PARTS if p <= min(wanted, group[0].rows)), reverse=True):
-            new = _with(torch, cut, group, parts, costs)
-            if most is None or new.step.seconds_of(new.step.graph.own_order) <= most:
-                yield new
-                break
+    return cuts[:_KEPT]
 
 
 def cut_again(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:

@@ -30,8 +30,8 @@ _ROUNDING = 1e-6
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
-_CUTTING, _LOOKING = 0.6, 0.2
-"""Parts of the time that may go to choosing cuts for a budget, and where there is none."""
+_CUTTING = 0.6
+"""Part of the time that may go to choosing cuts."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,13 @@ def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tupl
     Budgets descend evenly from own order's peak to what the largest op takes.
     """
     own, costs = _own(torch, program, wishes)
-    begun = clock.perf_counter()
     steps = candidates(torch, own, wishes, costs)
     wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
-    share = max(0.0, wishes.time - (clock.perf_counter() - begun)) / len(steps)
     top, least = own.own.peak_bytes, min(floor(step.graph)[0] for step, _, _ in steps)
     budgets = [top - (top - least) * k // (count - 1) for k in range(1, count)]
     found = []
     for step, cuts, table in steps:
-        for order in front(step.graph, step.seconds, budgets, share):
+        for order in front(step.graph, step.seconds, budgets, wishes.time / len(steps)):
             chosen = _Chosen(step, tuple(order), table, cuts)
             found.append((sequence_of(step.graph, order).peak_bytes, step.seconds_of(order), len(found), chosen))
     kept: list[Planned] = []
@@ -206,7 +204,9 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         least, label = least_floor(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         whole = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
-        more = "" if whole else "; allow='recompute,fission' may cut it"
+        share = -(-100 * least // max(1, own.own.peak_bytes))
+        more = f"; give that, about {share}% of what own order takes, or more"
+        more += "" if whole else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )
@@ -234,12 +234,10 @@ def _lowest(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
     once = own.seconds_of(own.graph.own_order)
     most = once * (1 + (wishes.overhead or 0))
     wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
-    begun = clock.perf_counter()
     steps = candidates(torch, own, wishes, costs, most)
-    share = max(0.0, wishes.time - (clock.perf_counter() - begun)) / len(steps)
     found = []
     for step, cuts, table in steps:
-        order = tuple(lowest(step.graph, step.seconds, most, share, _moves(step, wishes)))
+        order = tuple(lowest(step.graph, step.seconds, most, wishes.time / len(steps), _moves(step, wishes)))
         if step.seconds_of(order) <= most * (1 + _ROUNDING) or step is own:
             peak = sequence_of(step.graph, order).peak_bytes
             found.append((peak, step.seconds_of(order), _Chosen(step, order, table, cuts)))
@@ -270,8 +268,7 @@ def candidates(
     """The step as it is and, if it may be, cut so that it takes so many seconds at most; each with the table of its
     costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
-    limits = Limits(wishes.time * _LOOKING)
-    for cut in usual(torch, own, costs, limits, most) if "fission" in wishes.allow else ():
+    for cut in usual(torch, own, costs, most) if "fission" in wishes.allow else ():
         step, table = _measured(torch, cut.step, wishes, costs)
         steps.append((step, cut.records, table))
     return steps

@@ -147,3 +147,12 @@ def test_parts_of_cut_ops_lie_in_each_other(tmp_path: Path, pieces: str):
     assert plan.peak_bytes <= lowtide.plan(path, allow="fission", time=2).peak_bytes
     assert plan.region_bound is None
     plan.apply(path, tmp_path / "out.onnx")
+
+
+@pytest.mark.parametrize("word", ["loops", "fission", "seams", "alias,fission"])
+def test_chains_and_two_layouts_go_with_aliases_alone(net: Path, word: str):
+    """What is between the ops of a chain may come apart where ops are cut, and a bound over all cuts takes them one by
+    one."""
+    for field in ("chains=fused", "layout=either"):
+        with pytest.raises(InputError, match="changes single ops"):
+            lowtide.plan(net, target=f"generic,{field}", allow=word)

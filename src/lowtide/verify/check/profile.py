@@ -34,8 +34,10 @@ def check_profile(plan: Plan, memory: CheckedMemory, own: Simulation, steps: Sim
     _same("workspaces", claimed.workspaces, {str(v): size for v, size in memory.workspace.items() if size})
     roots = {i: b.name for i, b in enumerate(memory.storages)}
     sizes = {t.id: t.size for t in plan.tensors}
-    larger = {str(roots[i]): b.size for i, b in enumerate(memory.storages) if b.size > sizes.get(roots[i], b.size)}
-    _same("sizes", claimed.sizes, larger)
+    other = {str(roots[i]): b.size for i, b in enumerate(memory.storages) if b.size != sizes.get(roots[i], b.size)}
+    _same("sizes", claimed.sizes, other)
+    above = {str(b.name): b.low - memory.place[b.name][1] for b in memory.storages if b.part}
+    _same("lows", claimed.lows, {name: low for name, low in above.items() if low})
     if steps is None:
         if claimed.bytes or claimed.storages or claimed.starts or claimed.ends or claimed.used:
             raise VerificationError("profile", "the plan has moves: residency says what is where, and profile does too")
