@@ -68,10 +68,10 @@ def costed(torch: Any, program: Program, costs: Costs | None, before: Costed | N
     return Costed(program, graph, seconds, sum(c.signature not in known for c in taken.values()), bandwidth, taken)
 
 
-def _cost(torch: Any, program: Program, action: Action, known: Mapping[str, OpCost]) -> OpCost:
+def _cost(torch: Any, program: Program, action: Action, table: Mapping[str, OpCost]) -> OpCost:
     key = signature(program, action)
-    found = known.get(key)
-    return OpCost(key, *_guessed(torch, program, action, known), []) if found is None else found
+    found = table.get(key)
+    return OpCost(key, *_guessed(torch, program, action, table), []) if found is None else found
 
 
 def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, OpCost]) -> tuple[float, int]:
