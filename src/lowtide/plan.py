@@ -384,6 +384,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             trace: str | Path | None = None,
             svg: str | Path | None = None,
             overlay: str | Path | None = None,
+            png: str | Path | None = None,
         ) -> None:
             """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
 

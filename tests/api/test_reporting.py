@@ -120,6 +120,27 @@ def test_a_plot_needs_matplotlib(plan: Plan):
     assert len(axes.collections) >= 2
 
 
+def test_png_needs_matplotlib(plan: Plan, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """A file for each figure that SVG has; without matplotlib one line names the extra, and nothing is written."""
+    saved = tmp_path / "p.json"
+    plan.save(saved)
+    status = _run("report", saved, "--png", tmp_path / "figure.png", "--svg", tmp_path / "figure", "-q")
+    if importlib.util.find_spec("matplotlib") is None:
+        assert status == 2
+        assert "pip install '.[plot]'" in capfd.readouterr().err
+        assert not list(tmp_path.glob("figure*"))
+        with pytest.raises(MissingExtraError, match="matplotlib"):
+            plan.report(png=tmp_path / "figure")
+        return
+    assert status == 0
+    made = sorted(tmp_path.glob("figure-*.png"))
+    assert [p.stem for p in made] == sorted(p.stem for p in tmp_path.glob("figure-*.svg"))
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in made)
+    first = [p.read_bytes() for p in made]
+    plan.report(png=tmp_path / "figure")
+    assert [p.read_bytes() for p in made] == first
+
+
 def test_a_table_for_pandas(plan: Plan):
     """A row for each thing in memory; those at the peak add up to it."""
     if importlib.util.find_spec("pandas") is None:

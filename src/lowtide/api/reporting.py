@@ -32,12 +32,15 @@ class Pictures:
         Begin of the names of SVG files, one a figure: ``NAME-live.svg``, ``NAME-MEMORY.svg``.
     overlay
         JSON for Model Explorer: custom node data that colour the model's own graph by live bytes.
+    png
+        Begin of the names of PNG files, one a figure, as of `svg`; drawn with matplotlib.
     """
 
     report: str | Path | None = None
     trace: str | Path | None = None
     svg: str | Path | None = None
     overlay: str | Path | None = None
+    png: str | Path | None = None
 
     @property
     def paths(self) -> list[str | Path]:
@@ -47,7 +50,7 @@ class Pictures:
     @property
     def wanted(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.paths or self.svg)
+        return bool(self.paths or self.svg or self.png)
 
     def write(self, plan: Plan, outputs: Outputs, before: Plan | None = None) -> list[str | Path]:
         """Write what is wanted into outputs that the caller commits; the names of the files. Raises as `report`."""
@@ -57,6 +60,11 @@ class Pictures:
             return []
         view = view_of(plan, plan.graph)
         written = [(path, content.encode()) for path, content in self._contents(view, before)]
+        if self.png is not None:
+            from lowtide.report.plots import png_figures
+
+            base = str(self.png).removesuffix(".png")
+            written += [(f"{base}-{name}.png", content) for name, content in png_figures(view)]
         for path, content in written:
             outputs.write(path, content)
         return [path for path, _ in written]
@@ -96,6 +104,7 @@ def report(
     trace: str | Path | None = None,
     svg: str | Path | None = None,
     overlay: str | Path | None = None,
+    png: str | Path | None = None,
 ) -> None:
     """Write the picture of a plan; `plan.report("r.html")` is the same.
 
@@ -112,11 +121,15 @@ def report(
         Where SVG files of the figures go: their names begin so.
     overlay
         JSON file of custom node data for Model Explorer.
+    png
+        Where PNG files of the figures go, as with `svg`; drawn with matplotlib.
 
     Raises
     ------
     InputError
         No file is named, the plan has no `profile`, or a file cannot be written.
+    MissingExtraError
+        `png` is asked for, and matplotlib is not installed.
 
     Examples
     --------
@@ -128,7 +141,7 @@ def report(
     """
     from lowtide.outputs import Outputs
 
-    wanted = Pictures(path, trace, svg, overlay)
+    wanted = Pictures(path, trace, svg, overlay, png)
     if not wanted.wanted:
         raise InputError("name a file for the report, as plan.report('report.html')")
     with Outputs() as outputs:
@@ -148,7 +161,7 @@ def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | 
     from lowtide.outputs import Outputs
 
     if not pictures.wanted:
-        raise InputError("name what to write: -o R.html, --trace T.json, --overlay O.json or --svg NAME")
+        raise InputError("name what to write: -o R.html, --trace T.json, --overlay O.json, --svg NAME or --png NAME")
     read = [read_plan(path) for path in plans]
     if len(read) > 2:
         return _front_file(read, plans, pictures)
@@ -166,7 +179,7 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
 
     if len(read) > MOST_PLANS:
         raise InputError(f"a report shows at most {MOST_PLANS} plans, and these are {len(read)}; leave some out")
-    if pictures.report is None or any((pictures.trace, pictures.svg, pictures.overlay)):
+    if pictures.report is None or any((pictures.trace, pictures.svg, pictures.overlay, pictures.png)):
         raise InputError("all but the report are of one plan or two; of more there is -o R.html alone")
     _check_one_model(read, paths)
     names = [Path(path).name.removesuffix(".json").removesuffix(".plan") for path in paths]
@@ -214,7 +227,7 @@ def plot(plan: Plan, axes: Any = None) -> Any:
         The plan has no `profile`.
     """
     from lowtide.report.parted import view_of
-    from lowtide.report.svg import COLOURS
+    from lowtide.report.plots import live_plot
 
     try:
         from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
@@ -222,20 +235,7 @@ def plot(plan: Plan, axes: Any = None) -> Any:
         raise MissingExtraError("matplotlib", "plot", "plan.plot()") from None
     view = view_of(plan, plan.graph)
     axes = pyplot.subplots(figsize=(10, 4))[1] if axes is None else axes
-    steps = range(view.steps)
-    own = view.own_order_bytes
-    scale = max(view.steps, 1) / max(len(own), 1)
-    axes.fill_between([scale * s for s in range(len(own))], own, step="post", color="0.8", label="own order")
-    kinds = list(view.kinds)
-    axes.stackplot(
-        list(steps), *(view.kinds[k] for k in kinds), labels=kinds, colors=[COLOURS[k] for k in kinds], step="post"
-    )
-    if view.bound_bytes:
-        axes.axhline(view.bound_bytes, color="#0b5394", label="lower bound")
-    if view.room_bytes:
-        axes.axhline(view.room_bytes, color="#b3261e", linestyle="--", label="room")
-    axes.set(xlabel="step", ylabel="bytes", title=f"{plan.graph}: live bytes", xlim=(0, max(view.steps - 1, 1)))
-    axes.legend(loc="upper right")
+    live_plot(view, axes)
     return axes
 
 

@@ -54,6 +54,7 @@ def arguments(p: Any) -> None:
     )
     _trace(p)
     p.add_argument("--svg", metavar="NAME", help="each figure as an SVG file, NAME-live.svg and so on")
+    p.add_argument("--png", metavar="NAME", help="each figure as a PNG file (needs the extra plot)")
 
 
 def options_of_plan(p: Any) -> None:
@@ -64,7 +65,9 @@ def options_of_plan(p: Any) -> None:
 
 def pictures_of(options: argparse.Namespace) -> Pictures:
     """What is wanted."""
-    return Pictures(options.report, options.trace, getattr(options, "svg", None), options.overlay)
+    return Pictures(
+        options.report, options.trace, getattr(options, "svg", None), options.overlay, getattr(options, "png", None)
+    )
 
 
 def _trace(p: Any) -> None:

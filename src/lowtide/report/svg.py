@@ -61,10 +61,16 @@ def timeline_svg(view: PlanView, *, width: int = 720, height: int = 240, prefix:
 
 def figures(view: PlanView) -> Iterator[tuple[str, str]]:
     """Every figure with a name for its file: the timeline, then each memory."""
-    yield "live", timeline_svg(view)
+    for k, name in enumerate(figure_names(view), -1):
+        yield name, timeline_svg(view) if k < 0 else arena_svg(view, k)
+
+
+def figure_names(view: PlanView) -> Iterator[str]:
+    """How the files of the figures are told apart: the timeline, then each memory."""
+    yield "live"
     for k, memory in enumerate(view.memories):
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", memory.name)[:40] or f"memory_{k}"
-        yield name if name != "live" else f"memory_{k}", arena_svg(view, k)
+        yield name if name != "live" else f"memory_{k}"
 
 
 def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720, height: int = 320, prefix: str = "lowtide") -> str:

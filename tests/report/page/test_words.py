@@ -25,6 +25,7 @@ def test_required_available_and_excess_stand_there():
     for size in (plan.required_bytes, plan.budget_bytes, plan.required_bytes - plan.budget_bytes):
         assert f"{size:,} B" in told
     assert "over the budget" in told
+    assert "lowtide inspect MODEL says" in re.sub(r"\s+", " ", _plain(words_html(view)))
     assert "Too much: " in _plain(words_html(view))
 
 
