@@ -1,4 +1,4 @@
-"""The code blocks of README, tutorials, guides and pages of targets do what they say."""
+"""The code blocks of README and of every page do what they say."""
 
 from __future__ import annotations
 
@@ -11,16 +11,31 @@ from pathlib import Path
 
 import pytest
 
+import lowtide
 from support.pages import READ_ONLY, blocks, commands, run_page
+from support.stand_ins import lay, names_about_torch
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = ["README.md", *(str(p.relative_to(ROOT)) for part in ("tutorials", "howto", "targets")
+ALONE = ["README.md", *(str(p.relative_to(ROOT)) for part in ("tutorials", "howto", "targets")
                         for p in sorted((DOCS / part).glob("*.md")))]  # fmt: skip
+"""Pages that bring all that they read."""
+PAGES = [*ALONE, *(str(p.relative_to(ROOT)) for p in sorted(DOCS.glob("*.md")) if p.name != "api.md")]
+"""And those that speak of a reader's own files, for which others stand; api.md is tests/test_api_page.py's."""
 NEEDS = {
     "README.md": "onnxruntime",
     "docs/tutorials/microcontroller.md": "tflite_micro ai_edge_litert",
     "docs/tutorials/training.md": "torch",
+    "docs/aliases.md": "onnxruntime",
+    "docs/cuts.md": "onnxruntime tflite_micro ai_edge_litert",
+    "docs/emit.md": "tflite_micro ai_edge_litert",
+    "docs/index.md": "onnxruntime",
+    "docs/loops.md": "tflite_micro ai_edge_litert",
+    "docs/onnxruntime.md": "onnxruntime",
+    "docs/spilling.md": "ortools ai_edge_litert",
+    "docs/tflite.md": "tflite_micro ai_edge_litert",
+    "docs/torch.md": "torch",
+    "docs/training.md": "torch",
     "docs/howto/onnxruntime.md": "onnxruntime",
     "docs/howto/trust.md": "onnxruntime",
     "docs/targets/onnxruntime.md": "onnxruntime",
@@ -42,15 +57,39 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path):
     if name == "README.md":
         words = ["zoo", "nasnet_a_cifar", "-o", str(tmp_path / "nasnet.onnx"), "-q"]
         subprocess.run([sys.executable, "-m", "lowtide", *words], check=True)
-    wrong = run_page(ROOT / name, tmp_path)
+    given = {}
+    if name not in ALONE:
+        lay((ROOT / name).read_text(encoding="utf-8"), tmp_path)
+        given = names_about_torch() if "torch" in NEEDS.get(name, "") else {}
+    wrong = run_page(ROOT / name, tmp_path, given)
     assert not wrong, "\n\n".join(wrong)
 
 
 def test_pages_have_blocks():
     """Every tutorial has several, and every guide one."""
-    for name in PAGES:
+    for name in ALONE:
         count = sum(1 for block in blocks((ROOT / name).read_text(encoding="utf-8")) if block.language not in READ_ONLY)
         assert count >= (3 if "tutorials" in name else 0 if name.endswith("index.md") else 1), name
+
+
+def test_the_pictures_of_methods_are_drawn_by_its_commands(tmp_path: Path):
+    """Small and without a script; their peaks are the page's. The one whose plan is proved is drawn again."""
+    page = (DOCS / "methods.md").read_text(encoding="utf-8")
+    for name in ("order", "cut", "again"):
+        assert f"pictures/{name}-live.svg" in page
+        assert f"--svg {name}\n" in page
+        picture = (DOCS / f"pictures/{name}-live.svg").read_text(encoding="utf-8")
+        peak = re.search(r"([\d,]+) at most</title>", picture)
+        assert peak is not None
+        assert f"{peak[1]} instead of " in page
+        assert "<script" not in picture
+        assert len(picture) < 30_000
+    lowtide.plan("zoo:swiftnet_cell_a", target="strict").save(tmp_path / "order.json")
+    subprocess.run(
+        [sys.executable, "-m", "lowtide", "report", "order.json", "--svg", "order"], cwd=tmp_path, check=True
+    )
+    drawn = (tmp_path / "order-live.svg").read_text(encoding="utf-8")
+    assert drawn == (DOCS / "pictures/order-live.svg").read_text(encoding="utf-8")
 
 
 def test_a_block_that_is_wrong_is_seen(tmp_path: Path):

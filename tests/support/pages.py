@@ -5,7 +5,7 @@
   ``pip`` is not called.
 - ``python``: the blocks of a page are one program; one with ``>>>`` is compared line by line.
 - ``{code-block}`` with a ``:caption:``: a file of that name, which the block becomes.
-- ``c``, ``cpp``, ``text``, ``html``: for reading.
+- ``c``, ``cpp``, ``text``, ``html``: for reading; commands of other programs, and pieces of code, are ``text``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,13 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
         yield command, "\n".join(expected)
 
 
-def run_page(path: Path, folder: Path) -> list[str]:
-    """Run a page's blocks in a folder; what is not as the page says, a text each, with the line."""
+def run_page(path: Path, folder: Path, given: Mapping[str, Any] | None = None) -> list[str]:
+    """Run a page's blocks in a folder; what is not as the page says, a text each, with the line.
+
+    `given`: names that its Python takes as there.
+    """
     wrong: list[str] = []
-    names: dict[str, Any] = {"__name__": "__page__"}
+    names: dict[str, Any] = {"__name__": "__page__", **(given or {})}
     environment = _environment(folder)
     before = Path.cwd()
     os.chdir(folder)
