@@ -196,9 +196,7 @@ def tables(document: dict[str, Any]) -> list[str]:
         "",
     ]
     study = [r for r in rows if r["model"] in STUDY]
-    over = [r["model"] for r in rows if r["exactness"] and _any_regions(r).startswith("=")]
     lines += [
-        f"No cut by regions needs less, joined ones where the table says so, for {len(over)} ({', '.join(over)}).",
         f"All {len(rows)} took {sum(r['seconds'] for r in rows):,.0f} s, the {len(study)} of the study before "
         f"{sum(r['seconds'] for r in study):,.0f} s.",
         "",

@@ -1,7 +1,7 @@
 """Training steps captured from PyTorch modules, with batch norm, masks, embeddings and heads: parts and runs again
 together, beside runs again alone.
 
-    python bench/train_captured.py -o bench/results/train-captured [--nets gpt reader patches unet swiglu] [--time 20]
+    python bench/train_captured.py -o bench/results/train-captured [--nets gpt reader patches unet swiglu] [--time 30]
     python bench/train_captured.py --page bench/results/train-captured
 
 Each budget is a share of what torch's allocator gives out for eager's step. Every plan is executed: what the allocator
@@ -181,7 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, help="path without ending: .md and .json")
     parser.add_argument("--nets", nargs="*", default=list(NETS), choices=NETS)
-    parser.add_argument("--time", type=float, default=20.0, help="seconds of search for each plan")
+    parser.add_argument("--time", type=float, default=30.0, help="seconds of search for each plan")
     parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json")
     given = parser.parse_args()
     if given.page is not None:

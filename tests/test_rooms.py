@@ -48,7 +48,8 @@ ELSEWHERE = {
     "transform/test_alias.py": "transform/alias_candidates",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
-    "optimize/test_region_bound.py": "verify/check/regions",
+    "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results verify/check/regions",
+    "optimize/test_recut.py": "api/rewrites/cut_orders",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
@@ -104,6 +105,7 @@ ELSEWHERE = {
     "pytorch/test_capture.py": "torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
+    "pytorch/test_frozen.py": "torch/frozen",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

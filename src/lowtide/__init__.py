@@ -50,9 +50,11 @@ from lowtide.api import (
     targets,
     verify,
 )
-from lowtide.api.reporting import plan_html, plan_svg, plan_words, plot, to_pandas
+from lowtide.api.reporting import curve_words, front_words, plan_html, plan_svg, plan_words, plot, to_pandas
 from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.optimize.curve import Curve
+from lowtide.optimize.recompute.front import Front
 from lowtide.plan import Plan
 from lowtide.target import Target
 from lowtide.version import __version__
@@ -60,6 +62,7 @@ from lowtide.version import __version__
 # Promised to users, and what a plan cannot do from the ground up.
 Plan.apply, Plan.report, Plan.plot, Plan.to_pandas = apply, report, plot, to_pandas
 Plan.__str__, Plan._repr_html_, Plan._repr_svg_ = plan_words, plan_html, plan_svg  # type: ignore[method-assign,attr-defined]
+Curve.__str__, Front.__str__ = curve_words, front_words  # type: ignore[method-assign]
 
 __all__ = [
     "Check",

@@ -47,6 +47,11 @@ def _truth(value: object) -> bool:
     return type(value).__name__ in ("bool", "bool_")  # numpy's too
 
 
+def _is_method(value: object) -> bool:
+    """Whether a value is one of a user's scheduling methods, or its class, of which more is said where it is made."""
+    return not isinstance(value, str) and all(hasattr(value, name) for name in ("name", "supports", "schedule"))
+
+
 def _anything(_: object) -> bool:
     return True
 
@@ -61,6 +66,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
     "Path": ("a path", "paths", lambda value: isinstance(value, Path)),
     "Size": ('bytes, as 262144 or "256KiB"', "sizes", lambda value: isinstance(value, str | Real)),
     "Callable": ("a function", "functions", callable),
+    "Method": ("a method (name, supports, schedule)", "methods (name, supports, schedule)", _is_method),
     **{
         name: (f"a lowtide.{name}", f"lowtide.{name}s", _kind(name))
         for name in (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 
 class LowtideError(Exception):
     """Base of every error that lowtide raises on purpose."""
@@ -103,6 +105,20 @@ class VerificationError(LowtideError):
 
     def __reduce__(self) -> tuple[type[VerificationError], tuple[str, str]]:
         return type(self), (self.failure, self._message)
+
+
+def raised_at(error: BaseException, *apart: str) -> str:
+    """File and line in which code of the user's raised, ``file.py:7``: the innermost that is in none of these folders;
+    empty if there is none.
+
+    >>> try:
+    ...     raise KeyError
+    ... except KeyError as error:
+    ...     raised_at(error, "/")[-2:]
+    ':2'
+    """
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(apart)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def first_line(error: BaseException | None) -> str:

@@ -24,8 +24,8 @@ MOST_JSON_BYTES = 1024**3
 """Of a graph, a plan, or a list of buffers."""
 MOST_SETTINGS_BYTES = 1024**2
 """Of a target or a board."""
-_MOST_BESIDE = 1000
-"""Files of a folder that are looked at for one that was meant."""
+_MOST_BESIDE, _LIKENESS = 1000, 0.75
+"""Files of a folder that are looked at for one that was meant, and how like it that is: all models' names end alike."""
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _beside(path: str | Path, error: OSError) -> str:
             names = [entry.name for entry in islice(entries, _MOST_BESIDE)]
     except OSError:
         return "; there is no such folder"
-    return did_you_mean(os.path.basename(path), names)
+    return did_you_mean(os.path.basename(path), names, _LIKENESS)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

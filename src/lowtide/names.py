@@ -79,7 +79,7 @@ def spelling(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str], likeness: float = LIKENESS) -> str:
     """``; did you mean A or B?`` with those of the names that are most like this one; empty if none is like it.
 
     >>> did_you_mean("esp32-s4", ["esp32s3", "rp2040"])
@@ -88,5 +88,5 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     ''
     """
     by_spelling = {spelling(n): n for n in names}
-    close = get_close_matches(spelling(name), by_spelling, n=3, cutoff=LIKENESS)
+    close = get_close_matches(spelling(name), by_spelling, n=3, cutoff=likeness)
     return f"; did you mean {' or '.join(by_spelling[k] for k in close)}?" if close else ""

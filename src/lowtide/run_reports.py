@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowtide.names import brief
 from lowtide.rewrites import Exactness
 
 ROUNDING = 1e-4
@@ -110,7 +111,7 @@ class Timing:
     planned_peak_bytes: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunReport(ComparedRuns):
     """What running both files showed.
 
@@ -153,6 +154,9 @@ class RunReport(ComparedRuns):
     order_kept: bool
     stands: FileRun | None = None
     timing: Timing | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, "outputs runs deterministic order_kept arena_bytes input_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ class PackageArena:
     build: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TfliteRunReport:
     """What all runtimes showed.
 
@@ -212,6 +216,9 @@ class TfliteRunReport:
     required_bytes: int | None
     predicted: PackageArena | None = None
     build: str = ""
+
+    def __repr__(self) -> str:
+        return brief(self, "outputs inputs deterministic planned_bytes required_bytes build")
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:

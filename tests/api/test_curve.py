@@ -8,6 +8,7 @@ import pytest
 
 import lowtide
 from lowtide.cli import main
+from support.onnx_builder import model, node, saved, value
 from support.small_nets import pyramid
 
 
@@ -63,3 +64,27 @@ def test_the_command_prints_it(path: Path, capsys: pytest.CaptureFixture[str]) -
     graph.write_text('{"name": "g", "tensors": [{"id": 0, "size": 4, "kind": "input"}], "ops": []}')
     assert main(["curve", str(graph)]) == 2
     assert "only ONNX and TFLite models are cut" in capsys.readouterr().err
+
+
+def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of curves, fronts, sizes and sweeps; what stands in a list of them stays a line."""
+    curve = lowtide.curve(path, target="strict")
+    main(["curve", str(path), "--target", "strict", "-q"])
+    assert str(curve) == capsys.readouterr().out.rstrip()
+    step = "zoo:magis_unet:batch=2,width=4,image=32"
+    front = lowtide.front(step, time=2)
+    assert str(front).startswith("model ")
+    assert "against own order" in str(front)
+    sizes = lowtide.plan_sizes(dynamic(path.parent), {"n": [2, 4]})
+    assert "the order is the same at all sizes" in str(sizes)
+    table = lowtide.sweep(["zoo:swiftnet_cell_a"], jobs=1)
+    assert "swiftnet_cell_a" in str(table)
+    for result in (curve, front, sizes, table):
+        assert "\n" not in repr(result)
+        assert len(repr(result)) < 200
+
+
+def dynamic(folder: Path) -> Path:
+    """A model of any batch."""
+    net = model([node("Relu", "x", "y")], [value("x", ("n", 4))], [value("y", ("n", 4))])
+    return saved(net, folder)

@@ -61,11 +61,15 @@ def test_the_command_report_shows_two(tmp_path: Path):
 
 
 def test_wrong_calls_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    """No output, three plans, a file that is no plan, an output over the plan."""
+    """Two plans and no output, three plans, a file that is no plan, an output over the plan."""
     plan = tmp_path / "p.json"
     assert _run("plan", MODEL, "--plan", plan, "-q") == 0
     before = plan.read_bytes()
-    for words in ([plan], [plan, plan, plan, "--trace", tmp_path / "t.json"], [__file__, "-o", tmp_path / "r.html"]):
+    for words in (
+        [plan, plan],
+        [plan, plan, plan, "--trace", tmp_path / "t.json"],
+        [__file__, "-o", tmp_path / "r.html"],
+    ):
         assert _run("report", *words) == 2
     assert _run("report", plan, "-o", plan) == 2
     assert plan.read_bytes() == before

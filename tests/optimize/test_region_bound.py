@@ -66,8 +66,18 @@ def _heads(draw: st.DrawFn) -> Nets:
                 (head,) = nets.node("Mul", [head, gate])
             else:
                 (head,) = nets.node(kind, [head])
-        made, step = draw(st.integers(1, 9)), draw(st.sampled_from((1, 2)))
-        nets.node("Conv", [head, nets.floats((made, wide, 1, 1), 0.2)], strides=[step, step])
+        pieces = []
+        for _ in range(draw(st.sampled_from((1, 1, 2, 3)))):
+            made, step = draw(st.integers(1, 9)), draw(st.sampled_from((1, 2)))
+            (piece,) = nets.node("Conv", [head, nets.floats((made, wide, 1, 1), 0.2)], strides=[step, step])
+            if draw(st.booleans()):
+                (head,) = nets.node("Neg", [head])
+            pieces.append(piece)
+        if len(pieces) > 1:
+            flat = [nets.node("Reshape", [piece, nets.ints(1, -1)])[0] for piece in pieces]
+            (piece,) = nets.node("Concat", flat, axis=1)
+        if draw(st.booleans()):
+            (piece,) = nets.node("Reshape", [piece, nets.ints(-1)])
     return nets
 
 

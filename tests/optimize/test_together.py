@@ -68,3 +68,9 @@ def test_a_plan_of_several_regions_holds_and_computes_what_the_step_does(allow: 
     feeds = random_feeds(graph)
     own, planned = run_step(graph, feeds), run_plan(graph, plan, feeds)
     assert max(abs(own[t] - planned[t]).max() / abs(own[t]).max() for t in own) < 1e-9
+
+
+def test_where_it_is_late_no_regions_are_put_together() -> None:
+    """Nor tried."""
+    assert together(GRAPH, TARGET, _pool(), OWN, lambda: True) == []
+    assert together(GRAPH, TARGET, _pool(), OWN) != []

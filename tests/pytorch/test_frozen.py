@@ -112,6 +112,38 @@ class TestTraced:
         assert words not in repr(compile(model, (x,), measure=False))
 
 
+@pytest.mark.skipif(torch is None, reason="needs the extra torch")
+@pytest.mark.slow
+@pytest.mark.parametrize("around", ["no_grad", "inference_mode"])
+def test_a_step_makes_gradients_whatever_stands_around_it(around: str) -> None:
+    """Compiled where gradients are off, it is the step that it is elsewhere."""
+    model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
+    source = compile_step(model, torch.sum, (x,), measure=False).source
+    with getattr(torch, around)():
+        step = compile_step(model, torch.sum, (x,), measure=False)
+        step(x)
+    assert step.source == source
+    assert model.weight.grad is not None
+
+
+@pytest.mark.skipif(torch is None, reason="needs the extra torch")
+@pytest.mark.slow
+def test_what_is_no_module_of_a_training_step() -> None:
+    """Nothing to train, modules that are not traced, and names where the module gets the batch as it is."""
+    model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
+    frozen = torch.nn.Linear(4, 4).requires_grad_(False)
+    for made, batch, words in (
+        (frozen, (x,), "no parameter gets a gradient: requires_grad is False"),
+        (torch.nn.ReLU(), (x,), "for a forward pass there is lowtide.torch.compile"),
+        (torch.jit.script(model), (x,), "is a ScriptModule, which is not traced again"),
+        (torch.nn.DataParallel(model), (x,), "give model.module"),
+    ):
+        with pytest.raises(InputError, match=words):
+            compile_step(made, torch.sum, batch, measure=False)
+    with pytest.raises(InputError, match=r"for its names give loss_fn=lambda output: output\.loss"):
+        compile_step(model, None, ({"input": x},), measure=False)
+
+
 def test_the_words() -> None:
     """Three names at most; nothing where nothing changes."""
     assert words_of(()) == ""

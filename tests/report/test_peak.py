@@ -53,6 +53,28 @@ def test_no_more_groups_than_asked_for():
     assert len(peak_groups(view, most=3)) == 3
 
 
+def test_the_age_of_a_group_is_that_of_its_oldest():
+    """Steps since then, by definition: over groups of one tensor, and over all of them as one."""
+    rng, seen = Random(5), set[int]()
+    for _ in range(40):
+        view = PlanView.of(lowtide.plan(random_graph(rng, rng.randint(1, 9)), target="strict", time=5))
+        ages = {view.rectangles[i].name: view.peak_step - view.rectangles[i].start for i in view.at(view.peak_step)}
+        assert [g.age for g in peak_groups(view, most=1)] == [max(ages.values())]
+        groups = peak_groups(view)
+        assert max(g.age for g in groups) == max(ages.values())
+        assert all(g.age in ages.values() for g in groups)
+        seen |= {g.age for g in groups}
+    assert len(seen) > 3
+
+
+def test_what_is_made_at_the_peak_is_of_age_nothing():
+    """And its operand is a step older; the input that the target keeps is as old as the run."""
+    view = PlanView.of(lowtide.plan(_chain(100, 10, 200, 300, 1), target="strict,keep_inputs=true"))
+    ages = {g.name: g.age for g in peak_groups(view)}
+    assert view.peak_step == 2
+    assert ages == {"graph inputs": 2, "net/part0": 1, "net/part1": 0}
+
+
 def test_module_paths():
     """Of inputs, of named ops, of ops that have no path."""
     view = PlanView.of(lowtide.plan("zoo:nasnet_a_cifar:n=1"))

@@ -96,3 +96,54 @@ def test_a_foreign_method_plans(answer: str) -> None:
     """A list of positions will do for an order."""
     plan = lowtide.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
     assert (plan.order, plan.peak_bytes, plan.method) == ([0, 1, 2], 16, "elsewhere")
+
+
+@dataclass(frozen=True)
+class Notebook(Elsewhere):
+    """The same, in no package."""
+
+    name: ClassVar[str] = "notebook"
+
+
+def test_a_method_is_handed_over_as_an_object() -> None:
+    """No package is needed: its row stands where it was named, checked as all are; so does its plan."""
+    rows = lowtide.compare(graph(), ["own", Notebook(), "exact"])
+    assert [(row.method, row.status, row.peak_bytes) for row in rows] == [
+        (name, "ok", 16) for name in ("own", "notebook", "exact")
+    ]
+    plan = lowtide.plan(graph(), method=Notebook())
+    assert (plan.method, plan.order) == ("notebook", [0, 1, 2])
+    (row,) = lowtide.compare(graph(), [Notebook("backwards")])
+    assert (row.status, "before op 0" in (row.reason or "")) == ("error", True)
+
+
+def test_where_a_method_raised_is_said() -> None:
+    """The line of its own code, in its row and by `plan`."""
+    line = raising.__code__.co_firstlineno + 2
+    (row,) = lowtide.compare(graph(), [Notebook("raises")])
+    assert (row.reason or "").endswith(f"(test_foreign.py:{line})")
+    with pytest.raises(InputError, match=f"test_foreign.py:{line}; use another one"):
+        lowtide.plan(graph(), method=Notebook("raises"))
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "class": (lambda: lowtide.compare(graph(), [Notebook]), r"is the class Notebook; make one, as Notebook\(\)"),  # type: ignore[list-item]
+    "plan": (lambda: lowtide.plan(graph(), method=Notebook), r"is the class Notebook; make one"),  # type: ignore[arg-type]
+    "none": (lambda: lowtide.compare(graph(), [3]), r"give a list of texts or methods \(name, supports, schedule\)"),  # type: ignore[list-item]
+    "options": (lambda: lowtide.plan(graph(), method=Notebook(), options={"answer": "good"}), "is made already"),
+    "of compare": (lambda: lowtide.compare(graph(), [Notebook()], options={"notebook": {"a": "b"}}), "is made already"),
+    "name": (lambda: lowtide.compare(graph(), [type("Own", (Notebook,), {"name": "own"})()]), "a method 'own' already"),
+    "spilling": (lambda: lowtide.compare(graph(), [Notebook()], memories=["fast=64"]), "methods that spill go by"),
+    "recompute": (
+        lambda: lowtide.plan(graph(), method=Notebook(), allow="recompute", budget="90%"),
+        "published ways of running ops again go by their names",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_handed_over_wrongly_is_said(name: str) -> None:
+    """In a line."""
+    call, words = WRONG[name]
+    with pytest.raises(InputError, match=words):
+        call()

@@ -140,6 +140,6 @@ def _python(block: Block, names: dict[str, Any], place: str) -> Iterator[str]:
             yield "".join(lines)
         return
     try:
-        exec(compile(block.text, place, "exec"), names)
+        exec(compile(block.text, place, "exec", dont_inherit=True), names)
     except Exception as error:
         yield f"{type(error).__name__}: {error}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.goals import FastMemory, OneArena
@@ -13,7 +14,7 @@ from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Problem, Rules
 from lowtide.arguments import typed
-from lowtide.errors import InputError, NoOrderFoundError, VerificationError
+from lowtide.errors import InputError, NoOrderFoundError, VerificationError, raised_at
 from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
@@ -23,9 +24,11 @@ from lowtide.stop import Progress
 from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from lowtide.schedule.method import Method
     from lowtide.spill.words import Memories
 
 
+_LOWTIDE = str(Path(__file__).parents[1])
 _SLOW = {False: ("serenity", "hmcos", "zhong"), True: ("cosma", "cosma-fs", "cosma-dnc")}
 
 
@@ -37,7 +40,7 @@ def slow_methods(*, spilling: bool) -> tuple[str, ...]:
 @typed
 def compare(
     model: Model,
-    methods: Sequence[str] = (),
+    methods: Sequence[str | Method] = (),
     *,
     every: bool = False,
     memories: Memories = (),
@@ -57,7 +60,8 @@ def compare(
     Parameters
     ----------
     methods
-        Names; if empty those that are quick, which leaves out `slow_methods`.
+        Names, and methods of your own as objects (`lowtide.schedule.method.Method`); if empty those that are quick,
+        which leaves out `slow_methods`.
     every
         Whether no names stand for all methods there are.
     memories, moves
@@ -83,6 +87,9 @@ def compare(
     wanted = options or {}
     if every and methods:
         raise InputError("--all compares every method; leave out --methods")
+    handed = {method.name: method for method in methods if not isinstance(method, str)}
+    for method in handed.values():
+        goal.method(method, NO_OPTIONS)
     names = _names(goal, methods, wanted, every=every)
     memory_bytes = parse_size(search_memory, "search memory")
     search = Search(goal.method("exact", NO_OPTIONS), time, memory_bytes, seed)
@@ -93,7 +100,7 @@ def compare(
     for name in names:
         own = wanted.get(name, NO_OPTIONS)
         printed = () if memories else _published(model, problem.target.name, name, own)
-        row = _run_method(job, problem, (name, own), None if report is None else _named(report, name))
+        row = _run_method(job, problem, (handed.get(name, name), own), None if report is None else _named(report, name))
         rows.append(replace(row, published=printed))
         if row.interrupted:
             break
@@ -101,20 +108,22 @@ def compare(
 
 
 def _names(
-    goal: OneArena | FastMemory, methods: Sequence[str], options: Mapping[str, Options], *, every: bool
+    goal: OneArena | FastMemory, methods: Sequence[str | Method], options: Mapping[str, Options], *, every: bool
 ) -> list[str]:
     """The methods to run. Raises `InputError` if one is not there, or an option is for none of them, or wrong."""
     known = goal.methods()
     slow = slow_methods(spilling=isinstance(goal, FastMemory))
-    names = list(dict.fromkeys(methods)) or [name for name in known if every or name not in slow]
+    handed = {method.name: method for method in methods if not isinstance(method, str)}
+    named = [method if isinstance(method, str) else method.name for method in methods]
+    names = list(dict.fromkeys(named)) or [name for name in known if every or name not in slow]
     for name in (*names, *options):
-        if name not in known:
+        if name not in known and name not in handed:
             hint = did_you_mean(name, known)
             raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{hint}")
     for name in options:
         if name not in names:
             raise InputError(f"options are given for method {name}, which is not compared; name it among the methods")
-        goal.method(name, options[name])
+        goal.method(handed.get(name, name), options[name])
     return names
 
 
@@ -141,17 +150,18 @@ def _published(model: Model, target: str, name: str, options: Options) -> tuple[
 
 
 def _run_method(
-    job: Job, problem: Problem, named: tuple[str, Options], report: Callable[[Progress], None] | None
+    job: Job, problem: Problem, named: tuple[str | Method, Options], report: Callable[[Progress], None] | None
 ) -> MethodResult:
     """Run a method of that name with its options; whatever it raises is a row."""
     began = clock.perf_counter()
-    name, options = named
+    asked, options = named
+    name = asked if isinstance(asked, str) else asked.name
 
     def ended(status: Literal["timeout", "unsupported", "error"], reason: str) -> MethodResult:
         return MethodResult(name, status, reason, seconds=clock.perf_counter() - began)
 
     try:
-        job = replace(job, search=replace(job.search, method=job.goal.method(name, options)))
+        job = replace(job, search=replace(job.search, method=job.goal.method(asked, options)))
         reason = job.goal.why_not(problem, job.search.method)
         if reason is not None:
             return ended("unsupported", reason)
@@ -164,7 +174,9 @@ def _run_method(
         return ended("error", f"its plan does not hold: {error}")
     except Exception as error:  # a method may be of another package: what it raises is its row
         cause = error.__cause__ or error
-        return ended("error", " ".join(f"{type(cause).__name__}: {cause}".split()))
+        at = raised_at(cause, _LOWTIDE) if error.__cause__ is not None else ""
+        where = f" ({Path(at).name})" if at else ""
+        return ended("error", " ".join(f"{type(cause).__name__}: {cause}{where}".split()))
     if isinstance(job.goal, FastMemory) and plan.moves is None:
         return ended("unsupported", too_small_text(plan, job.goal.fast.name, job.goal.fast.capacity_bytes))
     return _row(name, plan, clock.perf_counter() - began)

@@ -91,8 +91,9 @@ class Goal(Protocol):
         """Names of the methods there are for it."""
         ...
 
-    def method(self, name: str, options: Options) -> Method | SpillMethod:
-        """The method of a name. Raises `InputError` if there is none, or it does not take such options."""
+    def method(self, name: str | Method, options: Options) -> Method | SpillMethod:
+        """The method of a name, or one that is made already. Raises `InputError` if there is none, or not with such
+        options."""
         ...
 
     def under(self, target: Target) -> Target:
@@ -169,6 +170,13 @@ class Job:
         name = next((name for name, value in given.items() if value), None)
         if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
+        others = [word for word in self.allow if word != "alias"]
+        if others and (target.chains != "apart" or target.wholes_as_filed):
+            raise InputError(
+                f"--allow {others[0]} changes single ops: leave out chains={target.chains} and layout={target.layout}, "
+                "which go with --allow alias",
+                target.name,
+            )
         if self.stream_input and "loops" not in self.allow:
             raise InputError("--stream-input is about inputs that loops read row by row; it needs --allow loops")
         if self.max_ops < 0:

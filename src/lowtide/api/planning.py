@@ -26,6 +26,7 @@ from lowtide.api.rewrites.passing import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
+from lowtide.errors import InputError
 from lowtide.plan import Plan, Seconds
 from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
@@ -34,6 +35,7 @@ from lowtide.target import NONE_FIXED, Target
 
 if TYPE_CHECKING:
     from lowtide.allocate.banks.places import Banks, Places
+    from lowtide.schedule.method import Method
     from lowtide.spill.words import Memories
 
 MOST_REPLAYED = 2000
@@ -55,7 +57,7 @@ def plan(
     places: Places = NO_PLACES,
     memories: Memories = (),
     moves: Options = NO_OPTIONS,
-    method: str = "exact",
+    method: str | Method = "exact",
     options: Options = NO_OPTIONS,
     time: float = 60.0,
     search_memory: Size = "2GiB",
@@ -106,7 +108,8 @@ def plan(
     moves
         What a move costs then: fields of `lowtide.spill_plan.Spilling`, as typed.
     method, options
-        Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
+        Name of a scheduling method, and values for its fields; or one of your own as an object
+        (`lowtide.schedule.method.Method`). With `memories`, of a method that spills: ``"exact"``
         stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as
         `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
@@ -197,7 +200,7 @@ def job_of(
     places: Places = NO_PLACES,
     memories: Memories = (),
     moves: Options = NO_OPTIONS,
-    method: str = "exact",
+    method: str | Method = "exact",
     options: Options = NO_OPTIONS,
     time: float = 60.0,
     search_memory: Size = "2GiB",
@@ -234,6 +237,8 @@ def job_of(
     if "recompute" in words and method != "exact":
         from lowtide.optimize.recompute.registry import make_recompute
 
+        if not isinstance(method, str):
+            raise InputError(f"published ways of running ops again go by their names; leave out method={method.name}")
         repeats = make_recompute(method, options)
         method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))

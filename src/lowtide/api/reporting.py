@@ -12,6 +12,8 @@ from lowtide.errors import InputError, MissingExtraError
 from lowtide.plan import Plan, read_plan
 
 if TYPE_CHECKING:
+    from lowtide.optimize.curve import Curve
+    from lowtide.optimize.recompute.front import Front
     from lowtide.outputs import Outputs
     from lowtide.report.view import PlanView
 
@@ -42,11 +44,16 @@ class Pictures:
         """The files that are wanted and whose names are known without the plan."""
         return [path for path in (self.report, self.trace, self.overlay) if path is not None]
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.paths or self.svg)
+
     def write(self, plan: Plan, outputs: Outputs, before: Plan | None = None) -> list[str | Path]:
         """Write what is wanted into outputs that the caller commits; the names of the files. Raises as `report`."""
         from lowtide.report.parted import view_of
 
-        if not (self.paths or self.svg):
+        if not self.wanted:
             return []
         view = view_of(plan, plan.graph)
         written = [(path, content.encode()) for path, content in self._contents(view, before)]
@@ -122,7 +129,7 @@ def report(
     from lowtide.outputs import Outputs
 
     wanted = Pictures(path, trace, svg, overlay)
-    if not (wanted.paths or svg):
+    if not wanted.wanted:
         raise InputError("name a file for the report, as plan.report('report.html')")
     with Outputs() as outputs:
         wanted.write(plan, outputs, before)
@@ -140,7 +147,7 @@ def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | 
     """
     from lowtide.outputs import Outputs
 
-    if not (pictures.paths or pictures.svg):
+    if not pictures.wanted:
         raise InputError("name what to write: -o R.html, --trace T.json, --overlay O.json or --svg NAME")
     read = [read_plan(path) for path in plans]
     if len(read) > 2:
@@ -256,6 +263,20 @@ def plan_words(plan: Plan) -> str:
     from lowtide.report.text import plan_text
 
     return plan_text(plan)
+
+
+def curve_words(curve: Curve) -> str:
+    """What `print(curve)` shows: the table that `lowtide curve` prints."""
+    from lowtide.report.curve import curve_text
+
+    return curve_text(curve)
+
+
+def front_words(front: Front) -> str:
+    """What `print(front)` shows: the table that `lowtide curve --allow recompute` prints."""
+    from lowtide.report.curve import front_text
+
+    return front_text(front)
 
 
 def to_pandas(plan: Plan) -> Any:

@@ -58,6 +58,11 @@ class SizeTable:
     def __repr__(self) -> str:
         return brief(self, "graph target rows linear")
 
+    def __str__(self) -> str:
+        from lowtide.report.size_table import size_table_text
+
+        return size_table_text(self)
+
     @property
     def exit_status(self) -> int:
         """The worst of the rows'; 130 if one was interrupted."""

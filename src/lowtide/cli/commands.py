@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,7 @@ from lowtide import api
 from lowtide.cli import asked, emit, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
-from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
+from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
@@ -106,7 +105,7 @@ def inspect(options: argparse.Namespace) -> int:
         room = shutil.get_terminal_size().columns
         bars = max(min(BARS, room - 2), 1)
         room = room if on_terminal() else None
-        show(inspection_text(seen, width=bars, plain=not _unicode(), cut=WIDTH, room=room))
+        show(inspection_text(seen, width=bars, plain=not has_unicode(), cut=WIDTH, room=room))
         _show_kernels(options.model, settings)
     return INTERRUPTED if seen.stopped == "interrupt" else 0
 
@@ -360,7 +359,3 @@ def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:
         from lowtide.report.kernels import kernels_text
 
         show(f"\n{kernels_text(choices)}")
-
-
-def _unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from typing import Any
 
 from lowtide.api.reporting import Pictures, report_files
-from lowtide.cli.terminal import say
+from lowtide.cli.terminal import has_unicode, say, show, show_json
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write pictures of one plan file, or of two beside each other."""
-    written = report_files(options.plans, pictures_of(options))
+    """Write pictures of one plan file, or of two beside each other; print the report of one where no file is named."""
+    pictures = pictures_of(options)
+    if len(options.plans) == 1 and not pictures.wanted:
+        _print(options.plans[0], as_json=options.json)
+        return 0
+    written = report_files(options.plans, pictures)
     if not options.quiet:
         for path in written:
             say(f"wrote {path}")
     return 0
+
+
+def _print(path: str, *, as_json: bool) -> None:
+    from lowtide.plan import read_plan
+    from lowtide.report.parted import view_of
+    from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
+
+    view = view_of(read_plan(path), path)
+    if as_json:
+        top = [{"tensor": view.rectangles[i].name, "what_ifs": what_ifs(view, i)} for i in top_at_peak(view)]
+        groups = peak_groups(view)
+        show_json({"peak_bytes": view.peak_bytes, "step": view.peak_step, "groups": groups, "top": top})
+        return
+    from lowtide.report.labels import WIDTH
+    from lowtide.report.screen import screen_text
+
+    width = min(max(shutil.get_terminal_size((100, 24)).columns - 1, 72), 100)
+    show(screen_text(view, width=width, plain=not has_unicode(), cut=WIDTH))
 
 
 def arguments(p: Any) -> None:
@@ -26,7 +49,9 @@ def arguments(p: Any) -> None:
         nargs="+",
         help="a plan; of two the first is the one before; of more one at a time is shown",
     )
-    p.add_argument("-o", dest="report", metavar="R.html", help="the report: one file, no network")
+    p.add_argument(
+        "-o", dest="report", metavar="R.html", help="the report: one file, no network (without an output: thirty lines)"
+    )
     _trace(p)
     p.add_argument("--svg", metavar="NAME", help="each figure as an SVG file, NAME-live.svg and so on")
 

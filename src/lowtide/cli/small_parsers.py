@@ -36,7 +36,8 @@ def schema_parser(add: Add) -> None:
 def report_parser(add: Add) -> None:
     """Pictures."""
     p = add(
-        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures, an overlay", report.run,
+        "report", "draw a plan, or two: thirty lines here, one HTML file, a trace, SVG figures, an overlay", report.run,
+        "lowtide report model.plan.json",
         "lowtide report model.plan.json -o report.html",
         "lowtide report before.plan.json after.plan.json -o report.html",
         "lowtide report model.plan.json --trace trace.json --svg figure",

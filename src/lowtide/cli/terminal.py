@@ -39,6 +39,11 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def has_unicode() -> bool:
+    """Whether what results go to takes letters beyond ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+
+
 def say(message: str) -> None:
     """One line on stderr."""
     with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell

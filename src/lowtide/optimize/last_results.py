@@ -13,23 +13,58 @@ Theorem and proof: docs/proofs.md, section 15. `lowtide.verify.check.last_result
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from lowtide.graph import Kind
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.forms import Concat, Reshape
 from lowtide.ops.index import FIXED, Index
-
-if TYPE_CHECKING:
-    from lowtide.optimize.region_bound import RegionBounds
+from lowtide.transform.cut import Cutter
 
 _MOST_RESULTS = 64
 
 Box = tuple[int, ...]
 """How many rows of each dimension, from the first on."""
 
+Ways = tuple[int, frozenset[int]]
+"""Bytes, and the groups of all tensors on the ways."""
 
-def last_results(bounds: RegionBounds) -> int:
+NONE: Ways = (0, frozenset())
+
+
+class Facts(Protocol):
+    """What bounds at single ops are worked out from (`lowtide.optimize.region_bound`)."""
+
+    cutter: Cutter
+    graph: Graph
+
+    def bytes_of(self, tensors: Iterable[int]) -> int:
+        """Of some tensors, of those that may share a storage of the largest alone."""
+        ...
+
+    def group_of(self, tensor: int) -> int:
+        """The same number for all tensors that may share a storage."""
+        ...
+
+    def before(self, tensor: int) -> set[int]:
+        """Tensors all of which are made in every plan before all of one is, and that one."""
+        ...
+
+    def is_given_all(self, op: int, tensor: int) -> bool:
+        """Whether all of a tensor is given to an op, however it runs."""
+        ...
+
+    def may_be_cut(self, op: int) -> bool:
+        """Whether an op can run in parts."""
+        ...
+
+    def in_place(self, op: Op) -> bool:
+        """Whether what an op makes may lie where what it reads lay."""
+        ...
+
+
+def last_results(bounds: Facts) -> int:
     """Bytes that are there when the last result, or the last but one, is whole; at the least all results."""
     graph = bounds.graph
     results = [t.id for t in graph.tensors if t.kind is Kind.OUTPUT]
@@ -43,7 +78,7 @@ def last_results(bounds: RegionBounds) -> int:
 
 
 def _if_last(
-    bounds: RegionBounds, last: int, results: Collection[int], beside: dict[int, tuple[int, list[int]]], together: int
+    bounds: Facts, last: int, results: Collection[int], beside: dict[int, tuple[int, list[int]]], together: int
 ) -> int:
     """What is there at the end of a result that is the last, or at that of whichever is before it."""
     others = [t for t in results if t != last]
@@ -57,70 +92,89 @@ def _if_last(
     return max(together + beside[last][0], min(counts, default=0))
 
 
-def _beside(bounds: RegionBounds, result: int, results: Collection[int]) -> tuple[int, list[int]]:
+def _beside(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, list[int]]:
     """Bytes beside the results when one is whole: what its op is given all of, or the pieces that are joined; and what
     it is given."""
     op = bounds.graph.op_by_id[bounds.graph.producer[result]]
     groups = {bounds.group_of(t) for t in results}
-    reads = [t for t in op.inputs if bounds.reads_all(op.id, t) and bounds.group_of(t) not in groups]
+    reads = [t for t in op.inputs if bounds.is_given_all(op.id, t) and bounds.group_of(t) not in groups]
     extra = 0 if bounds.in_place(op) else bounds.bytes_of(reads)
-    return (min(extra, bounds.bytes_of([result])) if bounds.axes(op.id) else extra), reads
+    return (min(extra, bounds.bytes_of([result])) if bounds.may_be_cut(op.id) else extra), reads
 
 
 class _Threads:
-    """Disjoint ways back from elements of a result to those of a tensor that is made before.
+    """Disjoint ways back from elements of a result to those of tensors that are made before.
 
     Parameters
     ----------
-    made
+    earlier
         Tensors that are made.
     taken
         Groups whose bytes are counted already.
     """
 
-    def __init__(self, bounds: RegionBounds, made: Collection[int], taken: Collection[int]) -> None:
-        self.bounds, self.graph, self.made, self.taken = bounds, bounds.graph, made, taken
-        self.known: dict[tuple[int, Box], int] = {}
+    def __init__(self, bounds: Facts, earlier: Collection[int], taken: Collection[int]) -> None:
+        self.bounds, self.graph, self.earlier, self.taken = bounds, bounds.graph, earlier, taken
+        self.known: dict[tuple[int, Box], Ways] = {}
 
     def bytes_to(self, tensor: int) -> int:
         """Bytes of as many ways as lead to a tensor; 0: none were found."""
-        return self._width(tensor, self.graph.tensor_by_id[tensor].shape or ())
+        return self._ways(tensor, self._shape(tensor))[0]
 
-    def _width(self, tensor: int, box: Box) -> int:
+    def _shape(self, tensor: int) -> Box:
+        return self.graph.tensor_by_id[tensor].shape or ()
+
+    def _ways(self, tensor: int, box: Box) -> Ways:
         key = (tensor, box)
         if key not in self.known:
-            self.known[key] = 0
+            self.known[key] = NONE
             self.known[key] = self._of(tensor, box)
         return self.known[key]
 
-    def _of(self, tensor: int, box: Box) -> int:
-        bounds, own = self.bounds, self.graph.tensor_by_id[tensor]
-        if bounds.group_of(tensor) in self.taken or not bounds.bytes_of([tensor]) or not own.shape or 0 in own.shape:
-            return 0
-        there = own.size // prod(own.shape) * prod(box)
-        if tensor in self.made:
-            return there
+    def _of(self, tensor: int, box: Box) -> Ways:
+        bounds, own, shape = self.bounds, self.graph.tensor_by_id[tensor], self._shape(tensor)
+        group = bounds.group_of(tensor)
+        if group in self.taken or not bounds.bytes_of([tensor]) or not shape or 0 in shape:
+            return NONE
+        there = own.size // prod(shape) * prod(box)
+        if tensor in self.earlier:
+            return there, frozenset({group})
         op = self.graph.producer.get(tensor)
         known = None if op is None else bounds.cutter.meaning(op)
         if op is None or known is None or len(self.graph.op_by_id[op].outputs) != 1:
-            return 0
-        most = 0
-        for _, read, dims in bounds.cutter.reads(op):
-            before = self._before(known.access.outputs[0], dims, box, self.graph.tensor_by_id[read].shape or ())
-            if before is not None and (bounds.group_of(read) != bounds.group_of(tensor) or before == box):
-                most = max(most, min(there, self._width(read, before)))
-        return most
+            return NONE
+        reads = [(t, dims) for _, t, dims in bounds.cutter.reads(op)]
+        if isinstance(known.form, Concat):
+            found = self._side_by_side([t for t, _ in reads]) if box == shape else NONE
+        elif isinstance(known.form, Reshape) and box == shape:
+            found = self._best((t, self._shape(t)) for t, _ in reads)
+        else:
+            backs = [(t, self._before(known.access.outputs[0], dims, box, self._shape(t))) for t, dims in reads]
+            found = self._best((t, b) for t, b in backs if b is not None and (bounds.group_of(t) != group or b == box))
+        return min(there, found[0]), found[1] | {group}
+
+    def _best(self, backs: Iterable[tuple[int, Box]]) -> Ways:
+        return max((self._ways(t, box) for t, box in backs), key=lambda ways: ways[0], default=NONE)
+
+    def _side_by_side(self, operands: Sequence[int]) -> Ways:
+        """All ways to operands of a join that have no group in common with those before."""
+        total, groups = NONE
+        for t in operands:
+            size, through = self._ways(t, self._shape(t))
+            if groups.isdisjoint(through):
+                total, groups = total + size, groups | through
+        return total, groups
 
     @staticmethod
-    def _before(made: tuple[int | None, ...], dims: tuple[Index | None, ...], box: Box, shape: Box) -> Box | None:
+    def _before(axes: tuple[int | None, ...], dims: tuple[Index | None, ...], box: Box, shape: Box) -> Box | None:
         """Rows of an operand, from the first on, so that each element of the result that goes on is given one of its
         own; None: no such rows are known."""
         if len(dims) != len(shape):
             return None
         rows, paired, free = [1] * len(shape), set[int](), list[int]()
         for d, (index, size) in enumerate(zip(dims, shape, strict=True)):
-            if index is not None and index.axis in made:
-                at = made.index(index.axis)
+            if index is not None and index.axis in axes:
+                at = axes.index(index.axis)
                 if at in paired or not _own_place(index, box[at], size):
                     return None
                 paired.add(at)

@@ -29,6 +29,9 @@ from lowtide.stop import Limits
 from lowtide.target import Target
 from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_of, even_ends, outer_of
 
+_FEWEST = 3
+"""Numbers of parts that are made however late it is."""
+
 _FINALISTS = 3
 """Numbers of parts that are searched for longer."""
 
@@ -133,6 +136,21 @@ def part_counts(rows: int) -> list[int]:
     return sorted(largest.values())
 
 
+def widest_gaps(counts: Sequence[int]) -> list[int]:
+    """Numbers in an order in which each of the first many lie far apart: the middle, then the middles of both halves.
+
+    >>> widest_gaps([2, 3, 4, 6, 8, 16, 32])
+    [6, 3, 16, 2, 4, 8, 32]
+    """
+    order, spans = list[int](), [(0, len(counts))]
+    for low, high in spans:
+        if low < high:
+            middle = (low + high) // 2
+            order.append(counts[middle])
+            spans += [(low, middle), (middle + 1, high)]
+    return order
+
+
 def whole(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwidth | None = None) -> Parted:
     """The step as it stands; with a bandwidth its values may leave memory."""
     model = memory_model(graph, target)
@@ -149,9 +167,11 @@ def parted(
     families: Families,
     orders: Orders,
     bandwidth: Bandwidth | None = None,
+    over: Callable[[], bool] = lambda: False,
 ) -> list[Parted]:
     """A region in each of these numbers of parts. The order of one of them serves all: their ops are the same. With a
-    bandwidth the values of a part may leave memory."""
+    bandwidth the values of a part may leave memory. Once `over` says so, no further number is taken: those are first
+    that leave the widest gap to the others."""
     result: list[Parted] = []
     order: tuple[int, ...] = ()
     around = memory_model(outer_of(graph, [Loop(region, 0, 0.0)]), target)
@@ -161,7 +181,9 @@ def parted(
     base = footprint[list(outside_order).index(loop)]
     rest = max(footprint)
     outside = sum(op.cost or 0.0 for op in around.graph.ops)
-    for count in counts:
+    for count in widest_gaps(counts):
+        if len(result) >= _FEWEST and over():
+            break
         fission = Fission(region.axes, even_ends(region.rows, count))
         body = body_of(graph, region, fission.all, reckoned(families))
         model = memory_model(body.graph, target)
@@ -170,7 +192,7 @@ def parted(
             clock = clock_of_parts(graph, region, fission, reckoned(families), model, order, bandwidth)
         sequence = sequenced(model, order) if clock is None else clock.searched
         result.append(Parted(region, fission, body, sequence, order, base, rest, outside, clock))
-    return result
+    return sorted(result, key=lambda choice: choice.count)
 
 
 @dataclass(frozen=True)
@@ -194,7 +216,7 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
         begin = spent
         least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
         units = choice.units(most_seconds)
-        if limits.interrupt.seen or spent.peak <= least or units <= spent.units:
+        if limits.over() or spent.peak <= least or units <= spent.units:
             return spent
         share = _share(limits, seconds, f"looking for the least peak{choice.in_words}")
         spent = _descended(choice, spent, units, least, replace(share, seconds=share.seconds * _DESCENT))
@@ -250,7 +272,7 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
         begin, room = choice.begin, budget - choice.base
         if begin.peak <= room:
             return begin
-        if limits.interrupt.seen:
+        if limits.interrupt.seen or (found and limits.over()):
             return spent
         start, result = choice.order if spent is None else spent.order, None
         words = f"trying {format_size(budget)}{choice.in_words}"

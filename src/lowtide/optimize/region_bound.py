@@ -98,6 +98,14 @@ class RegionBounds:
         """The same number for all tensors that may share a storage."""
         return self._group[tensor]
 
+    def is_given_all(self, op: int, tensor: int) -> bool:
+        """Whether all of a tensor is given to an op, however it runs."""
+        return self.reads_all(op, tensor)
+
+    def may_be_cut(self, op: int) -> bool:
+        """Whether an op can run in parts."""
+        return bool(self.axes(op))
+
     def before(self, tensor: int) -> set[int]:
         """Tensors all of which are made in every plan before all of one is, and that one."""
         return {*self._tensors(self._before[tensor])}

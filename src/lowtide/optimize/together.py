@@ -12,7 +12,7 @@ after the other, each time the one by which the highest step falls furthest.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
@@ -54,8 +54,15 @@ def around(
     return Parted(None, None, None, sequence, order, 0, 0, 0.0, clock, tuple(within))
 
 
-def together(graph: Graph, target: Target, pool: Sequence[Parted], order: Sequence[int]) -> list[tuple[Parted, ...]]:
-    """Two regions, then three and so on, that lower the peak of an order in turn; none where one alone does all.
+def together(
+    graph: Graph,
+    target: Target,
+    pool: Sequence[Parted],
+    order: Sequence[int],
+    over: Callable[[], bool] = lambda: False,
+) -> list[tuple[Parted, ...]]:
+    """Two regions, then three and so on, that lower the peak of an order in turn; none where one alone does all. Once
+    `over` says so, none is tried further.
 
     Parameters
     ----------
@@ -73,6 +80,8 @@ def together(graph: Graph, target: Target, pool: Sequence[Parted], order: Sequen
         inside = {op for choice in taken for op in _ops(choice)}
         free = [c for c in pool if inside.isdisjoint(_ops(c)) and not at_top.isdisjoint(_ops(c))]
         for choice in sorted(free, key=lambda c: c.begin.peak)[:_MOST_TRIED]:
+            if over():
+                break
             try:
                 peak, top = _top(graph, target, (*taken, choice), place)
             except NoFission:

@@ -28,12 +28,15 @@ class PeakGroup:
         Path that the names of the ops which made it begin with, or their type; kind of tensor.
     bytes, count
         Together, and of how many.
+    age
+        Steps from the one in which the oldest of them came into memory to the peak: 0 for what is made there.
     """
 
     name: str
     kind: str
     bytes: int
     count: int
+    age: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,17 @@ def peak_groups(view: PlanView, most: int = MOST_GROUPS) -> list[PeakGroup]:
         del groups[key]
         groups |= parts
     rows = [
-        PeakGroup("/".join(key[1:]), key[0], sum(members[i].size for i in inside), len(inside))
+        PeakGroup(
+            "/".join(key[1:]), key[0], sum(members[i].size for i in inside), len(inside),
+            view.peak_step - min(members[i].start for i in inside),
+        )
         for key, inside in groups.items()
-    ]
+    ]  # fmt: skip
     rows.sort(key=lambda g: (-g.bytes, g.name, g.kind))
     if len(rows) > most:
         rest = rows[most - 1 :]
-        rows[most - 1 :] = [PeakGroup("others", "", sum(g.bytes for g in rest), sum(g.count for g in rest))]
+        size, count = sum(g.bytes for g in rest), sum(g.count for g in rest)
+        rows[most - 1 :] = [PeakGroup("others", "", size, count, max(g.age for g in rest))]
     return rows
 
 

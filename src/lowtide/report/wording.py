@@ -1,16 +1,85 @@
-"""The sentences that stand beside a picture: how sure the figures are, and under which rules they hold."""
+"""What stands beside a picture, on a page and on a terminal: its numbers, how sure they are, and under which rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lowtide.certificates import CutCertificate, SearchCertificate
-from lowtide.plan import Plan
+from lowtide.plan import Plan, RuntimeFigure
+from lowtide.report.columns import change
+from lowtide.report.compared import why_apart
 from lowtide.report.cuts import EXACTNESS
 from lowtide.report.figures import NOBODYS, figures_line
-from lowtide.report.text import RUNTIME_ARENA, parts_text, proof_text, recomputed_text
+from lowtide.report.text import RUNTIME_ARENA, over_what, parts_text, proof_text, recomputed_text
 from lowtide.report.view import PlanView
 from lowtide.sizes import format_count, format_size
+
+
+def made_line(view: PlanView) -> str:
+    """How many ops of whose rules, how the plan was made, and what it changes."""
+    plan = view.plan
+    edits = ", ".join(f"{count:,} {what}" for what, count in view.edits.items())
+    ops = format_count(view.steps, "op")
+    if view.repeated:  # each of which is a step of the picture
+        parts = " or ".join(f"{count:,}" for count in sorted({count for _, _, count in view.repeated}))
+        edits = edits.replace("in parts", f"in {parts} parts", 1)
+        ops = f"{format_count(len(view.own_order_bytes), 'op')} in {format_count(view.steps, 'step')}"
+    line = f"{ops}, target {plan.target}, method {plan.method}, status {plan.status}"
+    return f"{line}; {edits}" if edits else line
+
+
+def today_line(figures: Sequence[RuntimeFigure]) -> str:
+    """What the runtime takes as the file stands, and with the plan: what a reader came to see."""
+    pairs = [
+        f"{f.what} {f.default_bytes:,} B"
+        + ("" if f.planned_bytes is None else f" → {f.planned_bytes:,} B ({change(f.default_bytes, f.planned_bytes)})")
+        for f in figures
+    ]
+    return f"{figures[0].runtime} today → with this plan: {', '.join(pairs)}"
+
+
+def numbers(view: PlanView, before: PlanView | None = None) -> list[tuple[str, int, str]]:
+    """The figures of a plan, each with its name, bytes and a note: peaks, bound or traffic, arena, and what fits."""
+    plan = view.plan
+    what = "most in the fast memory" if plan.moves is not None else "peak"
+    rows = [
+        ("own order's peak", plan.own_order_peak_bytes, ""),
+        (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
+    ]
+    if before is not None:
+        apart = why_apart(before.plan, plan)
+        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, apart)]
+        if not apart:
+            rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
+    if plan.moves is None:
+        rows.append(
+            ("lower bound", plan.lower_bound_bytes, f"proved least{over_what(plan)}" if plan.optimal else "not met")
+        )
+    else:
+        rows.append(("traffic", plan.traffic_bytes or 0, "proved least" if plan.optimal else "not proved least"))
+    if plan.arena_bytes is not None and plan.memories is None:
+        above = plan.arena_bytes - plan.peak_bytes
+        rows.append(("arena", plan.arena_bytes, f"{above:,} B above the peak" if above else "the peak"))
+    for name, size in fits(view):
+        spare = name == "excess" and size <= 0
+        rows.append(
+            ("to spare" if spare else name, abs(size), "over the budget" if name == "excess" and not spare else "")
+        )
+    return rows
+
+
+def peak_line(view: PlanView) -> str:
+    """How high the peak is, and what runs there."""
+    op = view.ops[view.peak_step]
+    kind = f" ({op.type})" if op.type else ""
+    return f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {op.name}{kind} runs"
+
+
+def share_of(view: PlanView) -> tuple[str, int]:
+    """What the groups of the peak are shares of, and its bytes: the room that there is, or else the peak."""
+    if view.room_bytes:
+        return ("the fast memory" if view.plan.moves is not None else "the budget's room"), view.room_bytes
+    return "the peak", view.peak_bytes
 
 
 def proof_sentence(plan: Plan) -> str:

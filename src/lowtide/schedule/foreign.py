@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.analyse.liveness import profile
-from lowtide.errors import InputError, LowtideError
+from lowtide.errors import InputError, LowtideError, raised_at
 from lowtide.schedule.method import Method, Schedule
 
 if TYPE_CHECKING:
     from lowtide.analyse.storage import MemoryModel
     from lowtide.stop import Limits
+
+_LOWTIDE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ class Foreign:
         return InputError(f"method {self.name} returned {what}; use another one", _place(model))
 
     def _failed(self, error: Exception, model: MemoryModel) -> InputError:
-        return InputError(f"method {self.name} failed: {type(error).__name__}: {error}; use another one", _place(model))
+        at = raised_at(error, _LOWTIDE)
+        where = f" at {at}" if at else ""
+        text = f"method {self.name} failed: {type(error).__name__}: {error}{where}; use another one"
+        return InputError(text, _place(model))
 
 
 def _place(model: MemoryModel) -> str:

@@ -48,7 +48,7 @@ def methods() -> dict[str, type[Method]]:
             continue
         name = getattr(method, "name", None)
         if not (is_dataclass(method) and isinstance(method, type) and isinstance(name, str)):
-            _leave_out(point, "it is no dataclass with a name")
+            _leave_out(point, "it is no dataclass with a name; write @dataclass(frozen=True) and name: ClassVar[str]")
         elif not (callable(getattr(method, "supports", None)) and callable(getattr(method, "schedule", None))):
             _leave_out(point, "it lacks supports() or schedule()")
         elif name in methods_by_name:
@@ -60,7 +60,8 @@ def methods() -> dict[str, type[Method]]:
 
 def _leave_out(point: metadata.EntryPoint, why: str) -> None:
     text = f"method {point.name!r} ({point.value}, entry point group {GROUP}) is left out: {why}"
-    warnings.warn(" ".join(text.split()), stacklevel=3)
+    told = globals().setdefault("__warningregistry__", {})  # once, whoever asks
+    warnings.warn_explicit(" ".join(text.split()), UserWarning, __file__, 1, registry=told)
 
 
 def options_of(method: type) -> dict[str, str]:
@@ -69,14 +70,17 @@ def options_of(method: type) -> dict[str, str]:
     return {f.name: _describe(hints[f.name], f) for f in fields(cast(Any, method)) if f.init}
 
 
-def make(name: str, options: Mapping[str, str] | None = None) -> Method:
-    """Make a method from its name and its options as typed.
+def make(name: str | Method, options: Mapping[str, str] | None = None) -> Method:
+    """Make a method from its name and its options as typed; one that is made already is checked as other packages' are.
 
     Raises
     ------
     InputError
-        No such method; no such option; a value of the wrong type; an option that has no default is missing.
+        No such method; no such option; a value of the wrong type; an option that has no default is missing; or a method
+        has the name of one of lowtide's.
     """
+    if not isinstance(name, str):
+        return _handed(name, options)
     own = built_in().get(name)
     method = own or methods().get(name)
     if method is None:
@@ -84,6 +88,17 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
         raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{did_you_mean(name, known)}")
     configured = with_options(method, f"method {name}", options or {})
     return configured if own is not None else cast("Method", Foreign(configured))
+
+
+def _handed(method: Method, options: Mapping[str, str] | None) -> Method:
+    """A method that a call hands over."""
+    if isinstance(method, type):
+        raise InputError(f"a method is the class {method.__name__}; make one, as {method.__name__}()")
+    if options:
+        raise InputError(f"method {method.name} is made already; give its options where it is made")
+    if method.name in built_in():
+        raise InputError(f"there is a method {method.name!r} already; give yours another name")
+    return cast("Method", Foreign(method))
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:

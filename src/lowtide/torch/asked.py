@@ -81,6 +81,10 @@ def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
     """
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"the model is of type {type(model).__name__}; give a torch.nn.Module")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError("the model is a ScriptModule, which is not traced again; give the module that it was made of")
+    if isinstance(model, torch.nn.DataParallel):
+        raise InputError("the model is a DataParallel, and a step is of one device; give model.module")
     if loss_fn is not None and not callable(loss_fn):
         raise InputError(
             f"loss_fn is of type {type(loss_fn).__name__}; give a function of the module's output and the rest of the "

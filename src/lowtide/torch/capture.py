@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import keyword
 import re
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lowtide.errors import InputError, MissingExtraError, first_line
+from lowtide.errors import InputError, MissingExtraError, first_line, raised_at
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
 from lowtide.torch.frozen import Assigned, PythonState
@@ -109,6 +108,9 @@ def capture(
         with contextlib.ExitStack() as stack:
             import_module("torch._decomp")  # registers what is set aside
             stack.enter_context(_eager_kernels(torch))
+            if backward:  # a step makes its own gradients, whatever stands around the call
+                stack.enter_context(torch.inference_mode(False))
+                stack.enter_context(torch.enable_grad())
             settings = import_module("torch._functorch.config")
             # loss.backward() stands outside of the autocast that the forward pass runs under
             stack.enter_context(settings.patch(backward_pass_autocast="off"))
@@ -130,7 +132,7 @@ def capture(
         message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
         raise InputError(message, type(model).__name__) from error
     except Exception as error:  # a user's module raises whatever it likes
-        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}"
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_named(loss_fn, example)}"
         raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
@@ -141,13 +143,19 @@ def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple([path.removeprefix("model.") for path in paths if path.startswith(("model.", "loss."))])
 
 
+def _named(loss_fn: Callable[..., Any] | None, example: Sequence[Any]) -> str:
+    """What to do if a module that is its own loss was to get a batch by names; with a semicolon before it."""
+    if loss_fn is not None or not example or not isinstance(example[0], Mapping):
+        return ""
+    return "; without a loss_fn the module gets the dict itself: for its names give loss_fn=lambda output: output.loss"
+
+
 def _decided(torch: Any, error: Exception) -> str:
     """Where a tensor's value decides in Python, if that is what an error of the trace is of; with a comma before it."""
     if type(error).__name__ != "DataDependentOutputException":
         return ""
-    apart = (str(Path(torch.__file__).parent), __file__)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(apart)]
-    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    at = raised_at(error, str(Path(torch.__file__).parent), __file__)
+    where = f" at {at}" if at else ""
     return f", a value decides in Python{where}; write it with tensors, as torch.where does"
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
 from lowtide.outputs import Outputs
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
@@ -58,6 +59,9 @@ class Costs(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     threads: int
     ops: list[OpCost]
     bandwidth: tuple[float, float] | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, "device torch threads ops bandwidth")
 
     @cached_property
     def by_signature(self) -> dict[str, OpCost]:

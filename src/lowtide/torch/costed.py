@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,14 +21,15 @@ DEFAULT_BANDWIDTH = Bandwidth(HOST_BYTES_PER_SECOND, HOST_BYTES_PER_SECOND)
 
 @dataclass(frozen=True)
 class Costed:
-    """A program, its graph, seconds of each op by id, how many ops nobody measured, and how fast tensors go to the host
-    and back."""
+    """A program, its graph, seconds of each op by id, how many ops nobody measured, how fast tensors go to the host
+    and back, and by the names of its actions what they take."""
 
     program: Program
     graph: Graph
     seconds: dict[int, float]
     unmeasured: int
     bandwidth: Bandwidth = DEFAULT_BANDWIDTH
+    taken: Mapping[str, OpCost] = field(default_factory=dict)
 
     @cached_property
     def own(self) -> Sequence:
@@ -41,29 +43,38 @@ class Costed:
         return seconds_with_transfers(self.graph, self.seconds, self.bandwidth, order)
 
 
-def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
+def costed(torch: Any, program: Program, costs: Costs | None, before: Costed | None = None) -> Costed:
     """A program with the costs of a table; a roofline's seconds, sizes by the shapes and no workspace for what it
-    lacks. A function of the step that it lacks takes what its ops do."""
+    lacks. A function of the step that it lacks takes what its ops do.
+
+    Parameters
+    ----------
+    before
+        With the costs of the same table: what an op takes that both have is not looked up again.
+    """
     known = {} if costs is None else costs.by_signature
+    there = {} if before is None else {id(a): before.taken[a.name] for a in before.program.actions}
+    taken: dict[str, OpCost] = {}
     sizes: dict[str, int] = {}
-    workspace: dict[str, int] = {}
-    seconds: dict[int, float] = {}
-    keys = [signature(program, action) for action in program.actions]
-    unmeasured = sum(key not in known for key in keys)
-    for k, action in enumerate(program.actions):
-        cost = known.get(keys[k])
-        if cost is None:
-            seconds[k], workspace[action.name] = _guessed(torch, program, action, known)
-            continue
-        seconds[k], workspace[action.name] = cost.seconds, cost.workspace_bytes
+    for action in program.actions:
+        cost = there.get(id(action)) or _cost(torch, program, action, known)
+        taken[action.name] = cost
         for name, size in zip(action.outputs, cost.output_bytes, strict=False):
             if name is not None:
                 sizes[name] = size
     bandwidth = DEFAULT_BANDWIDTH if costs is None or not costs.bandwidth else Bandwidth(*costs.bandwidth)
-    return Costed(program, as_graph(program, sizes, workspace), seconds, unmeasured, bandwidth)
+    seconds = {k: taken[action.name].seconds for k, action in enumerate(program.actions)}
+    graph = as_graph(program, sizes, {name: cost.workspace_bytes for name, cost in taken.items()})
+    return Costed(program, graph, seconds, sum(c.signature not in known for c in taken.values()), bandwidth, taken)
 
 
-def _guessed(torch: Any, program: Program, action: Action, table: dict[str, OpCost]) -> tuple[float, int]:
+def _cost(torch: Any, program: Program, action: Action, table: Mapping[str, OpCost]) -> OpCost:
+    key = signature(program, action)
+    found = table.get(key)
+    return OpCost(key, *_guessed(torch, program, action, table), []) if found is None else found
+
+
+def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, OpCost]) -> tuple[float, int]:
     """Seconds and workspace of an op that is not in the table."""
     body = program.bodies.get(action.call.target.removeprefix("body."))
     if body is None:

@@ -19,6 +19,7 @@ from lowtide.errors import InputError
 from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
+from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, region_of
 from lowtide.torch.search import floor, footprints, problem_of
 from lowtide.torch.slices import one_by_one, sliced
@@ -26,13 +27,22 @@ from lowtide.torch.step_plan import StepCut
 from lowtide.torch.storages import as_graph
 
 PARTS = (2, 4, 8, 16, 32, 64)
-"""Numbers of parts that are tried."""
+"""Numbers of parts that are tried first."""
+
+FINER_PARTS = tuple(sorted({*PARTS, *(p * k // 8 for p in PARTS for k in (5, 6, 7))} - {1}))
+"""All that are tried: between the best of the first and half of it, too."""
 
 _REGIONS, _KEPT = 2, 4
 """Regions around an op that are tried, where the first is of few rows; proposals that are kept."""
 
-_SECONDS, _QUICK, _REPAIRS = 0.3, 0.03, 64
+_ALL_REGIONS = 8
+"""Regions around an op that are tried where none of those meets the budget."""
+
+_SECONDS, _QUICK, _REPAIRS = 1.0, 0.05, 64
 """Of each proposal the seconds of search, as a part of all, and the repairs, at most."""
+
+_SLACK = 1.01
+"""How many times what is best another number of parts may take, so that the next one is tried as well."""
 
 _LEVELS, _WIDTH, _KINDS = 5, 2, 2
 """Times that what is highest then is cut; of how many cuts before; around how many kinds of op."""
@@ -72,16 +82,10 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits:
         How long it may take.
     """
     look = _Look(torch, own, costs, budget, limits)
-    best, begun = _NONE, [Cut(own)]
-    for _ in range(_LEVELS):
-        found: list[Cut] = []
-        for number, cut in enumerate(begun):
-            share = Limits(limits.left_seconds / (1 + len(begun) - number))
-            found += look.further(cut, share)
-        found.sort(key=look.promise)
-        if not found or look.promise(found[0]) >= best:
-            break
-        best, begun = look.promise(found[0]), _unlike(found)[:_WIDTH]
+    if look.best(own)[0] != _WITHIN:
+        look.regions = _ALL_REGIONS
+        look.best(own)
+    look.finer()
     return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
 
 
@@ -106,7 +110,23 @@ class _Look:
         self.torch, self.costs, self.budget, self.limits = torch, costs, budget, limits
         self.once = own.seconds_of(own.graph.own_order)
         self.seconds = min(_SECONDS, limits.seconds * _QUICK)
+        self.regions = _REGIONS
         self.promises: dict[Cut, _Promise] = {}
+        self.made_of: dict[Cut, tuple[Cut, Sequence[Region]]] = {}
+
+    def best(self, own: Costed) -> _Promise:
+        """What the best of the cuts promises, of more and more groups of regions."""
+        best, begun, limits = _NONE, [Cut(own)], self.limits
+        for _ in range(_LEVELS):
+            found: list[Cut] = []
+            for number, cut in enumerate(begun):
+                share = Limits(limits.left_seconds / (1 + len(begun) - number))
+                found += self.further(cut, share)
+            found.sort(key=self.promise)
+            if not found or self.promise(found[0]) >= best:
+                break
+            best, begun = self.promise(found[0]), _unlike(found)[:_WIDTH]
+        return best
 
     def promise(self, cut: Cut) -> _Promise:
         """Of a cut."""
@@ -128,7 +148,7 @@ class _Look:
     def further(self, cut: Cut, limits: Limits) -> list[Cut]:
         """A cut with one more group of regions, or with the last of it alone: of each the best number of parts."""
         kept: list[Cut] = []
-        for group in _highest(self.torch, cut.step):
+        for group in _highest(self.torch, cut.step, self.regions):
             last = max(group, key=lambda region: region.indices)
             for some in (group, (last,)) if len(group) > 1 else (group,):
                 if not limits.over():
@@ -136,24 +156,40 @@ class _Look:
         return kept
 
     def _best_parts(self, cut: Cut, group: Sequence[Region], limits: Limits) -> list[Cut]:
-        """A group in the number of parts that promises most: from some on to fewer and to more, while that helps."""
+        """A group in the number of parts that promises most: from some on to fewer and to more, while that helps; in
+        some alone, if the cut is better without."""
         counts = [n for n in PARTS if n <= group[0].rows]
         middle = sum(n <= _SOME for n in counts[1:])
         best = None
         for towards in (counts[middle:], counts[:middle][::-1]):
             for parts in towards:
-                new = _with(self.torch, cut, group, parts, self.costs)
-                if best is not None and (limits.over() or self.promise(new) >= self.promise(best)):
+                if best is not None and limits.over():
                     break
-                best = new
-                self.promise(new)
+                new = _with(self.torch, cut, group, parts, self.costs)
+                self.made_of[new] = cut, group
+                far, size, _ = self.promise(new)
+                if best is None and cut.records and (far, size) > self.promise(cut)[:2]:
+                    return [new]
+                if best is not None and (far, size) > (self.promise(best)[0], self.promise(best)[1] * _SLACK):
+                    break
+                best = min(best or new, new, key=self.promise)
         return [] if best is None else [best]
 
+    def finer(self) -> None:
+        """Of the best so far the last group in fewer parts than it is in, and more than half of them."""
+        best = min(self.promises, key=self.promise, default=None)
+        if best is None or self.promise(best)[0] != _WITHIN or best not in self.made_of:
+            return
+        (cut, group), most = self.made_of[best], best.records[-1].parts
+        for parts in FINER_PARTS:
+            if most // 2 < parts < most and not self.limits.over():
+                self.promise(_with(self.torch, cut, group, parts, self.costs))
 
-def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
-    """Regions, with those of other layers, around the ops that take most."""
+
+def _highest(torch: Any, step: Costed, most_regions: int = _REGIONS) -> Iterator[tuple[Region, ...]]:
+    """Regions, with those of other layers, around the ops that take most: the first that are not idle, or all."""
     program, heights = step.program, footprints(step.graph)
-    most, seen = max(heights.values(), default=0), set[str]()
+    most, seen, tried = max(heights.values(), default=0), set[str](), list[tuple[Region, ...]]()
     for op in sorted(heights, key=lambda op: (-heights[op], op)):
         target = program.actions[op].call.target
         if heights[op] * _LOWEST < most or len(seen) == _KINDS:
@@ -163,14 +199,35 @@ def _highest(torch: Any, step: Costed) -> Iterator[tuple[Region, ...]]:
         found = groups(torch, program, step.graph, op)
         if found:
             seen.add(target)
-        several = [group for k, group in enumerate(found) if k == 0 or found[0][0].rows < _SOME]
-        yield from several[:_REGIONS]
+        idle = most_regions < _ALL_REGIONS
+        several = [g for k, g in enumerate(found) if not (idle and _is_idle(g[0], found[:k]))][:most_regions]
+        yield from [group for group in several if group not in tried]
+        tried += several
+
+
+def _narrower(program: Program, first: tuple[Region, ...], every: Sequence[tuple[Region, ...]]) -> tuple[Region, ...]:
+    """Of groups the one with all ops of the first whose regions take and give least, if that is at most half."""
+
+    def ends_bytes(region: Region) -> int:
+        return sum(program.forms[name].extent_bytes for name in {*region.given, *region.made})
+
+    inside, most = set(first[0].indices), ends_bytes(first[0]) // 2
+    wider = [g for g in every if g[0].again == first[0].again and inside < set(g[0].indices)]
+    return min((g for g in wider if ends_bytes(g[0]) <= most), key=lambda g: ends_bytes(g[0]), default=first)
+
+
+def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
+    """Whether one of these does as much: with rows enough as many ops, or the same ones without any of them again."""
+    inside = {*region.indices, *region.again}
+    return any(
+        (other.rows >= _SOME and other.again == region.again) or inside.issubset(other.indices) for other, *_ in before
+    )
 
 
 def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Costs | None) -> Cut:
     """A cut with one more group of regions in so many parts."""
     program, stood = one_by_one(cut.step.program, cut.step.graph, group, parts)
-    return Cut(costed(torch, program, costs), (*cut.records, *(_record(region, parts) for region in stood)))
+    return Cut(costed(torch, program, costs, cut.step), (*cut.records, *(_record(region, parts) for region in stood)))
 
 
 def _record(region: Region, parts: int) -> StepCut:
@@ -180,7 +237,7 @@ def _record(region: Region, parts: int) -> StepCut:
 
 def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
     """A cut with one more group of regions, in each number of parts."""
-    for group in _highest(torch, cut.step):
+    for group in _highest(torch, cut.step, _ALL_REGIONS):
         for parts in PARTS:
             if parts <= group[0].rows:
                 yield _with(torch, cut, group, parts, costs)
@@ -214,10 +271,11 @@ def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = Non
         Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
     """
     cuts: list[Cut] = []
-    for group in itertools.islice(_highest(torch, own), _REGIONS):
-        seen: set[int] = set()
+    every = list(itertools.islice(_highest(torch, own, _ALL_REGIONS), 2 * _ALL_REGIONS))
+    for first in itertools.islice(_highest(torch, own), _REGIONS):
+        group, seen = _narrower(own.program, first, every), set[int]()
         for wanted in _FEW_AND_MANY:
-            for parts in sorted((p for p in PARTS if p <= min(wanted, group[0].rows)), reverse=True):
+            for parts in sorted((p for p in FINER_PARTS if p <= min(wanted, group[0].rows)), reverse=True):
                 cut = _with(torch, Cut(own), group, parts, costs)
                 if most is not None and cut.step.seconds_of(cut.step.graph.own_order) > most:
                     continue

@@ -30,7 +30,7 @@ _ROUNDING = 1e-6
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
-_CUTTING = 0.4
+_CUTTING = 0.6
 """Part of the time that may go to choosing cuts."""
 
 
@@ -204,7 +204,9 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         least, label = least_floor(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         whole = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
-        more = "" if whole else "; allow='recompute,fission' may cut it"
+        share = -(-100 * least // max(1, own.own.peak_bytes))
+        more = f"; give that, about {share}% of what own order takes, or more"
+        more += "" if whole else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )

@@ -124,11 +124,11 @@ def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[
     touched = [name for name in (*(ref.name for ref in refs(action.call)), *action.outputs) if name in sizes]
     most = max((sizes[str(name)] for name in touched), default=0)
     found: dict[tuple[Start, tuple[int, ...], tuple[int, ...]], _Found] = {}
-    starts = finder.starts(seed)
+    starts = {apart: finder.starts(seed) for apart in (False, True)}
     for size in sorted({s for s in sizes.values() if most // _SMALLEST <= s <= most and s > 0}, reverse=True):
         large = {name for name, s in sizes.items() if s >= size}
         for apart in (False, True):
-            for along in starts:
+            for along in starts[apart]:
                 one = finder.first(seed, along, large, apart)
                 if one is not None:
                     found.setdefault((one.region.start, one.region.indices, one.region.again), one)
@@ -210,10 +210,15 @@ class _Finder:
         sizes = known.access.sizes
         return [[(a, sizes[a] // n) for n in counts if sizes[a] % n == 0] for a in known.access.cuttable()]
 
-    def first(self, seed: int, starts: Iterable[Start], large: set[str], apart: bool) -> _Found | None:
-        """The region of the first of these starts that has one."""
-        for start in starts:
-            region = self.region(seed, start, large, apart)
+    def first(self, seed: int, starts: list[Start], large: set[str], apart: bool) -> _Found | None:
+        """The region of the first of these starts that has one. Those that contradict themselves are struck out: with
+        more tensors they would as well."""
+        for start in list(starts):
+            try:
+                region = self.region(seed, start, large, apart)
+            except _Contradiction:
+                starts.remove(start)
+                continue
             if region is not None:
                 return _Found(region, start, large, apart)
         return None
@@ -227,7 +232,10 @@ class _Finder:
             target = action.call.target
             if k in taken or target != actions[seed].call.target or self._form_of(k) != self._form_of(seed):
                 continue
-            other = self.region(k, one.start, one.large, one.apart)
+            try:
+                other = self.region(k, one.start, one.large, one.apart)
+            except _Contradiction:
+                continue
             ops = () if other is None else other.ops
             if other is None or [actions[row.index].call.target for row in ops] != kinds:
                 continue
@@ -241,17 +249,14 @@ class _Finder:
 
     def region(self, seed: int, start: Start, large: set[str], apart: bool) -> Region | None:
         """All ops that touch large tensors on the rows of the seed's; `apart`: those on its side of the loss, with what
-        they read of the other side again."""
+        they read of the other side again. None if they are no region; raises `_Contradiction`."""
         side, wide = self.side(seed) if apart else None, set(large)
         for _ in range(_ROUNDS):
-            try:
-                axes = self.grown(seed, start, wide, side)
-                again = {k for k in axes if side is not None and self.side(k) != side}
-                between = self.between([k for k in axes if k not in again])
-                if not between:
-                    return self.checked(axes, again)
-            except _Contradiction:
-                return None
+            axes = self.grown(seed, start, wide, side)
+            again = {k for k in axes if side is not None and self.side(k) != side}
+            between = self.between([k for k in axes if k not in again])
+            if not between:
+                return self.checked(axes, again)
             for k in between:
                 action = self.program.actions[k]
                 names = (*action.outputs, *(ref.name for ref in refs(action.call)))

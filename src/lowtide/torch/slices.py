@@ -105,8 +105,8 @@ def _plainly(lines: Sequence[str], region: Region, inside: Sequence[Action]) -> 
     return ahead + re.sub(r"(?<![.\w])(all_|part_)?(\w+)(?![.\w])", lambda m: _numbered(m, number), "\n".join(lines))
 
 
-def _numbered(found: re.Match[str], number: Mapping[str, str]) -> str:
-    whole, ahead, name = found.group(0), found.group(1) or "", found.group(2)
+def _numbered(match: re.Match[str], number: Mapping[str, str]) -> str:
+    whole, ahead, name = match.group(0), match.group(1) or "", match.group(2)
     return number.get(whole) or (ahead + number[name] if name in number else whole)
 
 

@@ -60,8 +60,11 @@ class Job:
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
-        gradients = [r.target for r in program.results if r.kind == "gradient"] if self.accumulate else []
-        rules = dict.fromkeys(gradients, ACCUMULATE)
+        gradients = [r.target for r in program.results if r.kind == "gradient"]
+        if self.training and not gradients:
+            message = "no parameter gets a gradient: requires_grad is False, or the loss reads none; for a forward pass"
+            raise InputError(f"{message} there is lowtide.torch.compile", program.name)
+        rules = dict.fromkeys(gradients if self.accumulate else [], ACCUMULATE)
         if self.optimizer is not None:
             names = {id(tensor): name for name, tensor in captured.tensors.items()}
             if not any(id(p) in names for group in self.optimizer.param_groups for p in group["params"]):

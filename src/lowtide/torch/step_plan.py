@@ -8,6 +8,7 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
 from lowtide.outputs import Outputs
 
 VERSION = 1
@@ -76,6 +77,9 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     own_order_seconds: float
     unmeasured: int
     cuts: list[StepCut] = []
+
+    def __repr__(self) -> str:
+        return brief(self, "peak_bytes own_order_peak_bytes budget_bytes floor_bytes ops unmeasured torch")
 
     def to_json(self) -> bytes:
         """The file."""

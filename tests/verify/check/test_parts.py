@@ -342,14 +342,14 @@ def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that leaves the model whole says what the best cuts would need, in its figures and in words."""
-    found = CutSearch._best_cut
+    found = CutSearch.best_cut
 
     def large(search: CutSearch) -> Answer | None:
         answer = found(search)
         assert answer is not None
         return replace(answer, keys={**answer.keys, "required_bytes": 2**30})
 
-    monkeypatch.setattr(CutSearch, "_best_cut", large)
+    monkeypatch.setattr(CutSearch, "best_cut", large)
     whole = lowtide.plan(model, target="strict", allow="fission")
     assert whole.rewrites is None
     assert whole.search is not None

@@ -68,10 +68,12 @@ class FastMemory:
 
         return list(spill_methods())
 
-    def method(self, name: str, options: Options) -> SpillMethod:
+    def method(self, name: str | Method, options: Options) -> SpillMethod:
         """A method that spills; ``"exact"`` stands for ``"spill"``. Raises `InputError` as `OneArena.method`."""
         from lowtide.spill.registry import make_spill
 
+        if not isinstance(name, str):
+            raise InputError(f"methods that spill go by their names, and {name.name} orders ops; leave it out")
         return make_spill("spill" if name == "exact" else name, options)
 
     def why_not(self, problem: Problem, method: Method | SpillMethod) -> str | None:

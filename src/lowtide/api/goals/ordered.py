@@ -33,8 +33,8 @@ class Ordering:
 
         return list(methods())
 
-    def method(self, name: str, options: Options) -> Method:
-        """A scheduling method. Raises `InputError` if there is none of that name, or it lacks an option."""
+    def method(self, name: str | Method, options: Options) -> Method:
+        """A scheduling method, by its name or made already. Raises `InputError` as `lowtide.schedule.registry.make`."""
         from lowtide.schedule.registry import make
 
         return make(name, options)

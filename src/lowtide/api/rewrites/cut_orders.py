@@ -20,6 +20,8 @@ _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _LEAST_GAIN = 512
 """Regions are cut anew as long as that gains such a part of the peak."""
+_MOST_PARTS = 2**14
+"""Ops of parts that are cut anew, at the most."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class PartOrders:
     ----------
     cutter, memory
         Of the graph that is cut.
+    least
+        Bytes that no cuts of it go below.
     interrupted
         Whether Ctrl-C ended a search.
     """
@@ -85,6 +89,7 @@ class PartOrders:
     goal: OneArena
     cutter: Cutter
     memory: MemoryModel
+    least: int = 0
     interrupted: bool = False
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
@@ -92,7 +97,7 @@ class PartOrders:
         cut anew where their peak is, as long as that gains."""
         best, proved = self._ordered(proposal, limits)
         result = proposal if proved else best
-        if self.interrupted or not self._may_recut(proposal):
+        if self.interrupted or not self._may_recut(best):
             return result
         over = _until(limits, _WINDOWS).seconds
         settled = self._settled(best, proposal, _as_long_again(limits, over))
@@ -124,12 +129,15 @@ class PartOrders:
         return proposal.in_order(order), done
 
     def _may_recut(self, proposal: Proposal) -> bool:
-        """Whether regions of a proposal may be cut anew: there are no seams, no time bounds them, and a budget is not
-        met."""
+        """Whether regions of a proposal may be cut anew: there are no seams, no time bounds them, and less is of use
+        and possible."""
         exact = self.job.search.method.name == "exact"
         if proposal.parts.seams.cuts or not proposal.parts.regions or self.job.costs is not None or not exact:
             return False
-        return proposal.own_peak > (self.goal.room(proposal.problem) or 0)
+        return proposal.own_peak > self._enough(proposal)
+
+    def _enough(self, proposal: Proposal) -> int:
+        return max(self.least, self.goal.room(proposal.problem) or 0)
 
     def _settled(self, best: Proposal, before: Proposal, limits: Limits) -> Proposal:
         """The parts with each region in a low order of its own: from the order in turn, where that is no higher."""
@@ -160,9 +168,9 @@ class PartOrders:
     def _recuts(self, proposal: Proposal, limits: Limits) -> Iterator[Proposal]:
         from lowtide.optimize.recut import recuts
 
-        least = self.goal.room(proposal.problem) or 0
-        for again in recuts(self.cutter, self.memory, proposal.parts, proposal.problem.memory, limits, least):
-            if not 0 < self.job.max_ops < len(again.graph.ops):
+        enough, memory = self._enough(proposal), proposal.problem.memory
+        for again in recuts(self.cutter, self.memory, proposal.parts, memory, limits, enough):
+            if len(again.graph.ops) <= (self.job.max_ops or _MOST_PARTS):
                 yield replace(proposal, parts=again, problem=Problem.of(again.graph, proposal.problem.target))
 
 

@@ -70,6 +70,8 @@ class CutSearch:
         Whether time ended the search for regions or for seams.
     joins
         Whether regions that join what others read could need less than the best order.
+    least
+        Bytes that no cuts go below.
     """
 
     job: Job
@@ -84,6 +86,7 @@ class CutSearch:
     first: PartGraph | None = None
     unfinished: bool = False
     joins: bool = True
+    least: int = 0
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -128,7 +131,7 @@ class CutSearch:
         limits = self.limits
         if "rounds" in self.job.allow:
             self._hurry(_ROUNDS[0])
-        best = self._best_cut()
+        best = self.best_cut()
         if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
             self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
@@ -157,7 +160,7 @@ class CutSearch:
             return None
         job = replace(self.job, allow=("fission",))
         search = CutSearch(job, self.goal, best.problem, best, limits, user=self._of_user, first=best.parts)
-        again = search._best_cut()
+        again = search.best_cut()
         self.interrupted = search.interrupted
         less = again is not None and again.keys["required_bytes"] < best.keys["required_bytes"]
         return again if less else None
@@ -187,7 +190,7 @@ class CutSearch:
         regions = self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
         return [proposal.parts for proposal in (seamed, *regions)]
 
-    def _best_cut(self) -> Answer | None:
+    def best_cut(self) -> Answer | None:
         """The best plan with cuts, the most promising tried first; None once Ctrl-C has ended a search."""
         proposals = self._all_proposals()
         if self.interrupted:
@@ -375,7 +378,7 @@ class CutSearch:
         from lowtide.transform.sections import of_user
 
         if not self.keeps:
-            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory)
+            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self.least)
             proposal = orders.improved(proposal, limits)
             self.interrupted = self.interrupted or orders.interrupted
         parts, started = proposal.parts, limits.seconds - limits.left_seconds

@@ -200,15 +200,28 @@ class CutSpilling:
         return self.limits.left_seconds < self.limits.seconds * (1.0 - share)
 
     def _part_graphs(self, uncut: Answer | None) -> Iterator[PartGraph]:
-        """Ways of the fronts, those of fewer ops first; then seams, and regions in what they left whole."""
+        """Ways of the fronts, those of fewer ops first; then parts that are searched to fit in one arena of the fast
+        memory's size; then seams, and regions in what they left whole."""
         graph = self.problem.graph
         order = uncut.order if uncut is not None and uncut.order else tuple(range(len(graph.ops)))
         if "fission" in self.job.allow:
             for way in self._ways(order):
                 yield self.parts(way, order)
+            if uncut is not None and uncut.order and not self.interrupted:
+                yield from self._fitting(uncut)
         if "seams" in self.job.allow and uncut is not None and uncut.order:
-            search = self._seam_search(uncut)
-            yield from search.seams()
+            yield from self._arena_search(uncut, _SEAMS).seams()
+
+    def _fitting(self, uncut: Answer) -> Iterator[PartGraph]:
+        """Parts that are all in the fast memory, in the order that was found; none, if none are."""
+        search = self._arena_search(uncut, _SEAMS)
+        search.job = replace(search.job, allow=("fission",))
+        answer = search.best_cut()
+        self.interrupted = self.interrupted or search.interrupted
+        if answer is None or answer.parts is None or answer.keys["status"] != "ok":
+            return
+        ops = tuple(answer.problem.graph.ops[i] for i in answer.order)
+        yield replace(answer.parts, graph=replace(answer.parts.graph, ops=ops))
 
     def parts(self, way: Way, order: Sequence[int]) -> PartGraph:
         """The parts of a way to cut an order, given in positions."""
@@ -230,12 +243,12 @@ class CutSpilling:
         fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
         return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
 
-    def _seam_search(self, uncut: Answer) -> CutSearch:
-        """The search for seams in one arena of the fast memory's size."""
+    def _arena_search(self, uncut: Answer, share: float) -> CutSearch:
+        """The search for cuts in one arena of the fast memory's size."""
         arena = OneArena(self.goal.fast.capacity_bytes)
         search = replace(self.job.search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         job = replace(self.job, goal=arena, search=search)
-        return CutSearch(job, arena, self.problem, uncut, self._until(_SEAMS))
+        return CutSearch(job, arena, self.problem, uncut, self._until(share))
 
     def candidate(self, parts: PartGraph) -> Candidate | None:
         """A part graph with what has to be streamed, and the model's inputs and outputs too if that moves less; None if

@@ -144,7 +144,9 @@ class _Step:
         if "merge" in job.allow:
             step, self.merged = merged_step(problem.graph, self.families)
             self.problem = Problem.of(priced(step, self.families), problem.target)
+        began = time.perf_counter()
         self.once = self._order(self.problem, limits.seconds * _ONCE)
+        self.placing_seconds = time.perf_counter() - began
 
     def _order(self, problem: Problem, seconds: float) -> Answer:
         """The best order of a graph, with its arena."""
@@ -247,7 +249,7 @@ class _Step:
         graph, target = self.problem.graph, self.problem.target
         found: list[Parted] = []
         began = time.perf_counter()
-        for within in together(graph, target, pool, self.once.order):
+        for within in together(graph, target, pool, self.once.order, self._late):
             found.append(around(graph, target, within, loops_of(within), self._positions, self.bandwidth))
         self.limits.tally.add("part_graphs", len(found), began)
         return found
@@ -258,7 +260,7 @@ class _Step:
         began, tally = time.perf_counter(), self.limits.tally
         ordering = tally.seconds.get("orders", 0.0)
         graph, target = self.problem.graph, self.problem.target
-        made = parted(graph, target, region, counts, self.families, self._positions, self.bandwidth)
+        made = parted(graph, target, region, counts, self.families, self._positions, self.bandwidth, self._late)
         tally.add("part_graphs", len(made), began + tally.seconds.get("orders", 0.0) - ordering)
         return made
 
@@ -297,7 +299,8 @@ class _Step:
 
         if isinstance(self.job.repeats, Microbatch):
             return self._micro(choices, room)
-        share = replace(self.limits, seconds=self.limits.seconds * _SEARCHED)
+        until = min(self.limits.seconds * _SEARCHED, self.limits.seconds - self.placing_seconds)
+        share = replace(self.limits, seconds=until)
         if room is not None:
             best = least_time(choices, room, share)
         else:

@@ -79,8 +79,6 @@ def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
         raise InputError("--max-ops, --spread, --cost and --max-overhead are not for --allow loops; leave them out")
     if not job.search.best:
         raise InputError("--allow loops starts from the best order; leave out --method")
-    if target.chains != "apart" or target.wholes_as_filed:
-        raise InputError("--allow loops is for targets with chains=apart and one layout", target.name)
     if not problem.graph.dialect:
         mend = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
         raise InputError(f"it does not say what its ops mean, so that no rows are known; {mend}", problem.place)

@@ -47,6 +47,11 @@ class Sweep:
         """0 if every row has a plan, 2 if one is an error, 130 if interrupted; budgets are the rows' matter."""
         return 130 if self.interrupted else 2 if self.errors else 0
 
+    def __str__(self) -> str:
+        from lowtide.report.sweep import sweep_text
+
+        return sweep_text(self.rows)
+
     def __repr__(self) -> str:
         return f"Sweep(rows={len(self.rows)}, total={self.total}, kept={self.kept}, errors={self.errors})"
 

@@ -3,18 +3,14 @@ escaped here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
-from lowtide.plan import RuntimeFigure
-from lowtide.report.columns import change
-from lowtide.report.compared import who_left, why_apart
+from lowtide.report.compared import who_left
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
-from lowtide.report.text import over_what
 from lowtide.report.view import PlanView
-from lowtide.report.wording import caveats, fits, proof_sentence
-from lowtide.sizes import format_count, format_size
+from lowtide.report.wording import caveats, made_line, numbers, peak_line, proof_sentence, share_of, today_line
+from lowtide.sizes import format_size
 
 MOST_ROWS = 200
 """Of a table that stands in the page whether it is opened or not."""
@@ -45,56 +41,13 @@ def text(value: str) -> str:
 
 def _head(view: PlanView) -> str:
     plan = view.plan
-    edits = ", ".join(f"{count:,} {what}" for what, count in view.edits.items())
-    ops = format_count(view.steps, "op")
-    if view.repeated:  # each of which is a step of the picture
-        parts = " or ".join(f"{count:,}" for count in sorted({count for _, _, count in view.repeated}))
-        edits = edits.replace("in parts", f"in {parts} parts", 1)
-        ops = f"{format_count(len(view.own_order_bytes), 'op')} in {format_count(view.steps, 'step')}"
-    line = f"{ops}, target {plan.target}, method {plan.method}, status {plan.status}"
-    line += f"; {edits}" if edits else ""
-    today = f'\n<p class="today">{text(_today(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
-    head = f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}; lowtide {text(plan.lowtide)}</p>'
-    return head + today
-
-
-def _today(figures: Sequence[RuntimeFigure]) -> str:
-    """What the runtime takes as the file stands, and with the plan: what a reader came to see."""
-    pairs = [
-        f"{f.what} {f.default_bytes:,} B"
-        + ("" if f.planned_bytes is None else f" → {f.planned_bytes:,} B ({change(f.default_bytes, f.planned_bytes)})")
-        for f in figures
-    ]
-    return f"{figures[0].runtime} today → with this plan: {', '.join(pairs)}"
+    today = f'\n<p class="today">{text(today_line(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
+    line = f"{made_line(view)}; lowtide {plan.lowtide}"
+    return f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}</p>{today}'
 
 
 def _cards(view: PlanView, before: PlanView | None) -> str:
-    plan = view.plan
-    what = "most in the fast memory" if plan.moves is not None else "peak"
-    rows = [
-        ("own order's peak", plan.own_order_peak_bytes, ""),
-        (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
-    ]
-    if before is not None:
-        apart = why_apart(before.plan, plan)
-        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, apart)]
-        if not apart:
-            rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
-    if plan.moves is None:
-        rows.append(
-            ("lower bound", plan.lower_bound_bytes, f"proved least{over_what(plan)}" if plan.optimal else "not met")
-        )
-    else:
-        rows.append(("traffic", plan.traffic_bytes or 0, "proved least" if plan.optimal else "not proved least"))
-    if plan.arena_bytes is not None and plan.memories is None:
-        above = plan.arena_bytes - plan.peak_bytes
-        rows.append(("arena", plan.arena_bytes, f"{above:,} B above the peak" if above else "the peak"))
-    for name, size in fits(view):
-        spare = name == "excess" and size <= 0
-        rows.append(
-            ("to spare" if spare else name, abs(size), "over the budget" if name == "excess" and not spare else "")
-        )
-    return f'<ul class="cards">{"".join(_card(*row) for row in rows)}</ul>'
+    return f'<ul class="cards">{"".join(_card(*row) for row in numbers(view, before))}</ul>'
 
 
 def _card(name: str, size: int, note: str) -> str:
@@ -112,10 +65,7 @@ def _sum(view: PlanView) -> str:
     """The peak as a sum of groups, with shares of the budget where there is one."""
     if not view.steps:
         return "<p>No ops run.</p>"
-    of, whole = "the peak", view.peak_bytes
-    if view.room_bytes:
-        of, whole = ("the fast memory" if view.plan.moves is not None else "the budget's room"), view.room_bytes
-    op = view.ops[view.peak_step]
+    of, whole = share_of(view)
     rows = []
     for g in peak_groups(view):
         share = 100 * g.bytes / max(whole, 1)
@@ -123,21 +73,21 @@ def _sum(view: PlanView) -> str:
         bar = f'{wide}<rect width="100" height="10" fill="#56b4e9"/></svg>'
         rows.append(
             f'<tr><th scope="row">{text(g.name)}</th><td>{text(g.kind)}</td><td class="number">{g.count:,}</td>'
+            f'<td class="number">{g.age:,}</td>'
             f'<td class="number">{g.bytes:,}</td><td class="number">{share:.1f} %</td><td>{bar}</td></tr>'
         )
     shared = view.shared_bytes[view.peak_step]
     if shared:
         rows.append(
-            '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td>'
+            '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td><td></td>'
             f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
             "<td></td></tr>"
         )
-    kind = f" ({text(op.type)})" if op.type else ""
-    where = f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {text(op.name)}{kind} runs"
     return (
-        f"<h3>The peak: {where}</h3>"
+        f"<h3>The peak: {text(peak_line(view))}</h3>"
         '<div class="scroll"><table><thead><tr><th scope="col">made in</th><th scope="col">kind</th>'
-        '<th scope="col" class="number">tensors</th><th scope="col" class="number">bytes</th>'
+        '<th scope="col" class="number">tensors</th><th scope="col" class="number">steps old</th>'
+        '<th scope="col" class="number">bytes</th>'
         f'<th scope="col" class="number">of {of}</th><th></th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
 

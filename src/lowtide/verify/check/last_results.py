@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.access import Access
+from lowtide.ops.forms import Concat, Reshape
 from lowtide.ops.index import FIXED
+from lowtide.ops.meaning import Meaning
 
 _MOST = 2**16
 """Ways that are listed."""
@@ -36,9 +39,9 @@ class Facts:
         Bytes of tensors, of those that may share a storage the largest.
     group
         The same number for tensors that may share a storage.
-    given_all, made_before, cut, overwrites, access
+    given_all, made_before, cut, overwrites, meaning
         Whether all of a tensor is given to an op; what is made before tensors, and these; whether an op may be cut;
-        whether what it makes, whole, may lie on what it reads; which rows it reads.
+        whether what it makes, whole, may lie on what it reads; what it means.
     """
 
     graph: Graph
@@ -48,7 +51,7 @@ class Facts:
     made_before: Callable[[Collection[int]], set[int]]
     cut: Callable[[int], bool]
     overwrites: Callable[[Op], bool]
-    access: Callable[[int], Access | None]
+    meaning: Callable[[int], Meaning | None]
 
 
 def end_needs(facts: Facts, goal: int) -> bool:
@@ -91,6 +94,10 @@ def _beside(facts: Facts, given: Collection[int], result: int) -> int:
     return min(whole, facts.sizes([result])) if facts.cut(op.id) else whole
 
 
+Found = tuple[int, frozenset[int]]
+"""Bytes of ways, and the groups of all tensors that they lead through."""
+
+
 @dataclass
 class _Ways:
     """Ways to a tensor from such as are made, none through what is counted already."""
@@ -98,68 +105,95 @@ class _Ways:
     facts: Facts
     made: Collection[int]
     counted: Collection[int]
-    known: dict[tuple[int, frozenset[Element]], int] = field(default_factory=dict[tuple[int, frozenset[Element]], int])
+    known: dict[tuple[int, frozenset[Element]], Found] = field(
+        default_factory=dict[tuple[int, frozenset[Element]], Found]
+    )
 
     def bytes_to(self, tensor: int) -> int:
         """Bytes of as many ways as are found."""
         shape = self.facts.graph.tensor_by_id[tensor].shape or ()
         if not 0 < prod(shape) <= _MOST:
             return 0
-        elements = [()]
-        for size in shape:
-            elements = [(*at, i) for at in elements for i in range(size)]
-        return self._from(tensor, elements)
+        return self._from(tensor, list(product(*map(range, shape))))[0]
 
-    def _from(self, tensor: int, elements: list[Element]) -> int:
+    def _from(self, tensor: int, elements: list[Element]) -> Found:
         key = (tensor, frozenset(elements))
         if key not in self.known:
-            self.known[key] = 0
-            self.known[key] = self._found(tensor, elements)
+            self.known[key] = (0, frozenset())
+            self.known[key] = self._bytes_through(tensor, elements)
         return self.known[key]
 
-    def _found(self, tensor: int, elements: list[Element]) -> int:
+    def _bytes_through(self, tensor: int, elements: list[Element]) -> Found:
         facts, graph = self.facts, self.facts.graph
-        own = graph.tensor_by_id[tensor]
-        if not elements or facts.group[tensor] in self.counted or not own.shape or not facts.sizes([tensor]):
-            return 0
+        own, group = graph.tensor_by_id[tensor], facts.group[tensor]
+        if not elements or group in self.counted or not own.shape or not facts.sizes([tensor]):
+            return 0, frozenset()
         there = own.size // prod(own.shape) * len(elements)
         if tensor in self.made:
-            return there
+            return there, frozenset({group})
         op = graph.op_by_id.get(graph.producer.get(tensor, -1))
-        access = None if op is None else facts.access(op.id)
-        if op is None or access is None or len(op.outputs) != 1:
-            return 0
-        most = 0
+        known = None if op is None else facts.meaning(op.id)
+        if op is None or known is None or len(op.outputs) != 1:
+            return 0, frozenset()
+        found: list[Found] = []
         for position, read in enumerate(op.operands or op.inputs):
             if read is None or graph.tensor_by_id[read].kind is Kind.CONSTANT:
                 continue
-            before = self._back(access, position, graph.tensor_by_id[read].shape or (), elements)
-            if facts.group[read] != facts.group[tensor] or before == elements:
-                most = max(most, min(there, self._from(read, before)))
-        return most
+            shape = graph.tensor_by_id[read].shape or ()
+            wanted = [_in_rows(at, own.shape, shape) for at in elements] if isinstance(known.form, Reshape) else None
+            before = _back(known.access, position, shape, elements, wanted)
+            if facts.group[read] != group or before in (elements, wanted):
+                found.append(self._from(read, before))
+        if isinstance(known.form, Concat):
+            apart = list[Found]()
+            for each in found:
+                if all(each[1].isdisjoint(other) for _, other in apart):
+                    apart.append(each)
+            size = sum(size for size, _ in apart)
+        else:
+            apart = [max(found, key=lambda each: each[0], default=(0, frozenset[int]()))]
+            size = apart[0][0]
+        return min(there, size), frozenset({group}).union(*(through for _, through in apart))
 
-    @staticmethod
-    def _back(access: Access, position: int, shape: tuple[int, ...], elements: list[Element]) -> list[Element]:
-        """For each element, if there is one, an element of its own of the operand that its op is given for it."""
-        made, dims = access.outputs[0], access.inputs[position]
-        if dims is None or len(dims) != len(shape) or any(i is not None and i.axis == FIXED for i in dims):
-            return []
-        result: list[Element] = []
-        seen: set[Element] = set()
-        used: Counter[Element] = Counter()
-        for element in elements:
-            rows = {axis: row for axis, row in zip(made, element, strict=True) if axis is not None}
-            box = access.need(position, shape, {axis: (row, row + 1) for axis, row in rows.items()})
-            tied = [None if index is None else rows.get(index.axis) for index in dims]
-            place = tuple(-1 if row is None else row for row in tied)
-            number, at = used[place], list(place)
-            used[place] += 1
-            for d in reversed(range(len(at))):
-                if tied[d] is None:
-                    number, at[d] = divmod(number, shape[d])
-            found = tuple(at)
-            inside = all(a <= row < b for row, (a, b) in zip(found, box, strict=True))
-            if number == 0 and inside and found not in seen:
-                seen.add(found)
-                result.append(found)
-        return result
+
+def _in_rows(element: Element, shape: tuple[int, ...], other: tuple[int, ...]) -> Element:
+    """The element at the same place, row by row, of a tensor of another shape."""
+    number = 0
+    for at, size in zip(element, shape, strict=True):
+        number = number * size + at
+    result = []
+    for size in reversed(other):
+        number, at = divmod(number, size)
+        result.append(at)
+    return tuple(reversed(result))
+
+
+def _back(
+    access: Access, position: int, shape: tuple[int, ...], elements: list[Element], wanted: list[Element] | None
+) -> list[Element]:
+    """For each element, if there is one, an element of its own of the operand that its op is given for it: that which
+    is wanted, or the one at its place, or the next."""
+    made, dims = access.outputs[0], access.inputs[position]
+    if dims is None or len(dims) != len(shape) or any(i is not None and i.axis == FIXED for i in dims):
+        return []
+    result: list[Element] = []
+    seen: set[Element] = set()
+    used: Counter[Element] = Counter()
+    for k, element in enumerate(elements):
+        rows = {axis: row for axis, row in zip(made, element, strict=True) if axis is not None}
+        box = access.need(position, shape, {axis: (row, row + 1) for axis, row in rows.items()})
+        if any(a >= b for a, b in box):
+            continue
+        tied = [None if index is None else rows.get(index.axis) for index in dims]
+        place = tuple(-1 if row is None else row if a <= row < b else a for row, (a, b) in zip(tied, box, strict=True))
+        number, at = used[place], list(place)
+        used[place] += 1
+        for d in reversed(range(len(at))):
+            if tied[d] is None:
+                number, at[d] = divmod(number, shape[d])
+        found = tuple(at) if wanted is None else wanted[k]
+        inside = all(a <= row < b for row, (a, b) in zip(found, box, strict=True))
+        if (number == 0 or wanted is not None) and inside and found not in seen:
+            seen.add(found)
+            result.append(found)
+    return result

@@ -132,7 +132,7 @@ class _Search:
             made_before=self._made_before,
             cut=lambda op: bool(self._axes(op)),
             overwrites=lambda op: self._overwrites(op, cut=False),
-            access=lambda op: None if self._meaning(op) is None else self._access(op),
+            meaning=self._meaning,
         )
 
     # one op, whole or cut
