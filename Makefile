@@ -33,7 +33,7 @@ torch: $(READY)
 # The tests that take Dask, Parquet, matplotlib or a notebook's kernel (extras `sweep`, `plot` and `docs`).
 extras: $(READY)
 	$(BIN)/pip install --quiet --editable '.[docs,plot,sweep]'
-	$(BIN)/python -m pytest tests/api/sweeps tests/api/test_reporting.py tests/test_notebook.py
+	$(BIN)/python -m pytest tests/api/sweeps tests/api/test_reporting.py tests/report/test_plots.py tests/test_notebook.py
 
 check: $(READY)
 	$(BIN)/ruff check .
