@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -79,6 +79,8 @@ class PartOrders:
     ----------
     cutter, memory
         Of the graph that is cut.
+    in_time
+        Whether parts are predicted to keep within the time that they may take.
     least
         Bytes that no cuts of it go below.
     interrupted
@@ -89,6 +91,7 @@ class PartOrders:
     goal: OneArena
     cutter: Cutter
     memory: MemoryModel
+    in_time: Callable[[PartGraph], bool]
     least: int = 0
     interrupted: bool = False
 
@@ -129,10 +132,9 @@ class PartOrders:
         return proposal.in_order(order), done
 
     def _may_recut(self, proposal: Proposal) -> bool:
-        """Whether regions of a proposal may be cut anew: there are no seams, no time bounds them, and less is of use
-        and possible."""
+        """Whether regions of a proposal may be cut anew: there are no seams, and less is of use and possible."""
         exact = self.job.search.method.name == "exact"
-        if proposal.parts.seams.cuts or not proposal.parts.regions or self.job.costs is not None or not exact:
+        if proposal.parts.seams.cuts or not proposal.parts.regions or not exact:
             return False
         return proposal.own_peak > self._enough(proposal)
 
@@ -170,7 +172,7 @@ class PartOrders:
 
         enough, memory = self._enough(proposal), proposal.problem.memory
         for again in recuts(self.cutter, self.memory, proposal.parts, memory, limits, enough):
-            if len(again.graph.ops) <= (self.job.max_ops or _MOST_PARTS):
+            if len(again.graph.ops) <= (self.job.max_ops or _MOST_PARTS) and self.in_time(again):
                 yield replace(proposal, parts=again, problem=Problem.of(again.graph, proposal.problem.target))
 
 

@@ -378,7 +378,7 @@ class CutSearch:
         from lowtide.transform.sections import of_user
 
         if not self.keeps:
-            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self.least)
+            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
             proposal = orders.improved(proposal, limits)
             self.interrupted = self.interrupted or orders.interrupted
         parts, started = proposal.parts, limits.seconds - limits.left_seconds
