@@ -82,8 +82,11 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits:
         How long it may take.
     """
     look = _Look(torch, own, costs, budget, limits)
-    if look.best(own)[0] != _WITHIN:
-        look.regions = _ALL_REGIONS
+    far, *_ = look.best(own)
+    look.regions = _ALL_REGIONS
+    if far == _WITHIN:
+        look.further(Cut(own), limits)
+    else:
         look.best(own)
     look.finer()
     return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
