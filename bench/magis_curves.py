@@ -209,8 +209,8 @@ def _least_gain(rows: dict[str, Any]) -> list[str]:
                 gains.append(f"{share} %: not met by micro-batches")
         lines.append(f"- {name}: {'; '.join(gains)}")
     nothing = (
-        "Nothing lies below the better of *together* and *with swaps* by more than 0.01 points, as far as these searches "
-        "went."
+        "Nothing lies below the better of *together* and *with swaps* by more than 0.01 points, as far as these "
+        "searches went."
     )
     told = nothing if not above else f"Below it lie: {'; '.join(above)}."
     return [told, "", "Percentage points of time that it gains over micro-batches alone, by share of the peak:", "",
