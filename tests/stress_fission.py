@@ -172,7 +172,7 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="at the first flaw")
     parser.add_argument("-o", "--out", type=Path, help="write OUT.json and OUT.md")
     given = parser.parse_args()
-    began, count = time.perf_counter(), Count()
+    began, count, here = time.perf_counter(), Count(), asdict(machine())
     flaws = flaws_of(range(given.seed, given.seed + given.steps), count, stop=given.stop)
     seconds = time.perf_counter() - began
     told = ", ".join(f"{getattr(count, kind)} {words}" for kind, words in list(KINDS.items())[1:])
@@ -181,7 +181,7 @@ def main() -> int:
         f"{count.worst:.2g} of a result's largest value"
     )
     if given.out is not None:
-        document = {"machine": asdict(machine()), "seed": given.seed, "seconds": seconds, "count": asdict(count),
+        document = {"machine": here, "seed": given.seed, "seconds": seconds, "count": asdict(count),
                     "flaws": flaws}  # fmt: skip
         given.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         given.out.with_suffix(".md").write_text(page(document), encoding="utf-8")
