@@ -65,7 +65,7 @@ mutations: $(READY)
 # A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
-	$(BIN)/python tests/stress_fission.py 1000
+	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)
