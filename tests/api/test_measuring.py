@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import lowtide
 from lowtide.api.measuring import _TRIES
+from lowtide.api.rewrites.decisions import part_graph
 from lowtide.cli import main
 from lowtide.cost.file import read_cost
 from lowtide.cost.model import CostModel
 from lowtide.cost.signature import of_entry
+from lowtide.graph import Graph
+from lowtide.run import session_seconds
 from lowtide.run.node_seconds import node_session
+from lowtide.run.session_seconds import SessionSeconds
 from lowtide.run.timing import cpu_name
 from lowtide.transform.cut import Cutter
 from support.small_nets import pyramid
@@ -72,6 +77,28 @@ def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.C
     plan = lowtide.plan(model, target="onnxruntime", allow="fission", cost=out, max_overhead=3.0)
     assert plan.cost is not None
     assert plan.cost.overhead <= 3.0
+
+
+def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where times stay the same a trial's sum is the plan's, and what the plan says is what that trial showed."""
+    monkeypatch.setattr(session_seconds, "session_seconds", _steady)
+    file = lowtide.measure(model, time=20, max_overhead=0.5)
+    graph = lowtide.load(model)
+    plan = lowtide.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
+    costs = CostModel(file, Cutter(graph))
+    added_up = costs.parts(part_graph(plan, graph)).nanoseconds / costs.whole().nanoseconds - 1
+    ran = [trial.measured for trial in file.trials if trial.predicted == float(f"{added_up:.4g}")]
+    assert plan.cost is not None
+    assert plan.cost.overhead == pytest.approx(ran[0], abs=1e-3)
+
+
+def _steady(files: Sequence[tuple[Path, Graph]], *_: object) -> list[SessionSeconds]:
+    """Sessions whose nodes take a launch and a time for each byte that they make."""
+    result = []
+    for _path, graph in files:
+        made = {op.id: 5e-6 + 1e-9 * sum(graph.tensor_by_id[t].size for t in op.outputs) for op in graph.ops}
+        result.append(SessionSeconds(made, 0.0, sum(made.values()), len(made)))
+    return result
 
 
 def test_wrong_calls_say_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,20 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     return first
 
 
+def cutter_of(plan: Plan, graph: Graph) -> Cutter:
+    """What ops of the graph mean that a plan of one round cuts: the user's own, or one by sections.
+
+    Raises
+    ------
+    InputError
+        As `part_graph`.
+    """
+    from lowtide.transform.cut import Cutter
+
+    sectioned = _sectioned(graph, plan, graph.source or graph.name)
+    return Cutter(graph if sectioned is None else sectioned.graph)
+
+
 def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
     """The part graph of one round."""
     from lowtide.transform.cut import Cutter
