@@ -26,7 +26,7 @@ from support.part_suite import SUITE
 from support.small_nets import pyramid
 
 BUDGET = 10**6
-BETWEEN_OPS = {"first row that is kept", "kept rows", "one dimension"}
+BETWEEN_OPS = {"first row that is kept", "kept rows", "one dimension", "joined constants"}
 """Rules of what goes from one op of a region to another: no op by itself shows them."""
 
 

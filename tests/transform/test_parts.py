@@ -14,7 +14,7 @@ import lowtide
 from lowtide.graph import Graph, Kind
 from lowtide.read import read_model
 from lowtide.transform import parts
-from lowtide.transform.cut import PACES, Cutter, Pace, Region
+from lowtide.transform.cut import PACES, Cutter, Pace
 from lowtide.transform.parts import apply
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.small_nets import Nets, random_net
@@ -23,11 +23,11 @@ pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which i
 from support.arena_replay import spoiled
 from support.part_rules import RULES
 from support.part_runs import difference, differs, feeds, tensors_of
-from support.part_suite import SUITE, broken
+from support.part_suite import SUITE, Drawn, broken, drawn_regions
 
 
 @st.composite
-def _cut_nets(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int, int, int, int]]]:
+def _cut_nets(draw: st.DrawFn) -> tuple[bytes, list[Drawn]]:
     """A network, and for up to three regions: seed, axis, first op, ops, stripes; all counted modulo what there is."""
     model = random_net(lambda options: draw(st.sampled_from(tuple(options))), draw(st.sampled_from((3, 6, 10))))
     many = st.integers(0, 99)
@@ -35,31 +35,14 @@ def _cut_nets(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int, int, int, in
     return model.SerializeToString(), regions
 
 
-def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> list[Region]:
-    graph = cutter.graph
-    regions: list[Region] = []
-    for seed, way, first, many, stripes in drawn:
-        rest = [op for op in graph.own_order if not any(op in region.of for region in regions)]
-        begin = first % max(1, len(rest))
-        within = rest[begin:][: many % 12 + 1]
-        if not within:
-            continue
-        op = within[seed % len(within)]
-        ways = cutter.axes(op)
-        axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
-        if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
-    return regions
-
-
-def _random_parts(source: Path, ways: list[tuple[int, int, int, int, int]]) -> parts.PartGraph:
+def _random_parts(source: Path, ways: list[Drawn]) -> parts.PartGraph:
     """The parts of a network that onnxruntime runs, in the regions drawn; gives the example up if there are none."""
     try:
         assert difference(source, source, feeds(source)) == 0
     except Exception:  # onnxruntime's own kinds of error have no common base
         assume(False)
     cutter = Cutter(read_model(source))
-    regions = _regions(cutter, ways)
+    regions = drawn_regions(cutter, ways)
     assume(regions)
     try:
         return apply(cutter, regions)
@@ -71,7 +54,7 @@ def _random_parts(source: Path, ways: list[tuple[int, int, int, int, int]]) -> p
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
-def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, int, int]]]) -> None:
+def test_random_networks_in_parts(drawn: tuple[bytes, list[Drawn]]) -> None:
     """Up to three regions of a random network: equal to the bit where that is said, else to 1e-5; every tensor is the
     rows that it is said to be, nothing runs twice, nothing runs for nobody."""
     model, ways = drawn
@@ -90,7 +73,7 @@ def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, 
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
 def test_random_networks_in_parts_inside_an_arena(
-    drawn: tuple[bytes, list[tuple[int, int, int, int, int]]],
+    drawn: tuple[bytes, list[Drawn]],
 ) -> None:
     """Where the plan lays parts over each other no op, nor the caller, finds other bytes than without an arena."""
     model, ways = drawn
