@@ -39,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And parts of them; the file is read again, and a plan within a bound says how its ops are known."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "6", "--level", level]) == 0
+    assert main(["measure", str(model), "-o", str(out), "--time", "15", "--level", level]) == 0
     printed = capsys.readouterr().out
     assert f"level {level}" in printed
     assert "launch" in printed
@@ -127,6 +127,14 @@ def test_profiles_of_sessions_that_open_together_are_apart(model: Path, tmp_path
     """Their names hold the time, which may be the same."""
     sessions = [node_session(str(model), "extended", 1, str(tmp_path)) for _ in range(4)]
     assert len({session.end_profiling() for session in sessions}) == 4
+
+
+def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
+    """In a process of its own, too: one line, and the file."""
+    path = tmp_path / "none.onnx"
+    path.write_bytes(b"no model")
+    with pytest.raises(lowtide.InputError, match=r"none\.onnx.*onnxruntime cannot run it"):
+        session_seconds.session_seconds([(path, Graph("none", (), ()))], "extended", 1, 0, {})
 
 
 def test_the_schema_is_there(capsys: pytest.CaptureFixture[str]) -> None:
