@@ -66,7 +66,7 @@ mutations: $(READY)
 # five thousand networks under random cuts run in onnxruntime.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
-	$(BIN)/python tests/stress_fission.py 1000
+	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
 	$(BIN)/python tests/stress_cuts.py 5000
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
