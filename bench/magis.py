@@ -156,16 +156,25 @@ def begun(names: list[str], cost: str | None, seconds: float, short: float, out:
     out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def _rank(entry: dict[str, Any], cell: str) -> tuple[bool, float, float]:
+    """By which the better of two plans within one bound stands."""
+    measures = (entry["overhead"], entry["share"])
+    met = entry["status"] in ("ok", "unproved")
+    return (not met, *(measures if met and cell.endswith("%") else measures[::-1]))
+
+
 def mend(names: list[str], cost: str | None, seconds: float, short: float, out: Path, cells: list[str]) -> None:
-    """Cells of a file measured again, perhaps for longer."""
+    """Cells of a file measured again, perhaps for longer: the better plan stands."""
     document = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
     for entry in document["rows"]:
         if entry["name"] in names:
             row = Row(entry["name"], cost, seconds, short)
             for cell in cells:
                 long = cell.startswith(("joint", "moved")) or cell.rpartition("_")[0] == "merged"
-                entry[cell] = {**row.cell(cell), "commit": machine().commit, "time": seconds if long else short}
-                print(entry["name"], cell, round(entry[cell]["share"], 3), entry[cell]["status"], flush=True)
+                found = {**row.cell(cell), "commit": machine().commit, "time": seconds if long else short}
+                print(entry["name"], cell, round(found["share"], 3), found["status"], found["overhead"], flush=True)
+                if cell not in entry or _rank(found, cell) <= _rank(entry[cell], cell):
+                    entry[cell] = found
             out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 

@@ -16,7 +16,6 @@ Nothing is cut where the rows of a sum, or other rows than a part's, are read in
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import meaning
+from lowtide.topological import topological
 
 PARTS = "Parts"
 """Type of the op that stands for a region."""
@@ -376,22 +376,8 @@ def in_order(ops: Sequence[Op], place: Mapping[int, int], stands_for: Mapping[in
     waits = {
         op.id: {maker[t] for t in op.inputs if t in maker} | {stands_for.get(u, u) for u in op.after} for op in ops
     }
-    readers: dict[int, list[int]] = {}
-    for op_id, before in waits.items():
-        for u in before:
-            readers.setdefault(u, []).append(op_id)
-    left = {op_id: len(before) for op_id, before in waits.items()}
-    ready = [(place[op_id], op_id) for op_id, count in left.items() if not count]
-    heapq.heapify(ready)
-    by_id = {op.id: op for op in ops}
-    result: list[Op] = []
-    while ready:
-        _, at = heapq.heappop(ready)
-        result.append(by_id[at])
-        for reader in readers.get(at, ()):
-            left[reader] -= 1
-            if not left[reader]:
-                heapq.heappush(ready, (place[reader], reader))
-    if len(result) < len(ops):
+    order = topological(waits, place.__getitem__)
+    if len(order) < len(ops):
         raise NoFission("regions wait for each other")
-    return result
+    by_id = {op.id: op for op in ops}
+    return [by_id[op_id] for op_id in order]
