@@ -62,10 +62,12 @@ mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
 
-# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed.
+# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed, and
+# five thousand networks under random cuts run in onnxruntime.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
-	$(BIN)/python tests/stress_fission.py 1000
+	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
+	$(BIN)/python tests/stress_cuts.py 5000
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)

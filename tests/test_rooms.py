@@ -135,7 +135,7 @@ ELSEWHERE = {
         "optimize/loop_flow optimize/loop_rings transform/loop_graph transform/loop_growth transform/loops"
     ),
     "cost/test_model.py": "cost/signature cost/work",
-    "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
+    "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_process run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "optimize/test_loop_sharing.py": "verify/check/loop_sharing",
     "verify/check/test_loops.py": "api/rewrites/looping report/loops verify/check/loop_behind verify/check/loop_play",
