@@ -25,8 +25,8 @@ quick: $(READY)
 TORCH ?= >=2.13
 torch: $(READY)
 	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)' timm transformers
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_heads.py \
-		tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_gpu.py \
+		tests/bench/test_heads.py tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
 		tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
 		tests/test_guides.py tests/test_pages.py
 

@@ -261,17 +261,20 @@ def _least_gain(rows: dict[str, Any], known: dict[str, Plans]) -> list[str]:
 
 
 def _limits(document: dict[str, Any]) -> list[str]:
-    """Cells whose searches had another time than the others, by that time."""
-    by_limit: dict[float, list[str]] = {}
-    for name, cells in document["rows"].items():
+    """Cells whose searches had another time than the others, by that time and their kind."""
+    told = []
+    limits = {e["limit"] for cells in document["rows"].values() for e in cells.values() if "limit" in e}
+    for limit in sorted(limits):
         for kind in COLOURS:
             usual = document["joint"] if kind in ("joint", "moved", "again") else document["short"]
-            for share in SHARES:
-                limit = cells.get(f"{kind}_{share}", {}).get("limit", usual)
-                if limit != usual:
-                    by_limit.setdefault(limit, []).append(f"{name.removeprefix('magis_')} {kind} {share} %")
-    told = [f"{limit:g} s: {', '.join(cells)}" for limit, cells in sorted(by_limit.items())]
-    return [f"Measured for another time: {'; '.join(told)}.", ""] if told else []
+            where = []
+            for name, cells in document["rows"].items():
+                shares = [s for s in SHARES if cells.get(f"{kind}_{s}", {}).get("limit", usual) == limit != usual]
+                at = "" if len(shares) == len(SHARES) else f" at {', '.join(map(str, shares))} %"
+                where += [f"{name.removeprefix('magis_')}{at}"] if shares else []
+            if where:
+                told.append(f"{NAMES.get(kind, kind)} {limit:g} s on {', '.join(where)}")
+    return [f"Searched for another time: {'; '.join(told)}.", ""] if told else []
 
 
 def _least_peaks(path: Path, cost: str | None) -> dict[str, dict[str, Any]]:

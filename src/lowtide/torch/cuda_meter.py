@@ -44,7 +44,8 @@ def check_device(torch: Any, device: Device) -> None:
     """
     if not torch.cuda.is_available() or (device[1] or 0) >= torch.cuda.device_count():
         where = "cuda" if device[1] is None else f"cuda:{device[1]}"
-        raise InputError(f"the step is on {where}, and torch finds no such device here; measure=False plans without it")
+        message = f"the step is on {where}, and torch finds no such device here"
+        raise InputError(f"{message} (measure=False plans without one)")
     backend = torch.cuda.get_allocator_backend()
     if backend != "native":
         message = f"bytes on CUDA are read from torch's own allocator, and PYTORCH_CUDA_ALLOC_CONF has {backend}"

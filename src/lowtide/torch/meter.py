@@ -209,12 +209,12 @@ class _SingleOp:
         given = [_filled(self.torch, form) for form in self.forms]
         seconds: list[float] = []
         while len(seconds) < RUNS and sum(seconds) < LONG_SECONDS:
-            seconds.append(_seconds(lambda: self.function(*given, _Numbers()), self.device))
+            seconds.append(run_seconds(lambda: self.function(*given, _Numbers()), self.device))
         return statistics.median(seconds)
 
 
-def _seconds(function: Callable[[], Any], device: Device) -> float:
-    """Of one run."""
+def run_seconds(function: Callable[[], Any], device: Device) -> float:
+    """Seconds of one run on a device."""
     if device[0] == "cuda":
         return cuda_seconds(function, device)
     start = time.perf_counter()

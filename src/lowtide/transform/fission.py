@@ -159,7 +159,7 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
         access = access_of(graph, op)
         sizes.add(access.sizes[axis])
         for t, indices in zip(op.inputs, access.inputs, strict=True):
-            dim = _dim(op, indices or (), axis)
+            dim = dim_along(op, indices or (), axis)
             if t in dims:
                 if dims[t] is None:
                     raise NoFission(f"{op.label} reads a sum over all rows, of which a part has only its own")
@@ -191,8 +191,9 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
     return region
 
 
-def _dim(op: Op, indices: Sequence[Index | None], axis: int) -> int | None:
-    """The dimension of an operand of which a part reads its own rows."""
+def dim_along(op: Op, indices: Sequence[Index | None], axis: int) -> int | None:
+    """The dimension of an operand of which a part reads its own rows; None: it reads all. Raises `NoFission` if other
+    rows than its own."""
     found = [d for d, index in enumerate(indices) if index is not None and index.axis == axis]
     if len(found) > 1 or any(indices[d] != Index(axis) for d in found):
         raise NoFission(f"{op.label} reads other rows than those of its part")
@@ -292,7 +293,9 @@ def _cost(
     """Of these parts of an op, and of what puts its results together."""
     if reckon is None:
         return op.cost
-    cut = [(t, _dim(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)]
+    cut = [
+        (t, dim_along(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)
+    ]
     cut += [(t, axis in along) for t, along in zip(op.outputs, access.outputs, strict=True)]
     shared = sum(graph.tensor_by_id[t].size for t, along in cut if not along)
     own = sum(graph.tensor_by_id[t].size for t, _ in cut) - shared
