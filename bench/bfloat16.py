@@ -4,7 +4,7 @@
 
 The heads of `lowtide.bench.heads`, small, in own order with the head in 2 to 32 parts, executed. A distance is the
 largest difference over the largest value of the tensor, the greatest over loss and all gradients, and over the seeds.
-Float64 is the same weights and batch in eager mode, float32 where the model itself asks for it. Needs torch; some seconds.
+Float64 is the same weights and batch in eager mode, float32 where the model asks for it. Needs torch; some seconds.
 """
 
 from __future__ import annotations

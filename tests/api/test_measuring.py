@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lowtide
+from lowtide.api import planning
 from lowtide.api.measuring import _TRIES
 from lowtide.api.rewrites.decisions import part_graph
 from lowtide.cli import main
@@ -16,6 +18,7 @@ from lowtide.cost.file import read_cost
 from lowtide.cost.model import CostModel
 from lowtide.cost.signature import of_entry
 from lowtide.graph import Graph
+from lowtide.plan import Plan
 from lowtide.run import session_seconds
 from lowtide.run.node_seconds import node_session
 from lowtide.run.session_seconds import SessionSeconds
@@ -81,8 +84,22 @@ def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.C
 
 def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where times stay the same a trial's sum is the plan's, and what the plan says is what that trial showed."""
-    monkeypatch.setattr(session_seconds, "session_seconds", _steady)
+    made, run = list[Plan](), list[Graph]()
+
+    def planned(*arguments: Any, **more: Any) -> Plan:
+        made.append(lowtide.plan(*arguments, **more))
+        return made[-1]
+
+    def sessions(files: Sequence[tuple[Path, Graph]], *_: object) -> list[SessionSeconds]:
+        run.extend(graph for _, graph in files)
+        return _steady(files)
+
+    monkeypatch.setattr(planning, "plan", planned)
+    monkeypatch.setattr(session_seconds, "session_seconds", sessions)
     file = lowtide.measure(model, time=20, max_overhead=0.5)
+    cut = [sorted(plan.order) for plan in made if plan.rewrites]
+    assert cut
+    assert all(order in [sorted(op.id for op in graph.ops) for graph in run] for order in cut)
     graph = lowtide.load(model)
     plan = lowtide.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
     costs = CostModel(file, Cutter(graph))
@@ -92,7 +109,7 @@ def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pyte
     assert plan.cost.overhead == pytest.approx(ran[0], abs=1e-3)
 
 
-def _steady(files: Sequence[tuple[Path, Graph]], *_: object) -> list[SessionSeconds]:
+def _steady(files: Sequence[tuple[Path, Graph]]) -> list[SessionSeconds]:
     """Sessions whose nodes take a launch and a time for each byte that they make."""
     result = []
     for _path, graph in files:

@@ -225,7 +225,7 @@ def test_plans_have_a_bound_above_the_floor_and_no_more_is_believed() -> None:
 @pytest.mark.parametrize("rule", ["dear parts", "large parts", "launches of their own"])
 def test_a_bound_that_counts_too_much_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan lies below it: where parts cost a hundred times as much, are as large as the whole, or last."""
-    graph, plan = planned("magis_bert_base:layers=2,batch=64", max_overhead="10%")
+    graph, plan = planned("magis_bert_base:layers=2,batch=64", max_overhead="2%")
     file, _ = stand_in("rtx3090.json")
     if rule == "dear parts":
         real = JointProblem.extra
@@ -234,12 +234,11 @@ def test_a_bound_that_counts_too_much_is_noticed(rule: str, monkeypatch: pytest.
         add = module._Network.__init__
         monkeypatch.setattr(module._Network, "__init__", lambda *a: add(*a[:5], 1))
     else:
-        monkeypatch.setattr(module, "least_of_parts", lambda family, flops, own, shared, parts: 1e-3 * parts)
+        monkeypatch.setattr(module, "least_of_parts", lambda family, flops, own, shared, parts: 1.0 * parts)
     whole = priced(graph, file.families)
     problem = JointProblem(memory_model(whole, TARGET), file.families)
-    most = 1.1 * sum(op.cost or 0.0 for op in whole.ops)
-    bounds = [joint_bound(problem, [op], within_units(problem, most)).value for op in range(0, len(whole.ops), 7)]
-    assert max(bounds) > plan.peak_bytes
+    most = 1.02 * sum(op.cost or 0.0 for op in whole.ops)
+    assert joint_bound(problem, range(len(whole.ops)), within_units(problem, most)).value > plan.peak_bytes
 
 
 def test_within_a_budget_a_least_time_is_said() -> None:

@@ -192,7 +192,8 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
 
 
 def dim_along(op: Op, indices: Sequence[Index | None], axis: int) -> int | None:
-    """The dimension of an operand of which a part reads its own rows."""
+    """The dimension of an operand of which a part reads its own rows; None: it reads all. Raises `NoFission` if other
+    rows than its own."""
     found = [d for d, index in enumerate(indices) if index is not None and index.axis == axis]
     if len(found) > 1 or any(indices[d] != Index(axis) for d in found):
         raise NoFission(f"{op.label} reads other rows than those of its part")
