@@ -188,6 +188,17 @@ def test_parts_that_take_very_much_longer_overflow_nothing() -> None:
     assert joint_bound(problem, range(len(graph.ops)), within_units(problem, 1e-6)).value > 0
 
 
+def test_results_that_share_memory_count_once() -> None:
+    """A result and a view of it, which is one too: what is needed at the end is one of them."""
+    x, y = (Tensor(k, 640, Kind.OUTPUT, "xy"[k - 1], (4, 40)) for k in (1, 2))
+    labels = {"labels": ". . -> . ."}
+    ops = (Op(0, (0,), (1,), "m", "make", attributes=labels), Op(1, (1,), (2,), "v", "Identity", attributes=labels))
+    graph = Graph("seen", (Tensor(0, 64, Kind.INPUT, "i", (4, 4)), x, y), ops, sha256="0" * 64, dialect="labels")
+    plan = lowtide.plan(graph, allow="recompute,fission", budget=800, time=2)
+    assert plan.fission is not None
+    assert plan.fission.floor_bytes == 640 < plan.peak_bytes == 704
+
+
 BERT = "magis_bert_base:layers=2,batch=8"
 
 

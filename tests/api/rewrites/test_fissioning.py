@@ -13,6 +13,7 @@ import pytest
 
 import lowtide
 from lowtide import zoo
+from lowtide.analyse.storage import memory_model
 from lowtide.api.answer import Answer
 from lowtide.api.rewrites import fissioning
 from lowtide.cost.file import stand_in
@@ -21,6 +22,7 @@ from lowtide.optimize.step_regions import why_no_batches
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.stop import Progress
+from lowtide.target import BUILT_IN
 from lowtide.write.graph_json import graph_json_bytes
 from support.steps import SMALL, labelled_graph, random_step
 
@@ -292,7 +294,7 @@ def test_microbatch_alone_runs_nothing_again() -> None:
 def test_a_budget_below_the_floor_is_said_to_be_hopeless() -> None:
     """Inputs, or results, that need more leave nothing to look for; a budget above them does, met or not."""
     graph, how = random_step(5, batch=4), {"allow": ALLOW, "method": "microbatch", "time": 1}
-    floor = fissioning.floor_bytes(graph)
+    floor = fissioning.floor_bytes(memory_model(graph, BUILT_IN["generic"]))
     below, at, reserved = (
         lowtide.plan(graph, budget=floor - 1, **how),
         lowtide.plan(graph, budget=floor, **how),

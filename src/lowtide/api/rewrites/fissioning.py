@@ -26,6 +26,7 @@ from lowtide.rewrites import Recompute
 from lowtide.stop import Limits, Progress, noting
 
 if TYPE_CHECKING:
+    from lowtide.analyse.model import MemoryModel
     from lowtide.cost.file import CostFamily
     from lowtide.cost.labelled import Families
     from lowtide.optimize.parted import Parted
@@ -93,7 +94,7 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
         for choice, spent in found
     ]
     spent_seconds = limits.seconds - limits.left_seconds
-    floor = floor_bytes(problem.graph)
+    floor = floor_bytes(problem.memory)
     own = problem.own_order_peak_bytes
     return Front(problem.graph.name, problem.target.name, own, floor, "cost", tuple(points), complete, spent_seconds)
 
@@ -152,7 +153,7 @@ class _Step:
         if self.bandwidth is None:  # it counts no transfers
             most = None if self.max_overhead is None else self._most_seconds()
             budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-            floor, order = floor_bytes(self.user.graph), self.once.order
+            floor, order = floor_bytes(self.user.memory), self.once.order
             self.bound = bound_on_plans(self.problem, order, self.families, most, budget, floor, limits)
 
     def _order(self, problem: Problem, seconds: float) -> Answer:
@@ -430,7 +431,7 @@ class _Step:
             uncut_seconds=self.uncut_seconds,
             predicted_seconds=best.seconds,
             overhead=overhead,
-            floor_bytes=floor_bytes(self.user.graph),
+            floor_bytes=floor_bytes(self.user.memory),
             max_overhead=self.max_overhead,
             method="microbatch" if micro else "joint",
             merged=self.merged,
@@ -481,11 +482,12 @@ def _origin(op: int, of: Mapping[int, int]) -> int:
     return op
 
 
-def floor_bytes(graph: Graph) -> int:
+def floor_bytes(memory: MemoryModel) -> int:
     """What the step needs whatever is cut or run again: all inputs that are read when it starts, all results at the
-    end."""
-    sizes: dict[Any, int] = {Kind.INPUT: 0, Kind.OUTPUT: 0}
-    for t in graph.tensors:
-        if t.kind in sizes and (t.kind is Kind.OUTPUT or t.id in graph.consumers):
-            sizes[t.kind] += t.size
-    return max(sizes.values())
+    end; of those that share memory the largest."""
+    held: dict[Kind, dict[int, int]] = {Kind.INPUT: {}, Kind.OUTPUT: {}}
+    for t in memory.graph.tensors:
+        storage = memory.storage_of.get(t.id)
+        if t.kind in held and storage is not None:
+            held[t.kind][storage] = max(t.size, held[t.kind].get(storage, 0))
+    return max(sum(sizes.values()) for sizes in held.values())

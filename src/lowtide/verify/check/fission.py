@@ -23,7 +23,7 @@ from lowtide.rewrites import VERSIONS, Recompute
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
-from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import simulate
 from lowtide.verify.check.rewrites import with_ops
 from lowtide.verify.check.siblings import with_merges
@@ -54,7 +54,8 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     """
     claim = plan.fission
     assert claim is not None, plan.graph
-    own = simulate(graph, work_out(graph, target), graph.own_order)
+    memory = work_out(graph, target)
+    own = simulate(graph, memory, graph.own_order)
     step = with_merges(graph, claim.merged)
     if claim.merged and "merge" not in (plan.allow or ()):
         raise VerificationError("fission", "products are merged, which the plan does not allow")
@@ -78,7 +79,7 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     outer, inner = _around_parts(priced, plan, claim, target)
     _check_transfers(plan, plan, outer)
     report = verify(outer, inner, target)
-    checks.append(HeldRule("fission", _check_times(graph, plan, claim, _seconds(outer, plan, target))))
+    checks.append(HeldRule("fission", _check_times(graph, memory, plan, claim, _seconds(outer, plan, target))))
     checks += _check_bound(graph, priced, plan, target)
     if plan.exactness != ("sum" if claim.parts or claim.merged else "bits") or plan.proved_over != "orders":
         raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
@@ -131,7 +132,13 @@ def _body_plan(part: PlanFission) -> Plan:
     return body
 
 
-def _check_times(graph: Graph, plan: Plan, claim: StepFission, planned: float) -> str:
+def _together(graph: Graph, memory: CheckedMemory, kind: Kind) -> int:
+    """Bytes of all tensors of a kind, of those in one storage the largest."""
+    sizes = sorted((t.size, t.id) for t in graph.tensors if t.kind is kind and t.id in memory.storage_of)
+    return sum({memory.storage_of[t]: size for size, t in sizes}.values())
+
+
+def _check_times(graph: Graph, memory: CheckedMemory, plan: Plan, claim: StepFission, planned: float) -> str:
     """That seconds and floor are what they are said to be."""
     uncut = sum(op.cost or 0.0 for op in _priced(graph, claim.families).ops)
     for name, said, real in (
@@ -144,8 +151,7 @@ def _check_times(graph: Graph, plan: Plan, claim: StepFission, planned: float) -
     allowed = claim.max_overhead
     if allowed is not None and claim.overhead > allowed + 1e-9 and plan.status == "ok":
         raise VerificationError("fission", f"an overhead of {claim.overhead} is more than {allowed}")
-    at_start = sum(t.size for t in graph.tensors if t.kind is Kind.INPUT and graph.consumers.get(t.id))
-    at_end = sum(t.size for t in graph.tensors if t.kind is Kind.OUTPUT)
+    at_start, at_end = [_together(graph, memory, kind) for kind in (Kind.INPUT, Kind.OUTPUT)]
     if claim.floor_bytes > max(at_start, at_end):
         raise VerificationError("fission", f"a floor of {claim.floor_bytes} is said; {max(at_start, at_end)} is proved")
     never = plan.budget_bytes is not None and claim.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes
