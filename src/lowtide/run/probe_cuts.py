@@ -23,6 +23,7 @@ from lowtide.run.probe_nodes import literal_value
 from lowtide.run.probe_sizes import cost, shrunk
 from lowtide.run_reports import ROUNDING
 from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.part_values import quant_of_rows
 from lowtide.transform.parts import PartGraph, apply
 
 PALETTES = (0, 1)
@@ -113,9 +114,10 @@ def _alone(graph: Graph, op: Op, meaning: Meaning, runner: Runner, budget: int) 
 
 
 def _with_shape(tensor: Tensor, shape: Shape) -> Tensor:
-    """A tensor of the same elements; its value is drawn, and it lies nowhere."""
+    """The first rows of a tensor; its value is drawn, and it lies nowhere."""
+    quant = quant_of_rows(tensor.quant, tuple((0, rows) for rows in shape))
     size = tensor.size * prod(shape) // max(1, prod(tensor.shape or ()))
-    return replace(tensor, shape=shape, size=size, value=None, alias_of=None, alias_offset=0)
+    return replace(tensor, shape=shape, size=size, value=None, quant=quant, alias_of=None, alias_offset=0)
 
 
 def _whole(
