@@ -49,6 +49,7 @@ ELSEWHERE = {
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results verify/check/regions",
+    "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
