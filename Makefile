@@ -25,8 +25,8 @@ quick: $(READY)
 TORCH ?= >=2.13
 torch: $(READY)
 	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)' timm transformers
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_heads.py \
-		tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_gpu.py \
+		tests/bench/test_heads.py tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
 		tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
 		tests/test_guides.py tests/test_pages.py
 
@@ -62,10 +62,12 @@ mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
 
-# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed.
+# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed, and
+# five thousand networks under random cuts run in onnxruntime.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
-	$(BIN)/python tests/stress_fission.py 1000
+	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
+	$(BIN)/python tests/stress_cuts.py 5000
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)

@@ -3,12 +3,15 @@
     python bench/magis_curves.py -o bench/results/magis-curves [--cost bench/cost/cpu-sizes.json] [--only magis_unet]
     python bench/magis_curves.py -o bench/results/magis-curves --kinds pofo rotor --short 40
     python bench/magis_curves.py -o bench/results/magis-curves --kinds pofo8 pofo16 pofo32 --only magis_vit_base
+    python bench/magis_curves.py -o bench/results/magis-curves --kinds again --joint 60 --again unmet
     python bench/magis_curves.py --page bench/results/magis-curves
 
 For each budget, a share of the peak of the step in its own order, the least added time of a plan within it: parts and
 runs again together, the same with tensors that leave memory (`moved`), either alone, and published methods. `--joint`
-seconds for the first two and for runs again alone, `--short` for each other; every plan is verified. A cell that a file
-has is not measured again. Without `--cost` times are a roofline's (`rtx3090.json`), under which parts are nearly free.
+seconds for the first two and for runs again alone, `--short` for each other; every plan is verified. A plan within less
+is one within more: each cell is the least time of all plans of its kind within that share, those of the page of least
+peaks under the same times among them. Without `--cost` times are a roofline's (`rtx3090.json`), under which parts are
+nearly free; a CPU has no other memory, so that nothing moves there, and POFO is what it is without transfers, `rotor`.
 `moved` and `pofo` move tensors to the host at 12 GB/s each way; `pofo8` is figure 12's: POFO on one of eight parts of
 the batch, all one behind the other.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -57,6 +61,9 @@ PARTS = {"pofo8": 8, "pofo16": 16, "pofo32": 32}
 """POFO on a part of the batch (figure 12)."""
 
 COLOURS |= dict(zip(PARTS, ("#3b7dd8", "#00a0b0", "#8f5b00"), strict=True))
+
+Plans = dict[str, list[tuple[float, float]]]
+"""Of each kind its plans: shares of the peak, and the time that they add."""
 
 MOST = 0.5
 """Added time at the top of the pictures."""
@@ -111,7 +118,8 @@ def cell(row: Row, kind: str, share: int, joint: float, short: float) -> dict[st
         plan = lowtide.plan(graph, allow=allow, cost=row.cost if parted else None, **how)
     except InputError as error:
         return {"status": "refused", "why": str(error)[:200], "commit": machine().commit}
-    return {**_figures(plan), "seconds": round(time.perf_counter() - began, 1), "commit": machine().commit}
+    return {**_figures(plan), "seconds": round(time.perf_counter() - began, 1), "limit": how["time"],
+            "commit": machine().commit}  # fmt: skip
 
 
 def _figures(plan: Plan) -> dict[str, Any]:
@@ -129,33 +137,73 @@ def run(options: argparse.Namespace) -> None:
     out = options.out.with_suffix(".json")
     known: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     document: dict[str, Any] = {
-        "machine": asdict(machine()), "cost": options.cost and Path(options.cost).name, "joint": options.joint,
-        "short": options.short, "note": known.get("note", ""), "rows": known.get("rows", {}),
+        "machine": asdict(machine()), "cost": options.cost and Path(options.cost).name,
+        "joint": known.get("joint", options.joint), "short": known.get("short", options.short),
+        "note": known.get("note", ""), "rows": known.get("rows", {}),
     }  # fmt: skip
     for name in options.only:
         row, cells = Row(name, options.cost, options.joint, options.short), document["rows"].setdefault(name, {})
         for kind in options.kinds:
             for share in options.shares:
-                if f"{kind}_{share}" in cells:
+                former = cells.get(f"{kind}_{share}")
+                if former is not None and not _wanted(former, options.again):
                     continue
-                cells[f"{kind}_{share}"] = cell(row, kind, share, options.joint, options.short)
+                found = cell(row, kind, share, options.joint, options.short)
+                cells[f"{kind}_{share}"] = found if former is None or _rank(found) <= _rank(former) else former
                 out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-            print(name, kind, [_text(cells.get(f"{kind}_{share}")) for share in SHARES], flush=True)
+            plans = plans_of(cells, {})
+            print(name, kind, [_text(cells, plans, kind, share) for share in SHARES], flush=True)
 
 
-def _met(entry: dict[str, Any] | None) -> bool:
-    return entry is not None and entry["status"] in ("ok", "unproved")
+def _met(entry: dict[str, Any]) -> bool:
+    return entry["status"] in ("ok", "unproved")
 
 
-def _text(entry: dict[str, Any] | None) -> str:
-    if entry is None:
-        return "not run"
-    if entry["status"] == "refused":
-        return "refused"
-    return f"{100 * max(0.0, entry['overhead']):.2f}" if _met(entry) else "not found"
+def _wanted(former: dict[str, Any], again: str | None) -> bool:
+    """Whether a cell that the file has is measured again."""
+    return again == "all" or (again == "unmet" and former["status"] == "over_budget")
 
 
-def svg(name: str, cells: dict[str, Any], kinds: list[str]) -> str:
+def _rank(entry: dict[str, Any]) -> tuple[bool, float]:
+    """By which the better of two plans within one budget stands."""
+    met = _met(entry)
+    return not met, entry["overhead"] if met else entry.get("share", math.inf)
+
+
+def plans_of(cells: dict[str, Any], least: dict[str, Any]) -> Plans:
+    """The plans of one workload, whatever they were sought for; `least`: its row of the page of least peaks."""
+    plans: Plans = {}
+    of_kinds = [*cells.items(), *((name.replace("_at_", "_"), entry) for name, entry in least.items())]
+    for name, entry in of_kinds:
+        kind, _, _ = name.rpartition("_")
+        if kind in COLOURS and entry["status"] != "refused":
+            plans.setdefault(kind, []).append((entry["share"], max(0.0, entry["overhead"])))
+    return plans
+
+
+def least_time(plans: Plans, kind: str, share: int) -> float | None:
+    """The least added time within a share of the peak; None: no plan is known."""
+    return min((added for size, added in plans.get(kind, ()) if 100 * size <= share * (1 + 1e-9)), default=None)
+
+
+def _text(cells: dict[str, Any], plans: Plans, kind: str, share: int) -> str:
+    entry = cells.get(f"{kind}_{share}")
+    if entry is None or entry["status"] == "refused":
+        return "not run" if entry is None else "refused"
+    least = least_time(plans, kind, share)
+    return "not found" if least is None else f"{100 * least:.2f}"
+
+
+def _front(plans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Plans that none of the others beats in both, by share."""
+    front: list[tuple[float, float]] = []
+    for share, added in sorted(plans):
+        if not front or added < front[-1][1]:
+            front.append((share, added))
+    return front
+
+
+def svg(name: str, plans: Plans, kinds: list[str]) -> str:
     """A picture of one workload: added time, cut off at half, over shares of the peak."""
     width, height, left, foot = 360, 240, 44, 30
 
@@ -173,8 +221,7 @@ def svg(name: str, cells: dict[str, Any], kinds: list[str]) -> str:
     for tick in (20, 40, 60, 80, 100):
         lines.append(f'<text x="{at(tick, 0)[0]}" y="{height - 12}" text-anchor="middle">{tick}</text>')
     for i, kind in enumerate(kinds):
-        met = [e for s in SHARES if (e := cells.get(f"{kind}_{s}")) is not None and _met(e)]
-        points = [at(100 * e["share"], max(0.0, e["overhead"])) for e in met]
+        points = [at(100 * share, added) for share, added in _front(plans.get(kind, []))]
         if points:
             path = " ".join(f"{x},{y}" for x, y in points)
             lines.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[kind]}" stroke-width="1.5"/>')
@@ -184,37 +231,74 @@ def svg(name: str, cells: dict[str, Any], kinds: list[str]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _least_gain(rows: dict[str, Any]) -> list[str]:
+def _below(rows: dict[str, Any], known: dict[str, Plans], ours: list[str], others: list[str]) -> list[str]:
+    """Where a plan of other kinds takes less time than the best of ours, by more than 0.01 points."""
+    told = []
+    for name, cells in rows.items():
+        for share in SHARES:
+            added = {k: o for k in (*ours, *others) if f"{k}_{share}" in cells
+                     and (o := least_time(known[name], k, share)) is not None}  # fmt: skip
+            best = min((o for k, o in added.items() if k in ours), default=None)
+            if best is None:
+                told += [f"{name} at {share} %: {k} meets it" for k in added]
+            else:
+                told += [f"{name} at {share} %: {k} {100 * (best - o):.2f} points" for k, o in added.items()
+                         if o < best - 1e-4]  # fmt: skip
+    return told
+
+
+def _least_gain(rows: dict[str, Any], known: dict[str, Plans]) -> list[str]:
     """Where the joint plan is not below every other one, and what it gains over micro-batches."""
-    above: list[str] = []
-    lines: list[str] = []
+    methods = [k for k in COLOURS if k not in ("joint", "moved")]
+    above = _below(rows, known, ["joint", "moved"], methods)
+    told = (
+        f"Below it lie: {'; '.join(above)}." if above else
+        "Nothing lies below the better of *together* and *with swaps* by more than 0.01 points, as far as these "
+        "searches went."
+    )  # fmt: skip
+    still = _below(rows, known, ["joint"], [k for k in methods if k not in ("pofo", *PARTS)])
+    if still and still != above:
+        told += f" Of plans that move nothing, below *together*: {'; '.join(still)}."
+    lines = []
     for name, cells in rows.items():
         gains = []
         for share in SHARES:
-            ours = min(
-                [e for k in ("joint", "moved") if (e := cells.get(f"{k}_{share}")) is not None],
-                key=lambda e: (not _met(e), e["overhead"]), default=None,
-            )  # fmt: skip
-            methods = [k for k in COLOURS if k not in ("joint", "moved")]
-            others = {k: e for k in methods if (e := cells.get(f"{k}_{share}")) is not None}
-            lower = {k: e["overhead"] for k, e in others.items() if _met(e)}
-            if ours is None or not _met(ours):
-                above += [f"{name} at {share} %: {k} meets it" for k in lower]
-                continue
-            above += [f"{name} at {share} %: {k} {100 * (ours['overhead'] - o):.2f} points" for k, o in lower.items()
-                      if o < ours["overhead"] - 1e-4]  # fmt: skip
-            if "micro" in lower:
-                gains.append(f"{share} %: {100 * (lower['micro'] - ours['overhead']):.2f}")
-            elif "micro" in others:
-                gains.append(f"{share} %: not met by micro-batches")
+            micro, *ours = (least_time(known[name], kind, share) for kind in ("micro", "joint", "moved"))
+            ours = min((o for o in ours if o is not None), default=None)
+            if ours is not None and f"micro_{share}" in cells:
+                gain = "not met by micro-batches" if micro is None else f"{100 * max(0.0, micro - ours):.2f}"
+                gains.append(f"{share} %: {gain}")
         lines.append(f"- {name}: {'; '.join(gains)}")
-    nothing = (
-        "Nothing lies below the better of *together* and *with swaps* by more than 0.01 points, as far as these "
-        "searches went."
-    )
-    told = nothing if not above else f"Below it lie: {'; '.join(above)}."
     return [told, "", "Percentage points of time that it gains over micro-batches alone, by share of the peak:", "",
             *lines, ""]  # fmt: skip
+
+
+def _limits(document: dict[str, Any]) -> list[str]:
+    """Cells whose searches had another time than the others, by that time and their kind."""
+    told = []
+    limits = {e["limit"] for cells in document["rows"].values() for e in cells.values() if "limit" in e}
+    for limit in sorted(limits):
+        for kind in COLOURS:
+            usual = document["joint"] if kind in ("joint", "moved", "again") else document["short"]
+            where = []
+            for name, cells in document["rows"].items():
+                shares = [s for s in SHARES if cells.get(f"{kind}_{s}", {}).get("limit", usual) == limit != usual]
+                at = "" if len(shares) == len(SHARES) else f" at {', '.join(map(str, shares))} %"
+                where += [f"{name.removeprefix('magis_')}{at}"] if shares else []
+            if where:
+                told.append(f"{NAMES.get(kind, kind)} {limit:g} s on {', '.join(where)}")
+    return [f"Searched for another time: {'; '.join(told)}.", ""] if told else []
+
+
+def _least_peaks(path: Path, cost: str | None) -> dict[str, dict[str, Any]]:
+    """Cells of the page of least peaks under the same times, by workload."""
+    beside = path.with_name(path.name.replace("magis-curves", "magis"))
+    if beside == path or not beside.exists():
+        return {}
+    document = json.loads(beside.read_text(encoding="utf-8"))
+    if document["cost"] != cost:
+        return {}
+    return {row["name"]: {k: e for k, e in row.items() if isinstance(e, dict)} for row in document["rows"]}
 
 
 def page(path: Path, title: str) -> list[str]:
@@ -230,18 +314,20 @@ def page(path: Path, title: str) -> list[str]:
         f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time "
         f"in %. {document.get('note', '')}".rstrip(), "",
     ]  # fmt: skip
-    every = kinds
+    every, least = kinds, _least_peaks(path, document["cost"])
+    known = {name: plans_of(cells, least.get(name, {})) for name, cells in rows.items()}
+    lines += _limits(document)
     for name, cells in rows.items():
         kinds = [k for k in every if any(f"{k}_{s}" in cells for s in SHARES)]
         picture = path.with_name(f"{path.stem}-{name.removeprefix('magis_')}.svg")
-        picture.write_text(svg(name, cells, kinds), encoding="utf-8")
+        picture.write_text(svg(name, known[name], kinds), encoding="utf-8")
         lines += [f"### {name}", "", f"![{name}]({picture.name})", "",
                   f"| share of the peak | {' | '.join(NAMES.get(k, k) for k in kinds)} |",
                   f"| --- |{' --- |' * len(kinds)}"]  # fmt: skip
         for share in SHARES:
-            lines.append(f"| {share} % | {' | '.join(_text(cells.get(f'{k}_{share}')) for k in kinds)} |")
+            lines.append(f"| {share} % | {' | '.join(_text(cells, known[name], k, share) for k in kinds)} |")
         lines.append("")
-    return [*lines, *_least_gain(rows)]
+    return [*lines, *_least_gain(rows, known)]
 
 
 def main() -> None:
@@ -254,6 +340,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=[*COLOURS])
     parser.add_argument("--shares", nargs="*", type=int, default=list(SHARES), choices=SHARES)
+    parser.add_argument("--again", choices=["unmet", "all"], help="cells of the file, too; the better plan stands")
     parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json and PAGE-cpu.json")
     options = parser.parse_args()
     if options.page is None:

@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from multiprocessing import get_context
@@ -32,8 +33,8 @@ from lowtide.run.onnx import draw
 from lowtide.run.ort_session import AS_SHIPPED, PLANNED, SessionSettings, open_session
 from lowtide.run_reports import RunReport
 
-BOUNDS = (0.0, 0.05, 0.1, 0.3)
-"""Parts by which a plan may take longer."""
+BOUNDS = (0.0, 0.05, 0.07, 0.08, 0.1, 0.3)
+"""Parts by which a plan may take longer, if the call names none."""
 MODELS = (
     "mobilenet_v2", "resnet50", "densenet121", "whisper_tiny_encoder", "swin_t", "inception_v3_299", "nasnetamobile",
 )  # fmt: skip
@@ -72,10 +73,12 @@ def _overhead(
     return *rounds[ROUNDS // 2], [after / before - 1 for before, after in rounds]
 
 
-def same_kernels(path: Path, cost: CostFile, seconds: float, folder: Path) -> list[dict[str, Any]]:
+def same_kernels(
+    path: Path, cost: CostFile, bounds: Sequence[float], seconds: float, folder: Path
+) -> list[dict[str, Any]]:
     """A model's rows: what each bound reaches, predicted and measured."""
     rows: list[dict[str, Any]] = []
-    for bound in BOUNDS:
+    for bound in bounds:
         plan = lowtide.plan(
             path, target="onnxruntime", allow="fission", cost=cost, max_overhead=bound, time=seconds
         )  # fmt: skip
@@ -91,10 +94,12 @@ def same_kernels(path: Path, cost: CostFile, seconds: float, folder: Path) -> li
     return rows
 
 
-def blocked_kernels(source: Path, path: Path, cost: CostFile, seconds: float, folder: Path) -> list[dict[str, Any]]:
+def blocked_kernels(
+    source: Path, path: Path, cost: CostFile, bounds: Sequence[float], seconds: float, folder: Path
+) -> list[dict[str, Any]]:
     """The same for level all, beside the model as onnxruntime runs it by its defaults."""
     rows = []
-    for bound in BOUNDS:
+    for bound in bounds:
         plan = lowtide.plan(
             path, target="onnxruntime", allow="fission", cost=cost, max_overhead=bound, time=seconds
         )  # fmt: skip
@@ -158,14 +163,22 @@ def lines(document: dict[str, Any]) -> list[str]:
         )
         for r in document["rows"]
     ]  # fmt: skip
+    runs: dict[tuple[str, float, float], list[str]] = {}
+    for r in document["rows"]:
+        models = runs.setdefault((r["commit"], r["measure_seconds"], r["search_seconds"]), [])
+        models += [r["model"]] if r["model"] not in models else []
     return [
         "# What cuts cost in time",
         "",
-        f"{document['machine']['cpu']}, {document['machine']['cores']} cores, other work beside it, lowtide "
-        f"{document['machine']['commit']}; `bench/overhead.py`, one",
-        "thread, ops timed and plans tried for about "
-        f"{document['measure_seconds']:g} s a model, {document['search_seconds']:g} s of search a plan (a search that "
+        f"{document['machine']['cpu']}, {document['machine']['cores']} cores, other work beside it; "
+        "`bench/overhead.py`, one thread (a search that",
         "time ends may cut less than the bound allows).",
+        *(
+            f"- {', '.join(models)}: ops timed and plans tried for about {measured:g} s, {searched:g} s of search a "
+            f"plan, lowtide {commit}"
+            for (commit, measured, searched), models in runs.items()
+        ),
+        "",
         "Bytes are what onnxruntime has in use, as measured.",
         "",
         "*extended*: the file in parts beside the file that was cut, in the same kernels. *all*: cut for the blocked",
@@ -184,8 +197,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", default=MODELS, metavar="NAME", help="models (default: seven)")
     parser.add_argument("--blocked", nargs="*", default=[], metavar="NAME", help="models to cut for level all too")
-    parser.add_argument("--measure", type=float, default=40.0, help="seconds to time a model's ops (default: 40)")
-    parser.add_argument("--time", type=float, default=6.0, help="seconds of search for each plan (default: 6)")
+    parser.add_argument("--bounds", type=float, nargs="+", default=BOUNDS, metavar="PART", help="on the time added")
+    parser.add_argument("--measure", type=float, default=120.0, help="seconds to time a model's ops (default: 120)")
+    parser.add_argument("--time", type=float, default=20.0, help="seconds of search for each plan (default: 20)")
     parser.add_argument("--keep", action="store_true", help="rows of other models stay in the results")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
@@ -203,18 +217,19 @@ def main() -> int:
             lowtide.runtime_optimized(weighted, optimised)
             levels: list[Level] = ["extended", "all"] if path.stem in arguments.blocked else ["extended"]
             for level in levels:
-                cost = lowtide.measure(optimised, time=arguments.measure, level=level, max_overhead=BOUNDS)
+                cost = lowtide.measure(optimised, time=arguments.measure, level=level, max_overhead=arguments.bounds)
                 measured = time.perf_counter()
-                if level == "extended":
-                    rows += same_kernels(optimised, cost, arguments.time, Path(folder))
-                else:
-                    rows += blocked_kernels(weighted, optimised, cost, arguments.time, Path(folder))
+                how = (arguments.bounds, arguments.time, Path(folder))
+                found = same_kernels(optimised, cost, *how) if level == "extended" else blocked_kernels(
+                    weighted, optimised, cost, *how
+                )  # fmt: skip
+                limits = {"measure_seconds": arguments.measure, "search_seconds": arguments.time}
+                rows += [row | limits | {"commit": machine().commit} for row in found]
         print(
             f"{path.stem}: {time.perf_counter() - began:.0f} s, the cost file {measured - began:.0f} s of it",
             file=sys.stderr,
         )
-        document = {"machine": asdict(machine()), "measure_seconds": arguments.measure, "rows": rows}
-        document["search_seconds"] = arguments.time
+        document = {"machine": asdict(machine()), "rows": rows}
         out.write_text(json.dumps(document, indent=1) + "\n")
         arguments.output.with_suffix(".md").write_text("\n".join(lines(document)) + "\n")
     return 0

@@ -9,7 +9,7 @@ roofline, no measurement), and tensors go at its 12 GB/s each way. Budgets are s
 has, for each of the three, how much longer the step takes with all its waiting, and what no order takes less than; each
 search has `--time` seconds from the best order. Every sequence is played once more by Python's clock. With `--keep`
 plans that a former run has cheaper stay, with the commit that they were found at, and so does what is not measured now;
-the files are written row by row.
+the files are written row by row. With `--bounds` no plan is sought: bounds of the rows of `--keep` are made anew.
 """
 
 from __future__ import annotations
@@ -78,6 +78,10 @@ def rows(name: str, graph: Graph, options: argparse.Namespace) -> Iterator[dict[
         if least_possible(plain)[0] > budget:
             yield row | {"impossible": True}
             continue
+        if options.bounds:
+            if key(row) in options.former:
+                yield tighter(options.former[key(row)], ways, order, budget, bandwidth, options)
+            continue
         for way, problem in zip(WAYS, ways, strict=True):
             row[way] = found(problem, order, budget, bandwidth if way != "recompute" else None, options)
         for method, problem in (("rotor", ways[0]), ("pofo", ways[2])):
@@ -105,22 +109,41 @@ def found(
     """What one way finds, and the bound."""
     best, total = search(problem, order, budget, Limits(options.time, seed=options.seed)), problem.costs.total
     assert clock(problem, best.order) == best.cost, "the clocks differ"
-    n, limits = len(problem.ops), Limits(options.bound)
-    footprint = profile(problem.model, order).footprint
-    asked = [order[s] for s in sorted(range(n), key=lambda step: -footprint[step])[:MOST_ASKED]]
-    if bandwidth is None:
-        bound = price_bound(problem, budget, asked, lambda: not limits.over())
-    else:
-        bound = swap_time_bound(problem, budget, asked, bandwidth, lambda: not limits.over())
+    n = len(problem.ops)
     moved = [problem.transfer_of(i) for i in best.order if i >= n]
     return {
         "met": best.found,
         "overhead_percent": 100 * (best.cost / total - 1),
-        "bound_percent": 100 * bound.units / total,
+        "bound_percent": bounded(problem, order, budget, bandwidth, options),
         "waiting_percent": 100 * (best.cost - sum(problem.costs.units[i] for i in best.order if i < n)) / total,
         "stored_bytes": sum(problem.values[row.value].size for row, load in moved if not load),
         "runs_again": sum(i < n for i in best.order) - n + sum(op.view for op in problem.ops),
     }
+
+
+def tighter(
+    row: dict[str, Any], ways: tuple[Sequenced, ...], order: tuple[int, ...], budget: int, bandwidth: Bandwidth,
+    options: argparse.Namespace,
+) -> dict[str, Any]:  # fmt: skip
+    """A former row with the greater of its bounds and those of now."""
+    found = {}
+    for way, problem in zip(WAYS, ways, strict=True):
+        bound = bounded(problem, order, budget, bandwidth if "swap" in way else None, options)
+        found[way] = row[way] | {"bound_percent": max(bound, row[way]["bound_percent"])}
+    return row | found
+
+
+def bounded(
+    problem: Sequenced, order: tuple[int, ...], budget: int, bandwidth: Bandwidth | None, options: argparse.Namespace
+) -> float:
+    """Overhead in per cent below which there is no order."""
+    limits, footprint = Limits(options.bound), profile(problem.model, order).footprint
+    asked = [order[s] for s in sorted(range(len(order)), key=lambda step: -footprint[step])[:MOST_ASKED]]
+    if bandwidth is None:
+        bound = price_bound(problem, budget, asked, lambda: not limits.over())
+    else:
+        bound = swap_time_bound(problem, budget, asked, bandwidth, lambda: not limits.over())
+    return 100 * bound.units / problem.costs.total
 
 
 def cell(entry: dict[str, Any]) -> str:
@@ -137,7 +160,7 @@ def page(document: dict[str, Any]) -> str:
         f"{document['machine']['cpu']}, one core of a machine with other work to do; "
         f"`bench/swaps.py`, seed {document['seed']}, *s* seconds of search for each way by the clock on the wall. "
         "Plans stand as they were found at their *commit* of lowtide: with `--keep` of each way the cheaper of two "
-        "stays, with the greater of both bounds.", "",
+        f"stays, with the greater of both bounds; bounds were made last at {document['machine']['commit'][:9]}.", "",
         "How much longer a step takes, waiting included, in per cent of running each op once, within shares of the "
         "own order's peak; in brackets what no order takes less than. Of captured graphs, which have a step's time "
         "and a peak here, ops take what a roofline of an RTX 3090's data sheet says, and transfers 12 GB/s each way; "
@@ -182,10 +205,11 @@ def main() -> None:
     parser.add_argument("--budgets", type=lambda text: [int(b) for b in text.split(",")], default=[80, 60, 40, 30])
     parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
     parser.add_argument("--keep", type=Path, help="a former run's JSON: of each way the cheaper of both plans stays")
+    parser.add_argument("--bounds", action="store_true", help="no plans: bounds of the rows of --keep alone")
     parser.add_argument("--only", default="", help="instances, with commas; rows of others stay as --keep has them")
     options = parser.parse_args()
     here, former, only = asdict(machine()), former_rows(options.keep), options.only.split(",")
-    options.commit = here["commit"]
+    options.commit, options.former = here["commit"], former
     paths = [
         (prefix.replace("_layered_n", " ").strip("_"), path)
         for prefix in INSTANCES
@@ -197,7 +221,7 @@ def main() -> None:
         if options.only and name not in only:
             continue
         for row in rows(name, load_own(path, {})[0] if path in options.captured else node_link(path)[0], options):
-            done.append(cheaper_ways(row, former.get(key(row))))
+            done.append(row if options.bounds else cheaper_ways(row, former.get(key(row))))
             print(json.dumps(done[-1]), flush=True)
             document = {"machine": here, "seed": options.seed, "method": options.method}
             document["rows"] = in_former_order(done, former)

@@ -40,8 +40,12 @@ LADDERS = {
 LOST = (
     "*no plan*: in no way to cut that was found in the time does every op fit. lowtide cuts along one dimension at a",
     "time and reads a stripe of an image with all of its width; in TFLite a convolution that needs padding on one side",
-    "only reads a padded copy of its rows besides. At 4,096 B that is too much for VWW and person detection, whose",
-    "smallest working set found is 4,968 B. Searches end by time: on a machine with other work on it they find less.",
+    "only reads a padded copy of its rows besides. At 4,096 B no such cut of VWW and person detection can fit: for one",
+    "row of the depthwise convolution of 24 x 24 x 32 three rows (2,304 B) are there beside their padded copy (2,496",
+    "B); by columns it is as much, and by channels 9,216 B, since eight run together (LiteRT rounds fewer otherwise,",
+    "and bits are kept). Kernels that pad as they read need no copy (3,072 B there); standard operators would need a",
+    "cut along two dimensions, which is made for one pool of an ONNX model only (`rounds`). Searches end by time: on a",
+    "machine with other work on it they find less.",
 )
 """Why there are rows without a plan."""
 

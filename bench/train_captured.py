@@ -23,7 +23,7 @@ from typing import Any
 
 from lowtide.bench.machine import machine
 from lowtide.bench.train_known import known_training
-from lowtide.bench.train_nets import Training
+from lowtide.bench.train_nets import Training, layer
 from train_known import MIB, Bench
 
 SHARES = {
@@ -79,20 +79,8 @@ def patches(
 ) -> Training:  # fmt: skip
     """A ViT behind convolutions with batch norm, which says a word for each patch of eight pixels."""
 
-    class Layer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-        def forward(self, x: Any) -> Any:
-            b, n, _ = x.shape
-            parts = self.qkv(self.a(x)).chunk(3, -1)
-            q, k, v = (t.view(b, n, heads, width // heads).transpose(1, 2) for t in parts)
-            weights = (q @ k.transpose(-1, -2) * (width // heads) ** -0.5).softmax(-1)
-            x = x + self.out((weights @ v).transpose(1, 2).reshape(b, n, width))
-            return x + self.mlp(self.b(x))
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return (q @ k.transpose(-1, -2) * (width // heads) ** -0.5).softmax(-1) @ v
 
     class Patches(nn.Module):
         def __init__(self) -> None:
@@ -101,7 +89,7 @@ def patches(
             stages = [[nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU()] for a, b in pairwise(widths)]
             self.stem = nn.Sequential(*(part for stage in stages for part in stage), nn.Conv2d(widths[-1], width, 1))
             self.places = nn.Parameter(torch.randn((side // 8) ** 2, width) * 0.02)
-            self.layers = nn.Sequential(*(Layer() for _ in range(layers)))
+            self.layers = nn.Sequential(*(layer(nn, width, heads, attend) for _ in range(layers)))
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words)
 
         def forward(self, x: Any) -> Any:

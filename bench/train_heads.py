@@ -63,6 +63,20 @@ def _add(program: Program, action: Action, seconds: float, known: dict[str, OpCo
     known[key] = OpCost(key, float(f"{seconds:.4g}"), workspace, sizes)
 
 
+def cut_by_hand(torch: Any, program: Program, costs: Costs | None, parts: int) -> Costed:
+    """A step in own order with its head in so many parts."""
+    own = costed(torch, program, costs)
+    seed = floor(own.graph)[1]
+    best = None
+    for region in regions(torch, own.program, own.graph, seed):
+        found = costed(torch, sliced(own.program, own.graph, [region], parts), costs)
+        if best is None or found.own.peak_bytes < best.own.peak_bytes:
+            best = found
+    if best is None:
+        raise RuntimeError(f"the head of {program.name} is no region")
+    return best
+
+
 class Bench:
     """A model at full size, its step in own order, and the bytes that are there before it."""
 
@@ -90,19 +104,6 @@ class Bench:
         with torch.autocast("cpu", dtype=torch.bfloat16) if self.head.autocast else nullcontext():
             return compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, **settings)
 
-    def cut(self, parts: int) -> Costed:
-        """The step in own order with the head in so many parts: what is cut by hand."""
-        own = costed(self.torch, self.own.program, self.costs)
-        seed = floor(own.graph)[1]
-        best = None
-        for region in regions(self.torch, own.program, own.graph, seed):
-            found = costed(self.torch, sliced(own.program, own.graph, [region], parts), self.costs)
-            if best is None or found.own.peak_bytes < best.own.peak_bytes:
-                best = found
-        if best is None:
-            raise RuntimeError(f"the head of {self.head.name} is no region")
-        return best
-
     def row(self, plan: StepPlan) -> dict[str, Any]:
         """What a plan takes."""
         ratio = plan.seconds / plan.own_order_seconds
@@ -114,7 +115,7 @@ class Bench:
         rows: dict[str, Any] = {"own": plan.peak_bytes, "there": self.there, "ops": len(plan.ops), "hand": []}
         rows |= {"capture_seconds": self.seconds, "own_seconds": plan.seconds, "words": self.head.words}
         for parts in PARTS:
-            cut = self.cut(parts)
+            cut = cut_by_hand(self.torch, self.own.program, self.costs, parts)
             time_ratio = cut.seconds_of(cut.graph.own_order) / plan.own_order_seconds
             rows["hand"].append({"parts": parts, "peak": cut.own.peak_bytes, "time": time_ratio})
         wishes = Wishes(costs=self.costs, measure=False, time=SECONDS, allow=("recompute", "fission"))

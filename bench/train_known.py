@@ -52,7 +52,8 @@ class Bench:
             "allocator": by_operations(torch, own.program, own.costs),
             "storages": by_operations(torch, own.program, own.costs, workspace=False),
         }
-        self.measured, self.torch = own.costs, torch
+        self.tables["measured"] = own.costs or self.tables["allocator"]
+        self.torch, self.device = torch, own.program.device
 
         def eager() -> Any:
             loss = net.loss_fn(net.model(net.batch[0]), *net.batch[1:])
@@ -65,9 +66,10 @@ class Bench:
     def _names(self) -> list[str]:
         return ["loss", *(name for name, _ in self.net.model.named_parameters())]
 
-    def once(self, function: Callable[[], Any], meter: Any = allocator_peak, *more: Any) -> tuple[Any, int]:
-        """What a function returns and takes; running statistics are put back."""
-        returned, peak = meter(function, *more)
+    def once(self, function: Callable[[], Any], meter: Any = None, *more: Any) -> tuple[Any, int]:
+        """What a function returns and takes, from one seed; running statistics are put back."""
+        self.torch.manual_seed(0)
+        returned, peak = allocator_peak(function, self.device) if meter is None else meter(function, *more)
         for buffer, before in zip(self.net.model.buffers(), self.buffers, strict=True):
             buffer.copy_(before)
         return returned, peak
@@ -90,17 +92,24 @@ class Bench:
         batch = self.net.batch
         more = (storages_peak, step.given(*batch)) if counted == "storages" else ()
         returned, peak = self.once(step.prepare(*batch), *more)
-        names = {tensor: name for name, tensor in self.net.model.named_parameters()}
-        furthest = 0.0
-        for result, value in zip(step.program.results, returned, strict=True):
-            if result.kind in ("loss", "gradient"):
-                name = "loss" if result.kind == "loss" else names[step._tensors[result.target]]
-                expected = self.expected[name]
-                scale = max(float(expected.abs().max()), 1e-30)
-                furthest = max(furthest, float((value - expected).abs().max()) / scale)
+        named = dict(zip(self.names_of(step), returned, strict=True))
         plan = step.plan
-        row = {"planned": plan.peak_bytes, "measured": peak, "furthest": furthest, "ops": len(plan.ops)}
+        row = {"planned": plan.peak_bytes, "measured": peak, "furthest": self.furthest(named), "ops": len(plan.ops)}
         return row | {"time": plan.seconds / plan.own_order_seconds, "parts": [cut.parts for cut in plan.cuts]}
+
+    def names_of(self, step: Step) -> list[str | None]:
+        """Of each result of a step: the loss, or the parameter whose gradient it is."""
+        names = {tensor: name for name, tensor in self.net.model.named_parameters()}
+        named = {"loss": lambda _: "loss", "gradient": lambda target: names[step._tensors[target]]}
+        return [named[r.kind](r.target) if r.kind in named else None for r in step.program.results]
+
+    def furthest(self, named: dict[str | None, Any]) -> float:
+        """The largest difference of loss or a gradient from eager's, over the largest value of its tensor."""
+        furthest = 0.0
+        for name, expected in self.expected.items():
+            scale = max(float(expected.abs().max()), 1e-30)
+            furthest = max(furthest, float((named[name] - expected).abs().max()) / scale)
+        return furthest
 
     def knob(self, ratio: float) -> dict[str, Any]:
         """torch's own at a ratio, and the plans within its bytes, by each meter."""

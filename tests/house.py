@@ -20,8 +20,8 @@ from typing import Any
 
 SAME_LINES = 6
 FLOW = (
-    "errors", "stop", "names", "interrupt", "version", "files", "outputs", "graph", "sizes", "schemas", "ops", "opset",
-    "rules", "target", "boards", "certificates", "rewrites", "plan", "run_reports", "read", "analyse",
+    "errors", "stop", "topological", "names", "interrupt", "version", "files", "outputs", "graph", "sizes", "schemas",
+    "ops", "opset", "rules", "target", "boards", "certificates", "rewrites", "plan", "run_reports", "read", "analyse",
     "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize", "verify", "run", "write",
     "emit", "report", "executorch", "zoo", "api", "torch", "bench", "cli",
 )  # fmt: skip

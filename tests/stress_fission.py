@@ -1,6 +1,7 @@
 """Training steps as random decisions have them, run in numpy beside the step as it stands: as many as asked for.
 
     python tests/stress_fission.py 2000 --seed 7
+    python tests/stress_fission.py 1000 -o bench/results/decisions
 
 Steps of dense layers, of heads, of images and of siblings are drawn, with a region of each along any class of
 dimensions, the rows at which its parts end, and a sequence in which ops run again and, for every other one, tensors
@@ -12,15 +13,19 @@ the bit where no sum is added up in parts. Of each step some more regions are ru
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
 import lowtide
+from lowtide.bench.machine import machine
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.rewrites import Recompute
@@ -36,6 +41,7 @@ MOST = 1e-9
 class Count:
     """What was seen."""
 
+    steps: int = 0
     decisions: int = 0
     planned: int = 0
     several: int = 0
@@ -45,6 +51,19 @@ class Count:
     without_sums: int = 0
     equal: int = 0
     worst: float = 0.0
+
+
+KINDS = {
+    "decisions": "run, and all results within 1e-9 of the step's",
+    "planned": "with plans, verified",
+    "several": "of them of several regions",
+    "merged": "with siblings as one",
+    "repeated": "with ops again",
+    "moved": "with tensors that leave memory",
+    "without_sums": "without sums in parts, which have to be equal to the bit",
+    "equal": "equal to the bit",
+}
+"""Counts, in words."""
 
 
 class Flaw(Exception):
@@ -114,29 +133,58 @@ def check(seed: int, count: Count) -> None:
             compare(own, results, count, summed=bool(region.summed))
 
 
+def flaws_of(steps: Iterable[int], count: Count, *, stop: bool) -> list[str]:
+    """What is wrong with steps, each printed as it is found."""
+    flaws: list[str] = []
+    for seed in steps:
+        count.steps += 1
+        try:
+            check(seed, count)
+        except Exception as error:  # whatever it is, it is a flaw of this step
+            flaws.append(f"seed {seed}: {error if isinstance(error, Flaw) else repr(error)}")
+            print(flaws[-1], flush=True)
+            if stop:
+                break
+    return flaws
+
+
+def page(document: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    m, count, flaws = document["machine"], document["count"], document["flaws"]
+    lines = [
+        "# Random decisions about training steps, executed", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
+        f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores; commit "
+        f"{str(m['commit'])[:7]}; steps {document['seed']} to {document['seed'] + count['steps'] - 1}, "
+        f"{document['seconds']:.0f} s.", "",
+        "| | decisions |", "| --- | --- |",
+        *(f"| {words} | {count[kind]:,} |" for kind, words in KINDS.items()), "",
+        f"The largest difference of a result: {count['worst']:.2g} of its largest value. Steps of {count['steps']:,} "
+        f"with a difference beyond that bound, a plan that is refused, or a crash: {len(flaws)}.",
+    ]  # fmt: skip
+    return "\n".join([*lines, *(f"\n- {flaw}" for flaw in flaws)]) + "\n"
+
+
 def main() -> int:
     """Draw steps; the exit status is 1 if one is flawed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", type=int)
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--stop", action="store_true", help="at the first flaw")
+    parser.add_argument("-o", "--out", type=Path, help="write OUT.json and OUT.md")
     given = parser.parse_args()
-    began, count, flaws = time.perf_counter(), Count(), 0
-    for seed in range(given.seed, given.seed + given.steps):
-        try:
-            check(seed, count)
-        except Exception as error:  # whatever it is, it is a flaw of this step
-            flaws += 1
-            print(f"seed {seed}: {error if isinstance(error, Flaw) else repr(error)}", flush=True)
-            if given.stop:
-                break
+    began, count, here = time.perf_counter(), Count(), asdict(machine())
+    flaws = flaws_of(range(given.seed, given.seed + given.steps), count, stop=given.stop)
+    seconds = time.perf_counter() - began
+    told = ", ".join(f"{getattr(count, kind)} {words}" for kind, words in list(KINDS.items())[1:])
     print(
-        f"{count.decisions} decisions hold in {time.perf_counter() - began:.0f} s, {flaws} steps do not: "
-        f"{count.planned} with plans, {count.several} of them of several regions, {count.merged} with siblings as one, "
-        f"{count.repeated} with ops again, {count.moved} with tensors that leave memory; "
-        f"{count.without_sums} without sums in parts, "
-        f"{count.equal} equal to the bit; at most {count.worst:.2g} of a result's largest value"
+        f"{count.decisions} decisions hold in {seconds:.0f} s, {len(flaws)} steps do not: {told}; at most "
+        f"{count.worst:.2g} of a result's largest value"
     )
+    if given.out is not None:
+        document = {"machine": here, "seed": given.seed, "seconds": seconds, "count": asdict(count),
+                    "flaws": flaws}  # fmt: skip
+        given.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        given.out.with_suffix(".md").write_text(page(document), encoding="utf-8")
     return 1 if flaws else 0
 
 

@@ -114,6 +114,7 @@ ELSEWHERE = {
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     "pytorch/test_swap.py": "torch/swap",
+    "pytorch/test_cuda.py": "torch/cuda_meter",
     "pytorch/test_partition.py": "torch/partition",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
@@ -134,7 +135,7 @@ ELSEWHERE = {
         "optimize/loop_flow optimize/loop_rings transform/loop_graph transform/loop_growth transform/loops"
     ),
     "cost/test_model.py": "cost/signature cost/work",
-    "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
+    "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_process run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "optimize/test_loop_sharing.py": "verify/check/loop_sharing",
     "verify/check/test_loops.py": "api/rewrites/looping report/loops verify/check/loop_behind verify/check/loop_play",

@@ -45,6 +45,7 @@ void spill(nb::module_& m);     // bind/spill.cc
 void cut(nb::module_& m);       // bind/cut.cc
 void loop(nb::module_& m);      // bind/loop.cc
 void sequence(nb::module_& m);  // bind/sequence.cc
+void flow(nb::module_& m);      // bind/flow.cc
 }  // namespace bind
 
 NB_MODULE(_core, m) {
@@ -77,4 +78,5 @@ NB_MODULE(_core, m) {
   bind::cut(m);
   bind::loop(m);
   bind::sequence(m);
+  bind::flow(m);
 }

@@ -1053,3 +1053,8 @@ def price_cut(
     """
     Least sum at prices when an op first runs, bytes held, flow (value, from, to, amount), ops run again.
     """
+
+def maximum_flow(nodes: int, arcs: Sequence[tuple[int, int, int]]) -> int:
+    """
+    What flows at most from node 0 to node 1 along arcs (from, to, capacity).
+    """

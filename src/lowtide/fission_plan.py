@@ -60,13 +60,26 @@ class PlanMerge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tensors: list[int]
 
 
+class PartsCut(msgspec.Struct, frozen=True, kw_only=False):
+    """A minimum cut that shows what is needed when an op first runs in so many parts of an axis of `rows` rows, from
+    `fewest` to `most`; whole, of no rows, in one. `price`: of a byte and of a unit of time (`docs/proofs.md`)."""
+
+    op: int
+    rows: int
+    fewest: int
+    most: int
+    price: tuple[int, int]
+
+
 class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step whose ops run in parts: which, and what that costs by the families of a cost file.
 
     `overhead` is the part by which the plan takes longer than the step as it stands, `max_overhead` what was allowed.
     With `merged`, products of one operand run as one, and all but `uncut_seconds` speaks of the step as it is then.
     `floor_bytes` is what no plan needs less than, whatever is cut or run again: the step's inputs are whole when it
-    starts, and its results when it ends.
+    starts, and its results when it ends. `least_peak_bytes` is what no plan within `max_overhead` needs less than,
+    whatever it cuts, runs again, and in any order; `least_seconds` what no plan within the budget takes less than.
+    `cuts` show it; without any it is the floor, or nothing.
     """
 
     parts: list[PlanFission]
@@ -80,3 +93,6 @@ class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     max_overhead: float | None = None
     method: str = "joint"
     merged: list[PlanMerge] = []
+    least_peak_bytes: int | None = None
+    least_seconds: float | None = None
+    cuts: list[PartsCut] = []

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lowtide
+from lowtide.api import planning
 from lowtide.api.measuring import _TRIES
+from lowtide.api.rewrites.decisions import part_graph
 from lowtide.cli import main
 from lowtide.cost.file import read_cost
 from lowtide.cost.model import CostModel
 from lowtide.cost.signature import of_entry
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.run import session_seconds
 from lowtide.run.node_seconds import node_session
+from lowtide.run.session_seconds import SessionSeconds
 from lowtide.run.timing import cpu_name
 from lowtide.transform.cut import Cutter
 from support.small_nets import pyramid
@@ -34,7 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And parts of them; the file is read again, and a plan within a bound says how its ops are known."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "6", "--level", level]) == 0
+    assert main(["measure", str(model), "-o", str(out), "--time", "15", "--level", level]) == 0
     printed = capsys.readouterr().out
     assert f"level {level}" in printed
     assert "launch" in printed
@@ -74,6 +82,42 @@ def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.C
     assert plan.cost.overhead <= 3.0
 
 
+def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where times stay the same a trial's sum is the plan's, and what the plan says is what that trial showed."""
+    made, run = list[Plan](), list[Graph]()
+
+    def planned(*arguments: Any, **more: Any) -> Plan:
+        made.append(lowtide.plan(*arguments, **more))
+        return made[-1]
+
+    def sessions(files: Sequence[tuple[Path, Graph]], *_: object) -> list[SessionSeconds]:
+        run.extend(graph for _, graph in files)
+        return _steady(files)
+
+    monkeypatch.setattr(planning, "plan", planned)
+    monkeypatch.setattr(session_seconds, "session_seconds", sessions)
+    file = lowtide.measure(model, time=20, max_overhead=0.5)
+    cut = [sorted(plan.order) for plan in made if plan.rewrites]
+    assert cut
+    assert all(order in [sorted(op.id for op in graph.ops) for graph in run] for order in cut)
+    graph = lowtide.load(model)
+    plan = lowtide.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
+    costs = CostModel(file, Cutter(graph))
+    added_up = costs.parts(part_graph(plan, graph)).nanoseconds / costs.whole().nanoseconds - 1
+    ran = [trial.measured for trial in file.trials if trial.predicted == float(f"{added_up:.4g}")]
+    assert plan.cost is not None
+    assert plan.cost.overhead == pytest.approx(ran[0], abs=1e-3)
+
+
+def _steady(files: Sequence[tuple[Path, Graph]]) -> list[SessionSeconds]:
+    """Sessions whose nodes take a launch and a time for each byte that they make."""
+    result = []
+    for _path, graph in files:
+        made = {op.id: 5e-6 + 1e-9 * sum(graph.tensor_by_id[t].size for t in op.outputs) for op in graph.ops}
+        result.append(SessionSeconds(made, 0.0, sum(made.values()), len(made)))
+    return result
+
+
 def test_wrong_calls_say_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be timed, and what is no number of threads, level or time."""
     for settings, says in (
@@ -100,6 +144,14 @@ def test_profiles_of_sessions_that_open_together_are_apart(model: Path, tmp_path
     """Their names hold the time, which may be the same."""
     sessions = [node_session(str(model), "extended", 1, str(tmp_path)) for _ in range(4)]
     assert len({session.end_profiling() for session in sessions}) == 4
+
+
+def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
+    """In a process of its own, too: one line, and the file."""
+    path = tmp_path / "none.onnx"
+    path.write_bytes(b"no model")
+    with pytest.raises(lowtide.InputError, match=r"none\.onnx.*onnxruntime cannot run it"):
+        session_seconds.session_seconds([(path, Graph("none", (), ()))], "extended", 1, 0, {})
 
 
 def test_the_schema_is_there(capsys: pytest.CaptureFixture[str]) -> None:

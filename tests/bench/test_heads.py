@@ -20,12 +20,17 @@ with suppress(ImportError):
 pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
 
 
+FROM_EAGER, FROM_FLOAT64 = 1e-2, 1.5e-2
+"""Largest difference over the largest value of a tensor, in bfloat16: what docs/training.md announces, and what eager
+itself is from float64, about."""
+
+
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
 def test_a_head_is_cut_within_a_budget(head: Head) -> None:
-    """Below what its largest op takes alone, so that it must be; loss and gradients as bfloat16 adds them up."""
+    """Below what its largest op takes alone, so that it must be; loss and gradients in the class that is announced."""
     torch.manual_seed(0)
     net = head.small()
-    eager = copy.deepcopy(net.model)
+    eager, exact = copy.deepcopy(net.model), copy.deepcopy(net.model).double()
     autocast = torch.autocast("cpu", dtype=torch.bfloat16) if head.autocast else nullcontext()
     with autocast:
         own = compile_step(net.model, net.loss_fn, net.batch, measure=False)
@@ -36,11 +41,13 @@ def test_a_head_is_cut_within_a_budget(head: Head) -> None:
         expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
     assert step.plan.cuts
     assert step.predicted_peak_bytes <= budget < own.plan.floor_bytes
-    expected.backward()
-    pairs = [(loss, expected.detach())]
-    pairs += [(a.grad, b.grad) for a, b in zip(net.model.parameters(), eager.parameters(), strict=True)]
-    for a, b in pairs:
-        assert float((a - b).abs().max()) <= 2e-2 * float(b.abs().max())
+    wanted = net.loss_fn(exact(net.batch[0]), *net.batch[1:])
+    for other, of, far in ((eager, expected, FROM_EAGER), (exact, wanted, FROM_FLOAT64)):
+        of.backward()
+        pairs = [(loss, of.detach())]
+        pairs += [(a.grad, b.grad) for a, b in zip(net.model.parameters(), other.parameters(), strict=True)]
+        for a, b in pairs:
+            assert float((a.double() - b.double()).abs().max()) <= far * float(b.abs().max())
 
 
 def test_full_sizes_take_no_memory() -> None:

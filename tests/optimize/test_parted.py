@@ -16,7 +16,17 @@ from lowtide.cost.file import stand_in
 from lowtide.cost.labelled import priced
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.optimize.parted import Parted, front, least_peak, least_time, part_counts, parted, whole, widest_gaps
+from lowtide.optimize.parted import (
+    Parted,
+    front,
+    least_peak,
+    least_time,
+    part_counts,
+    parted,
+    taken_in_turn,
+    whole,
+    widest_gaps,
+)
 from lowtide.optimize.recompute.sequence import Sequenced, search
 from lowtide.optimize.step_regions import step_regions
 from lowtide.report.curve import front_text
@@ -150,13 +160,50 @@ def test_where_all_quick_searches_find_nothing_the_rest_of_the_time_is_used(monk
     assert best.parted.peak(best.spent) <= budget
 
 
+def test_however_late_it_is_there_are_the_numbers_of_micro_batches() -> None:
+    """Those that they make in the same time: no search for both is above them for want of it."""
+    graph, _ = _choices(0, batch=24)
+    region = step_regions(graph).regions[0]
+    counts = part_counts(region.rows)
+    alone = [n for n in counts if n & (n - 1) == 0]
+    for most in range(1, 9):
+        made = []
+        for numbers in (counts, alone):
+            asked = iter(range(most))
+            late = parted(graph, TARGET, region, numbers, FAMILIES, _own, over=lambda: next(asked, None) is None)  # noqa: B023
+            made.append({choice.count for choice in late})
+        assert made[1] <= made[0]
+
+
 def test_however_late_it_is_a_few_numbers_are_made_far_apart() -> None:
     """In the same ascending order, and the same choices; together with others no region is tried."""
     graph, choices = _choices(0, batch=16)
     region = step_regions(graph).regions[0]
     counts = part_counts(region.rows)
     late = parted(graph, TARGET, region, counts, FAMILIES, _own, over=lambda: True)
-    assert [choice.count for choice in late] == sorted(widest_gaps(counts)[:3])
-    assert sorted(widest_gaps(counts)) == counts
+    assert [choice.count for choice in late] == sorted(taken_in_turn(counts)[:3])
+    assert sorted(widest_gaps(counts)) == sorted(taken_in_turn(counts)) == counts
     same = {choice.count: choice for choice in choices[1:]}
     assert all(choice.begin == same[choice.count].begin for choice in late)
+
+
+def test_what_alone_meets_a_budget_is_given_the_time_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the step as it stands: one that meets nothing so far takes a quarter, and what it leaves is not lost."""
+    _, choices = _choices(3, batch=16)
+    budget = min(c.peak(c.begin) for c in choices) - 1
+    given: list[tuple[int, float]] = []
+
+    def within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SimpleNamespace:
+        given.append((choice.cut_ops, limits.seconds))
+        cost = choice.begin.units * 9 - len(given)
+        return SimpleNamespace(found=choice.cut_ops == 0, order=choice.order, peak=room, cost=cost)
+
+    monkeypatch.setattr("lowtide.optimize.parted._within", within)
+    best = least_time(choices, budget, Limits(60))
+    assert best is not None
+    assert best.parted.cut_ops == 0
+    assert len(given) > 3
+    *_, missed, last = given
+    assert missed[0] > 0
+    assert missed[1] <= 15
+    assert last == (0, pytest.approx(60, abs=5))

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
-from lowtide.optimize.recut import in_turn, realised, recuts, region_windows
+from lowtide.optimize.recut import realised, recuts, region_windows
 from lowtide.optimize.regions import best_regions
 from lowtide.read import read_model
 from lowtide.stop import Limits
@@ -25,7 +23,6 @@ from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.onnx_builder import saved
-from support.random_graphs import random_graph
 from support.small_nets import Nets, random_net
 
 GENERIC = BUILT_IN["generic"]
@@ -67,18 +64,6 @@ def _peak(parts: PartGraph) -> int:
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     """Three blocks."""
     return read_model(saved(_blocks(3).model(), tmp_path_factory.mktemp("recut")))
-
-
-@given(st.integers(0, 2**20), st.data())
-def test_in_turn_is_the_least_key_that_may_run(seed: int, data: st.DataObject) -> None:
-    """As the slow way has it: look at all ops for each step."""
-    graph = random_graph(random.Random(seed), 8)
-    keys = data.draw(st.lists(st.integers(0, 5), min_size=len(graph.ops), max_size=len(graph.ops)))
-    ran: list[int] = []
-    for _ in graph.ops:
-        ready = [i for i in range(len(keys)) if i not in ran and set(graph.predecessors[i]) <= set(ran)]
-        ran.append(min(ready, key=lambda i: (keys[i], i)))
-    assert in_turn(graph, keys) == tuple(ran)
 
 
 def test_what_regions_and_whole_ops_need(graph: Graph) -> None:

@@ -6,7 +6,7 @@ import copy
 import subprocess
 import sys
 from contextlib import suppress
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +233,15 @@ def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     (tmp_path / "cpu.json").write_text("[]")
     with pytest.raises(InputError, match="no cost file"):
         read_costs(tmp_path / "cpu.json")
+
+
+@pytest.mark.parametrize(("name", "of"), [("cpu.json", "ONNX models"), ("rtx3090.json", "graph JSON")])
+def test_a_cost_file_of_another_format_says_which(name: str, of: str, tmp_path: Path) -> None:
+    """Those that lowtide brings along are of graphs, and no table of a step's ops."""
+    (tmp_path / name).write_bytes(resources.files("lowtide.cost").joinpath("files", name).read_bytes())
+    with pytest.raises(InputError, match=f"it is a cost file of {of}, for --cost; a step takes a table of") as caught:
+        read_costs(tmp_path / name)
+    assert "\n" not in str(caught.value)
 
 
 @needs_torch

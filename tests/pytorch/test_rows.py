@@ -20,6 +20,7 @@ from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import proposals, usual
 from lowtide.torch.generate import executable, source_of
 from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
+from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, regions
 from lowtide.torch.search import floor
 from lowtide.torch.slices import sliced
@@ -65,6 +66,22 @@ def furthest(a: list[Any], b: list[Any]) -> float:
     return max(float((x - y).abs().max()) / max(1e-30, float(y.abs().max())) for x, y in pairs)
 
 
+def as_planned(step: Step, net: Training, program: Program) -> list[Any]:
+    """What a program with parts computes; the allocator gives out what is planned of its own order, but for 8 bytes."""
+    table, failed = measure_ops(program, no_costs(torch, program))
+    assert failed == ()
+    own = costed(torch, program, table).own
+    function = executable(source_of(program, own), "cut")
+
+    def run() -> Any:
+        with torch.no_grad():
+            return function(step.given(*net.batch), {})
+
+    results, peak = allocator_peak(run)
+    assert abs(peak - own.peak_bytes) <= 8
+    return results
+
+
 @pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("loss", ["mean", "sum", "mse"])
@@ -76,19 +93,8 @@ def test_any_number_of_parts_computes_what_the_step_does(loss: str, bias: bool, 
     expected = step.prepare(*net.batch)()
     for region in those:
         for parts in (1, 2, 4, 5, 21):
-            program = sliced(step.program, own.graph, [region], parts)
-            table, failed = measure_ops(program, no_costs(torch, program))
-            assert failed == ()
-            cut = costed(torch, program, table)
-            function = executable(source_of(program, cut.own), "cut")
-
-            def run(function: Any = function) -> Any:
-                with torch.no_grad():
-                    return function(step.given(*net.batch), {})
-
-            results, peak = allocator_peak(run)
+            results = as_planned(step, net, sliced(step.program, own.graph, [region], parts))
             assert furthest(results, expected) <= (1e-6 if parts == 1 else CLOSE)
-            assert abs(peak - cut.own.peak_bytes) <= 8
 
 
 def test_each_part_moves_the_weight_and_its_gradient_whole() -> None:
@@ -184,18 +190,7 @@ def test_layers_in_parts_compute_what_the_step_does(kind: str) -> None:
         for parts in (1, 2, 3, 4):
             program = sliced(step.program, own.graph, group, parts)
             assert len(program.bodies) == 1
-            table, failed = measure_ops(program, no_costs(torch, program))
-            assert failed == ()
-            cut = costed(torch, program, table)
-            function = executable(source_of(program, cut.own), "cut")
-
-            def run(function: Any = function) -> Any:
-                with torch.no_grad():
-                    return function(step.given(*net.batch), {})
-
-            results, peak = allocator_peak(run)
-            assert furthest(results, expected) <= (CLOSE if sums else 0)
-            assert abs(peak - cut.own.peak_bytes) <= 8
+            assert furthest(as_planned(step, net, program), expected) <= (CLOSE if sums else 0)
 
 
 def test_attention_is_cut_where_its_weights_are_highest_and_batch_norm_is_before_it() -> None:

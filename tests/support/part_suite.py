@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -175,6 +175,28 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                     known.add(key)
                     for pace in PACES[: len(axes)]:
                         yield cutter.region(graph.own_order, axes, stripes, pace)
+
+
+Drawn = tuple[int, int, int, int, int]
+"""Of a region: seed, axis, first op, ops, stripes; all but the last counted modulo what there is."""
+
+
+def drawn_regions(cutter: Cutter, drawn: Sequence[Drawn]) -> list[Region]:
+    """Regions of a graph that share no op, as numbers were drawn for each; those that cannot be are left out."""
+    graph = cutter.graph
+    result: list[Region] = []
+    for seed, way, first, many, stripes in drawn:
+        rest = [op for op in graph.own_order if not any(op in region.of for region in result)]
+        begin = first % max(1, len(rest))
+        within = rest[begin:][: many % 12 + 1]
+        if not within:
+            continue
+        op = within[seed % len(within)]
+        ways = cutter.axes(op)
+        axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
+        if axes is not None:
+            result.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
+    return result
 
 
 def broken(name: str, folder: Path, stripes: int = 3) -> str:

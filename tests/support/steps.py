@@ -54,7 +54,8 @@ def random_attention_step(seed: int) -> Graph:
     """A step with heads: products along two rows at once, transposes, and reshapes behind the batch."""
     random = Random(seed)
     net = StepNet(f"random attention step {seed}")
-    rows, seq, heads, each = (random.randint(2, 4) for _ in range(4))
+    rows, heads, each = (random.randint(2, 4) for _ in range(3))
+    seq = random.randint(1, 4)  # of one, a reshape makes one row of many
     x = net.tensor("x", (rows, seq, heads * each))
     for _ in range(random.randint(1, 2)):
         width = x.shape[-1]
@@ -81,14 +82,14 @@ def random_image_step(seed: int) -> Graph:
     values = [x]
     for _ in range(random.randint(1, 4)):
         x = values[-1]
-        kind = random.choice(("conv",) * 4 + ("stride", "pool", "relu", "sigmoid", "join", "add", "enlarge"))
+        kind = random.choice(("conv",) * 4 + ("stride", "pool", "pool", "relu", "sigmoid", "join", "add", "enlarge"))
         alike = [v for v in values if v.shape[2:] == x.shape[2:]]
         if kind == "conv":
             x = net.convolve(x, random.randint(1, 3), 3, 1, 1)
         elif kind == "stride" and x.shape[2] > 2:
             x = net.convolve(x, random.randint(1, 3), 2, 2)
         elif kind == "pool" and x.shape[2] > 2:
-            x = net.mean_pool(x, *random.choice(((2, 2, 0), (3, 2, 1))))
+            x = net.mean_pool(x, *random.choice(((2, 2, 0), (3, 2, 1), (3, 1, 1))))
         elif kind == "join":
             x = net.join([x, random.choice(alike)])
         elif kind == "add":

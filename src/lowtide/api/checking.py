@@ -51,7 +51,8 @@ def verify(
     dims
         Sizes of free dimensions, as for `load`; without any, those that the plan says.
     run
-        Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs.
+        Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs; and of
+        every kind of node that is cut one by itself, whole and in parts.
     random_weights
         For `run`: put random weights where the model's own are missing.
     timed
@@ -69,7 +70,8 @@ def verify(
     InputError
         The plan is for another model or cannot be read; or as `lowtide.run`.
     VerificationError
-        What does not hold, by name; ``"outputs"`` if the outputs differ, ``"measured"`` if a figure that the plan calls
+        What does not hold, by name; ``"cut_nodes"`` if a node gives something else in parts than whole, ``"outputs"``
+        if the outputs differ, ``"measured"`` if a figure that the plan calls
         exact was missed. Its `report` is what held before.
     """
     from lowtide.verify.check.fission import around_parts
@@ -155,16 +157,27 @@ class _Checked:
 
 
 def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:
-    """Run the model in both orders. Raises `VerificationError` if outputs differ or an exact figure was missed."""
+    """Run what is cut by itself, and the model in both orders.
+
+    Raises
+    ------
+    VerificationError
+        A node gives something else in parts, outputs differ, or an exact figure was missed.
+    """
+    from lowtide.api.probing import probe_cuts
     from lowtide.run.measured import check_measured
     from lowtide.verify.check.rewrites import rewritten
     from lowtide.verify.check.runtime_arena import tensor_bytes
+    from lowtide.verify.report import HeldRule
 
     how = how | {"dims": checked.plan.sizes(how["dims"])}
     if runtime_format(model) == "onnx" and not checked.plan.loops:
         whole = rewritten(checked.graph, checked.plan, checked.target)
         how = how | {"footprint_bytes": tensor_bytes(whole, checked.plan, checked.target)}
     try:
+        nodes = probe_cuts(checked.graph, checked.plan)
+        if nodes:
+            report = replace(report, checks=(*report.checks, HeldRule("cut_nodes", nodes)))
         ran = run_both(model, None, checked.plan, **how)
         report = replace(report, run=ran)
         differ = [o for o in ran.outputs if not o.as_promised]

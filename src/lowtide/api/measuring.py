@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import time as clock
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -32,8 +32,8 @@ from lowtide.version import __version__
 
 if TYPE_CHECKING:
     from lowtide.api.problem import Problem
-    from lowtide.cost.model import CostModel
     from lowtide.cost.signature import Signature
+    from lowtide.plan import Plan
     from lowtide.run.node_seconds import Node
     from lowtide.run.session_seconds import SessionSeconds
     from lowtide.transform.cut import Cutter, Region
@@ -159,6 +159,30 @@ class _Session:
     seconds: float
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A plan for a bound on the overhead.
+
+    Attributes
+    ----------
+    plan, parts
+        It, and what runs by it.
+    cutter
+        Of the graph that it cuts.
+    measured
+        The overhead that was seen.
+    """
+
+    plan: Plan
+    parts: PartGraph
+    cutter: Cutter
+    measured: float = 0.0
+
+    def same(self, other: _Tried) -> bool:
+        """Whether both run the same, in the same order."""
+        return self.plan.rewrites == other.plan.rewrites and self.plan.order == other.plan.order
+
+
 @dataclass
 class _Measuring:
     """What is measured so far: of nodes alone, and of nodes in sessions."""
@@ -174,7 +198,7 @@ class _Measuring:
     whole: float = 0.0
     sessions: list[_Session] = field(default_factory=list)
     done: set[tuple[Region, ...]] = field(default_factory=set)
-    tried: dict[tuple[Region, ...], float] = field(default_factory=dict)
+    tried: list[_Tried] = field(default_factory=list)
     began: float = field(default_factory=clock.perf_counter)
 
     def left(self, share: float = 1.0) -> float:
@@ -203,16 +227,23 @@ class _Measuring:
             elif taken:
                 self.glue.append((node.work, taken))
 
-    def session(self, regions: Sequence[Region] = ()) -> float:
-        """The model in a session, whole or in parts: of each signature the median counts. How much longer it takes."""
+    def session(self, regions: Sequence[Region] = ()) -> None:
+        """The model in a session, whole and, if there are regions, in parts."""
+        from lowtide.transform.parts import apply
+
+        parts = apply(self.cutter, regions, self.order)
+        self.run_beside(parts if regions else None, parts.graph.own_order)
+
+    def run_beside(self, parts: PartGraph | None, order: Sequence[int]) -> float:
+        """The model in a session, whole and, if there are some, in parts that run in an order: of each signature the
+        median counts. How much longer the last takes."""
         from lowtide.run.session_seconds import session_seconds
         from lowtide.transform.parts import apply
 
         level, threads, seed, dims = self.how
         files = [(self.source, self.cutter.graph)]
-        parts = apply(self.cutter, regions, self.order)
-        if regions:
-            files.append((self.written(parts), parts.graph))
+        if parts is not None:
+            files.append((self.written(parts, order), parts.graph))
         whole, *cut = session_seconds(files, level, threads, seed, dims)
         if any(_hiccup(whole, times) for times in cut):
             whole, *cut = session_seconds(files, level, threads, seed, dims)
@@ -220,16 +251,17 @@ class _Measuring:
         even = self.whole / max(whole.seconds, 1e-9), self.whole / max(whole.profiled_seconds, 1e-9)
         self.sessions.append(_session(apply(self.cutter, ()), whole, 0.0, even))
         for times in cut:
+            assert parts is not None, self.source
             layouts = max(0.0, times.layout_seconds - whole.layout_seconds)  # they change where parts are held together
             self.sessions.append(_session(parts, times, layouts, even))
         return self.sessions[-1].seconds / max(self.whole, 1e-9) - 1
 
-    def written(self, parts: PartGraph) -> Path:
-        """A file of the model in parts, in their own order."""
+    def written(self, parts: PartGraph, order: Sequence[int]) -> Path:
+        """A file of the model in parts, in an order."""
         from lowtide.write.onnx_parts import write_onnx_parts
 
         path = self.folder / "parts.onnx"
-        write_onnx_parts(self.source, parts, parts.graph.own_order, path, copy_external=True)
+        write_onnx_parts(self.source, parts, order, path, copy_external=True)
         return path
 
     @cached_property
@@ -277,31 +309,36 @@ class _Measuring:
             self.session(way.regions)
 
     def tries(self, version: str, bound: float) -> None:
-        """Sessions of the ways that a plan takes for a bound on the overhead, until that is one that was run."""
-        from lowtide.api.costs import find_costs
-        from lowtide.optimize.regions import Bounds, best_regions
-
+        """Sessions of the plans that a bound on the overhead gives, until that is one that was run."""
         for k in range(_TRIES):
             if k and self.left() <= 0:
                 return
-            costs = find_costs(self.file(version), bound)
-            assert costs is not None
-            model = costs.model(self.cutter)
-            bounds = Bounds(most_nanoseconds=costs.most_nanoseconds(model.whole()))
-            way = best_regions(self.cutter, self.problem.memory, self.positions, self.search(), bounds, model)
-            if not way.regions or way.regions in self.tried:
+            tried = self.planned(version, bound)
+            if tried is None or any(tried.same(other) for other in self.tried):
                 return
-            self.say(k, _TRIES, f"a plan for {100 * bound:g} % in {way.ops:,} ops")
-            self.tried[way.regions] = self.session(way.regions)
+            self.say(k, _TRIES, f"a plan for {100 * bound:g} % in {len(tried.plan.order):,} ops")
+            self.tried.append(replace(tried, measured=self.run_beside(tried.parts, tried.plan.order)))
 
-    def trials(self, model: CostModel) -> list[CostTrial]:
-        """What was run of plans for bounds, beside what a cost model says of it now."""
-        from lowtide.transform.parts import apply
+    def planned(self, version: str, bound: float) -> _Tried | None:
+        """The plan within a bound by what is known so far; None if it cuts nothing."""
+        from lowtide.api.planning import plan
+        from lowtide.api.rewrites.decisions import cutter_of, part_graph
 
-        result, whole = [], max(1, model.whole().nanoseconds)
-        for regions, measured in self.tried.items():
-            predicted = model.parts(apply(self.cutter, regions, self.order)).nanoseconds / whole - 1
-            result.append(CostTrial(predicted=float(f"{predicted:.4g}"), measured=float(f"{measured:.4g}")))
+        graph, seconds = self.cutter.graph, self.search().seconds
+        file = self.file(version)
+        found = plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=bound, time=seconds)
+        if found.rewrites is None:
+            return None
+        return _Tried(found, part_graph(found, graph), cutter_of(found, graph))
+
+    def trials(self, file: CostFile) -> list[CostTrial]:
+        """What was run of plans for bounds, beside what a cost file says of it now."""
+        from lowtide.cost.model import CostModel
+
+        result, whole = [], max(1, CostModel(file, self.cutter).whole().nanoseconds)
+        for tried in self.tried:
+            predicted = CostModel(file, tried.cutter).parts(tried.parts).nanoseconds / whole - 1
+            result.append(CostTrial(predicted=float(f"{predicted:.4g}"), measured=float(f"{tried.measured:.4g}")))
         return result
 
     def say(self, done: int, of: int, what: str) -> None:
@@ -312,7 +349,6 @@ class _Measuring:
     def file(self, version: str) -> CostFile:
         """What is known by now. What was only run alone takes as much more as what was run both ways."""
         from lowtide.cost.fit import fit
-        from lowtide.cost.model import CostModel
         from lowtide.run.timing import cpu_name
 
         level, threads, _, _ = self.how
@@ -335,7 +371,7 @@ class _Measuring:
             families=families,
             entries=entries,
         )
-        return msgspec.structs.replace(file, trials=self.trials(CostModel(file, self.cutter)))
+        return msgspec.structs.replace(file, trials=self.trials(file))
 
     def in_sessions(self) -> tuple[dict[Signature, float], dict[Signature, Work], list[tuple[Work, float]]]:
         """What ops took, the median of sessions, their work, and what holds parts together.

@@ -1,4 +1,7 @@
-"""What the ops of a model mean, and the proof: every map probed in the runtime that the model is for."""
+"""What the ops of a model mean, and the proof: every map probed in the runtime that the model is for.
+
+And the cuts of a plan, each kind of node that is cut run whole and in parts.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.models import load
 from lowtide.arguments import typed
-from lowtide.errors import InputError
+from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op
+from lowtide.plan import Plan
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.ops.meaning import Meaning
     from lowtide.run.probe import Findings, Runner
     from lowtide.run.probing import NodeProbe, Probing
+    from lowtide.transform.cut import Cut, Cutter
 
 MOST_MACS = 2 * 10**8
 """Nodes with more multiplications than this even on smaller operands are not run, and said so."""
@@ -126,3 +131,54 @@ def _with(base: NodeProbe, smaller: bool, findings: Findings) -> NodeProbe:
         wholes_moved=findings.wholes_moved,
         loose=findings.loose,
     )
+
+
+def probe_cuts(graph: Graph, plan: Plan) -> str:
+    """Run a node of every kind that a plan cuts, whole and in parts, and say what was seen; empty: nothing is cut, or
+    nothing runs single ops of the format.
+
+    Of nodes of one type, with the same attributes, cut along the same axis, the smallest is run; on smaller operands if
+    it is large.
+
+    Raises
+    ------
+    VerificationError
+        ``"cut_nodes"``: a node gives something else in parts.
+    """
+    from lowtide.run.probe import RefusedError
+    from lowtide.run.probe_cuts import probe_cut
+    from lowtide.run.probe_nodes import runner_of
+
+    kinds = _kinds_of_cuts(graph, plan)
+    runner = runner_of(graph.dialect) if kinds else None
+    if runner is None:
+        return ""
+    refused = []
+    for cutter, cut in kinds:
+        op = cutter.graph.op_by_id[cut.op]
+        try:
+            wrong = probe_cut(cutter, cut, runner, plan.seed, BUDGET)
+        except RefusedError as reason:
+            refused.append(f"{op.type}: {reason}")
+            continue
+        if wrong:
+            raise VerificationError("cut_nodes", f"{op.label} ({op.type}) cut along axis {cut.axis}: {wrong}")
+    ran = f"{len(kinds) - len(refused)} of {len(kinds)} kinds of nodes give in parts what they give whole"
+    return "; not run: ".join([ran, *([", ".join(dict.fromkeys(refused))] if refused else [])])
+
+
+def _kinds_of_cuts(graph: Graph, plan: Plan) -> list[tuple[Cutter, Cut]]:
+    """Of every kind of cut the one of the smallest op; what a concat does is not run where it is cut at its seams."""
+    from lowtide.api.rewrites.decisions import all_cuts
+    from lowtide.rewrites import in_parts
+
+    kinds: dict[tuple[object, ...], tuple[int, Cutter, Cut]] = {}
+    for cutter, cut in all_cuts(plan, graph) if in_parts(plan.rewrites) else ():
+        op = cutter.graph.op_by_id[cut.op]
+        if cutter.spelling(cut.op, cut.axis) is None:
+            continue
+        key = (op.type, repr(sorted(op.attributes.items())), cut.axis)
+        size = sum(cutter.graph.tensor_by_id[t].size for t in (*op.inputs, *op.outputs))
+        if key not in kinds or size < kinds[key][0]:
+            kinds[key] = (size, cutter, cut)
+    return [(cutter, cut) for _, cutter, cut in kinds.values()]

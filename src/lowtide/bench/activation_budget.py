@@ -21,17 +21,22 @@ def halves(model: Any, loss_fn: Callable[..., Any], batch: Sequence[Any], ratio:
     """A function that runs a step as torch splits it at that ratio: the loss, then the gradients of the parameters."""
     torch = import_module("torch")
     _, forward, backward, returned = _split(model, loss_fn, batch, ratio)
-    given = [*model.parameters(), *model.buffers(), *batch]
-    counted = len(list(model.parameters()))
+    parameters = [tensor for _, tensor in model.named_parameters(remove_duplicate=False)]
+    buffers = [tensor for _, tensor in model.named_buffers(remove_duplicate=False)]
+    given = [*parameters, *buffers, *batch]
 
     def run() -> list[Any]:
         interpreter = torch.fx.Interpreter
         with torch.no_grad():
             results = list(interpreter(forward).boxed_run(list(given)))
-            handed = [*results[returned:], torch.ones(())]
+            handed = [*results[returned:], torch.ones_like(results[returned - 1])]
             loss = results[returned - 1]
             del results
-            return [loss, *interpreter(backward).boxed_run(handed)[:counted]]
+            gradients = interpreter(backward).boxed_run(handed)[: len(parameters)]
+            summed: dict[int, Any] = {}
+            for parameter, gradient in zip(map(id, parameters), gradients, strict=True):  # tied ones stand twice
+                summed[parameter] = summed[parameter] + gradient if parameter in summed else gradient
+            return [loss, *summed.values()]
 
     return run
 

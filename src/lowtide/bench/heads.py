@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from lowtide.bench.train_nets import Training
+from lowtide.bench.train_nets import Training, layer
 
 
 @dataclass(frozen=True)
@@ -32,25 +32,15 @@ def gpt2(layers: int, width: int, words: int, batch: int, length: int) -> Traini
     torch = import_module("torch")
     nn, heads = torch.nn, width // 64
 
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-        def forward(self, x: Any) -> Any:
-            b, n, _ = x.shape
-            q, k, v = (t.view(b, n, heads, 64).transpose(1, 2) for t in self.qkv(self.a(x)).split(width, -1))
-            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(y.transpose(1, 2).reshape(b, n, width))
-            return x + self.mlp(self.b(x))
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     class GPT2(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
-            self.blocks, self.norm = nn.ModuleList(Block() for _ in range(layers)), nn.LayerNorm(width)
+            self.blocks = nn.ModuleList(layer(nn, width, heads, attend) for _ in range(layers))
+            self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(width, words, bias=False)
             self.head.weight = self.tokens.weight
 

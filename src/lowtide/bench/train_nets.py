@@ -27,6 +27,27 @@ def training(name: str, size: int = 1, seed: int = 0) -> Training:
     return NETS[name](torch, torch.nn, size)
 
 
+def layer(nn: Any, width: int, heads: int, attend: Callable[[Any, Any, Any], Any]) -> Any:
+    """A layer of a transformer with its norms first; `attend` is given queries, keys and values, each batch x `heads` x
+    length x rest, and returns as much."""
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x: Any) -> Any:
+            b, n, _ = x.shape
+            parts = self.qkv(self.a(x)).split(width, -1)
+            q, k, v = (t.view(b, n, heads, width // heads).transpose(1, 2) for t in parts)
+            x = x + self.out(attend(q, k, v).transpose(1, 2).reshape(b, n, width))
+            return x + self.mlp(self.b(x))
+
+    return Layer()
+
+
 def _cross_entropy(output: Any, target: Any) -> Any:
     functional = import_module("torch").nn.functional
     return functional.cross_entropy(output.flatten(0, -2), target.flatten())

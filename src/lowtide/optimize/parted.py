@@ -159,6 +159,12 @@ def whole(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwid
     return Parted(None, None, None, sequence, tuple(order), 0, 0, 0.0, clock)
 
 
+def taken_in_turn(counts: Sequence[int]) -> list[int]:
+    """Those that micro-batches alone try come first: a search that runs out of time has made what they have."""
+    doubled = [n for n in counts if n & (n - 1) == 0]
+    return widest_gaps(doubled) + widest_gaps([n for n in counts if n not in doubled])
+
+
 def parted(
     graph: Graph,
     target: Target,
@@ -170,8 +176,8 @@ def parted(
     over: Callable[[], bool] = lambda: False,
 ) -> list[Parted]:
     """A region in each of these numbers of parts. The order of one of them serves all: their ops are the same. With a
-    bandwidth the values of a part may leave memory. Once `over` says so, no further number is taken: those are first
-    that leave the widest gap to the others."""
+    bandwidth the values of a part may leave memory. Once `over` says so, no further number is taken: powers of two
+    are first, and of these and the others each time the one that leaves the widest gap."""
     result: list[Parted] = []
     order: tuple[int, ...] = ()
     around = memory_model(outer_of(graph, [Loop(region, 0, 0.0)]), target)
@@ -181,7 +187,7 @@ def parted(
     base = footprint[list(outside_order).index(loop)]
     rest = max(footprint)
     outside = sum(op.cost or 0.0 for op in around.graph.ops)
-    for count in widest_gaps(counts):
+    for count in taken_in_turn(counts):
         if len(result) >= _FEWEST and over():
             break
         fission = Fission(region.axes, even_ends(region.rows, count))
@@ -300,9 +306,12 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
     fastest = found[0][0].seconds(found[0][1])
     seen = {id(c) for c, _ in found}  # of the others one may have had too little time
     missed = [c for c in tried if id(c) not in seen and c.seconds(c.begin) < fastest]
-    finalists = [*found[:_FINALISTS], *[(c, None) for c in missed[:1]]]
-    long = limits.left_seconds / len(finalists)
-    improved = [(c, improve(c, s, long) or s) for c, s in finalists]
+    waiting = min(missed, key=lambda c: (c.cut_ops > 0, c.peak(c.begin)), default=None)
+    late = None if waiting is None else improve(waiting, None, limits.left_seconds / (1 + _FINALISTS))
+    improved = [(waiting, late)] if waiting is not None else []
+    for number, (choice, spent) in enumerate(found[:_FINALISTS]):  # what one leaves of its time is the others'
+        long = limits.left_seconds / (len(found[:_FINALISTS]) - number)
+        improved.append((choice, improve(choice, spent, long) or spent))
     best = min(((c, s) for c, s in improved if s), key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
     return Best(*best, len(tried))
 

@@ -16,7 +16,6 @@ believes: the parts are ordered again, and their peak is what counts.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph, Op
 from lowtide.optimize.regions import FINEST, way_within
 from lowtide.stop import Limits
+from lowtide.topological import topological
 from lowtide.transform.cut import PACES, Cutter, Pace, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
@@ -72,7 +72,7 @@ def realised(graph: Graph, parts: PartGraph, memory: MemoryModel) -> Realised:
         if part is None and step not in inside:
             whole[op.id] = footprint[step]
         last[op.id if part is None or part.of is None else part.of] = step
-    order = in_turn(graph, [last.get(op.id, -1) for op in graph.ops])
+    order = tuple(topological(dict(enumerate(graph.predecessors)), lambda i: last.get(graph.ops[i].id, -1)))
     needs = tuple(max(footprint[begin:end]) for begin, end in windows)
     return Realised(order, needs, whole, max(footprint, default=0))
 
@@ -210,25 +210,5 @@ def _as_before(parts: PartGraph, again: PartGraph, new: Sequence[Region]) -> Gra
     for op in again.graph.ops:
         at = last[regions[op.id]] if op.id in regions else step.get(op.name, late.get(op.id, at))
         keys.append(at)
-    order = in_turn(again.graph, keys)
+    order = topological(dict(enumerate(again.graph.predecessors)), keys.__getitem__)
     return replace(again.graph, ops=tuple(again.graph.ops[i] for i in order))
-
-
-def in_turn(graph: Graph, keys: Sequence[int]) -> tuple[int, ...]:
-    """Positions of ops, each as soon as its key is the least of those that may run."""
-    waiting = [len(before) for before in graph.predecessors]
-    behind: list[list[int]] = [[] for _ in graph.ops]
-    for i, before in enumerate(graph.predecessors):
-        for p in before:
-            behind[p].append(i)
-    ready = [(keys[i], i) for i, count in enumerate(waiting) if not count]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, i = heapq.heappop(ready)
-        order.append(i)
-        for j in behind[i]:
-            waiting[j] -= 1
-            if not waiting[j]:
-                heapq.heappush(ready, (keys[j], j))
-    return tuple(order)

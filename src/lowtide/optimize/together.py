@@ -11,7 +11,6 @@ after the other, each time the one by which the highest step falls furthest.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 
 from lowtide.analyse.liveness import profile
@@ -22,6 +21,7 @@ from lowtide.optimize.parted import Orders, Parted
 from lowtide.optimize.recompute.sequence import sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.target import Target
+from lowtide.topological import topological
 from lowtide.transform.fission import Loop, NoFission, outer_of
 
 _MOST_REGIONS, _MOST_TRIED = 4, 24
@@ -110,28 +110,8 @@ def _top(graph: Graph, target: Target, within: tuple[Parted, ...], place: dict[i
     loop_ops = [op.id for op in outer.ops if op.id not in graph.op_by_id]
     members = dict(zip(sorted(loop_ops), (_ops(c) for c in within), strict=True))
     steps = {op.id: place[op.id] if op.id in place else min(place[v] for v in members[op.id]) for op in outer.ops}
-    order = _by_place(outer, steps)
+    order = topological(dict(enumerate(outer.predecessors)), lambda i: steps[outer.ops[i].id])
     footprint = profile(memory_model(outer, target), order).footprint
     top = max(range(len(footprint)), key=footprint.__getitem__)
     at = outer.ops[order[top]].id
     return footprint[top], members.get(at, frozenset((at,)))
-
-
-def _by_place(graph: Graph, steps: dict[int, int]) -> list[int]:
-    """Positions, each as early as its step says and what it needs lets it."""
-    left = [len(before) for before in graph.predecessors]
-    later: list[list[int]] = [[] for _ in graph.ops]
-    for i, before in enumerate(graph.predecessors):
-        for u in before:
-            later[u].append(i)
-    ready = [(steps[op.id], i) for i, op in enumerate(graph.ops) if not left[i]]
-    heapq.heapify(ready)
-    order: list[int] = []
-    while ready:
-        _, i = heapq.heappop(ready)
-        order.append(i)
-        for reader in later[i]:
-            left[reader] -= 1
-            if not left[reader]:
-                heapq.heappush(ready, (steps[graph.ops[reader].id], reader))
-    return order

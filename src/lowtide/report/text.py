@@ -243,6 +243,9 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """What is needed whatever is cut, where that is less than the plan needs."""
     if plan.fission is not None:
         text = "inputs at the start, results at the end: no plan needs less, whatever is cut or run again"
+        least, most = plan.fission.least_peak_bytes or 0, 100 * (plan.fission.max_overhead or 0.0)
+        if least > plan.fission.floor_bytes:
+            return [("with any parts", least, f"no plan within {most:g} % more time needs less, in any order")]
         return [("with any parts", plan.fission.floor_bytes, text)]
     bound = plan.region_bound
     if bound is None or plan.proved_over != "orders":

@@ -94,12 +94,18 @@ def _operand(tensor: Tensor, shape: Shape, position: int, meaning: Meaning, writ
     dtype = tensor.dtype or ""
     if position not in meaning.access.literal:
         return Operand(shape, str(runner.dtype(dtype)))
-    value = _literal(tensor, meaning.form, writes, runner)
+    value = literal_value(tensor, meaning.form, writes, runner)
     return Operand(value.shape, dtype, value)
 
 
-def _literal(tensor: Tensor, form: Form, writes: Shapes, runner: Runner) -> np.ndarray:
-    """A literal's value: the file's, or for shapes that the model works out the shape that it gets."""
+def literal_value(tensor: Tensor, form: Form, writes: Shapes, runner: Runner) -> np.ndarray:
+    """A literal's value: the file's, or for shapes that the model works out the shape that it gets.
+
+    Raises
+    ------
+    RefusedError
+        Nobody knows it.
+    """
     shape, dtype = tensor.shape or (), tensor.dtype or ""
     if tensor.value is not None:
         return runner.value_of(dtype, tensor.value, shape)

@@ -6,23 +6,24 @@ again. What of a file in parts is measured so is what its parts really take.
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
-import tempfile
-import time
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.cost.file import Level
-from lowtide.errors import InputError, first_line
+from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.run.node_seconds import LAYOUTS, node_session, profile_events
-from lowtide.run.onnx import draw
+from lowtide.run.node_seconds import LAYOUTS
 from lowtide.sizes import Dims
 
-_RUNS, _SECONDS, _MOST_RUNS = 5, 3.0, 40
-"""Runs at the least, the time for which the session is run again, and runs at the most."""
+_SECONDS = 3.0
+"""The time for which sessions are run, in turn."""
 _BLOCKED = "_nchwc"
 """What onnxruntime adds to a result's name to name the node that it puts in the place of who makes it."""
 
@@ -60,43 +61,34 @@ def session_seconds(
 ) -> list[SessionSeconds]:
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
 
+    Each run is taken beside the run of the first file just before it.
+
     Raises
     ------
     InputError
         onnxruntime cannot run one.
     """
-    with tempfile.TemporaryDirectory(prefix="lowtide-measure-") as folder:
-        plain = [_open(path, level, threads, "") for path, _ in files]
-        feeds, _ = draw(plain[0], files[0][0], seed, 1, dims)
-        taken = _in_turn(plain, feeds[0], threads, seconds / 2)
-        del plain
-        sessions = [_open(path, level, threads, folder) for path, _ in files]
-        _in_turn(sessions, feeds[0], threads, seconds / 2)
-        profiles = [profile_events(Path(session.end_profiling())) for session in sessions]
-    return [
-        _of_graph(graph, events, level, statistics.median(times))
-        for (_, graph), events, times in zip(files, profiles, taken, strict=True)
-    ]
-
-
-def _open(path: Path, level: Level, threads: int, folder: str) -> Any:
-    try:
-        return node_session(str(path), level, threads, folder)
-    except Exception as error:  # onnxruntime's own kinds of error have no common base
-        raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(path)) from None
-
-
-def _in_turn(sessions: Sequence[Any], feed: Mapping[str, Any], threads: int, seconds: float) -> list[list[float]]:
-    """Seconds of the runs of each session, but for the first."""
-    now = time.process_time if threads == 1 else time.perf_counter
-    taken: list[list[float]] = [[] for _ in sessions]
-    began = time.perf_counter()
-    while len(taken[0]) <= _RUNS or (time.perf_counter() - began < seconds and len(taken[0]) < _MOST_RUNS):
-        for session, times in zip(sessions, taken, strict=True):
-            start = now()
-            session.run(None, feed)
-            times.append(now() - start)
-    return [times[1:] for times in taken]
+    request = {
+        "paths": [str(path) for path, _ in files], "level": level, "threads": threads, "seed": seed,
+        "dims": dict(dims), "seconds": seconds,
+    }  # fmt: skip
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-m", "lowtide.run.session_process"], input=json.dumps(request) + "\n", capture_output=True,
+        text=True, check=False, env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    answer: dict[str, Any] = {"error": f"it ends with {done.returncode}"}
+    if done.returncode == 0:
+        answer = json.loads(done.stdout)
+    if "error" in answer:
+        raise InputError(f"onnxruntime cannot run it: {answer['error']}", str(files[-1][0]))
+    first, middle = answer["taken"][0], statistics.median(answer["taken"][0])
+    result = []
+    for (_, graph), taken, rows in zip(files, answer["taken"], answer["profiles"], strict=True):
+        events = {(kind, size, name): times for kind, size, name, times in rows}
+        beside = statistics.median(own / other for own, other in zip(taken, first, strict=True))
+        result.append(_of_graph(graph, events, level, beside * middle))
+    return result
 
 
 def _low(taken: Sequence[float]) -> float:

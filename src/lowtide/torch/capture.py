@@ -26,6 +26,9 @@ from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Wor
 NEWEST_KNOWN = (2, 13)
 """Version of torch that the private APIs are known of."""
 
+OFFLOAD_OPS = "torch._functorch._activation_offloading.offload_ops"
+"""Whose import registers the operators ``ao``, which move tensors between a device and the host."""
+
 
 def library() -> Any:
     """The package torch.
@@ -39,6 +42,15 @@ def library() -> Any:
         return import_module("torch")
     except ImportError:
         raise MissingExtraError("torch", "torch", "planning a PyTorch step") from None
+
+
+def check_offloading() -> None:
+    """That torch has its operators ``ao``. Raises `InputError` if not."""
+    try:
+        import_module(OFFLOAD_OPS)
+    except ImportError:
+        message = f"swap on CUDA takes torch.ops.ao.offload, and torch {library().__version__} has none; leave it out"
+        raise InputError(message) from None
 
 
 @dataclass(frozen=True)

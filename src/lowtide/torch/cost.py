@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
@@ -85,10 +86,24 @@ class Costs(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
 def read_costs(path: str | Path) -> Costs:
     """A cost table from a file. Raises `InputError` for one that is none."""
+    text = read_whole(path, "cost file")
     try:
-        return msgspec.json.decode(read_whole(path, "cost file"), type=Costs)
+        return msgspec.json.decode(text, type=Costs)
     except msgspec.DecodeError as error:
+        other = _format(text)
+        if other:
+            message = f"it is a cost file of {other}, for --cost; a step takes a table of lowtide.torch.measure"
+            raise InputError(message, str(path)) from None
         raise InputError(f"it is no cost file: {error}; measure again", str(path)) from None
+
+
+def _format(text: bytes) -> str:
+    """What graphs a cost file is of that is no table of a step's ops; empty: it is none either."""
+    try:
+        dialect = msgspec.json.decode(text, type=CostFile).dialect
+    except msgspec.DecodeError:
+        return ""
+    return {"onnx": "ONNX models", "": "graph JSON"}.get(dialect, f"graphs in {dialect}")
 
 
 def signature(program: Program, action: Action) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from lowtide.read.aten.trace import Ref
 from lowtide.torch.program import Action, Call, Program, Word
 from lowtide.torch.sequence import Sequence
-from lowtide.torch.swap import HOST
+from lowtide.torch.swap import HOST, begin_load, begin_store, end_load, end_store, imports_of
 
 
 def source_of(program: Program, sequence: Sequence) -> str:
@@ -22,11 +22,10 @@ def source_of(program: Program, sequence: Sequence) -> str:
     lines = [
         f'"""{program.name}: one step, as lowtide planned it."""',
         "",
-        *(["import mmap", "from concurrent.futures import ThreadPoolExecutor", ""] if moves else []),
-        "import torch",
+        *(imports_of(program.device[0]) if moves else "import torch").split("\n"),
         "",
         "aten = torch.ops.aten",
-        *(HOST.split("\n") if moves else []),
+        *(HOST.split("\n") if moves and program.device[0] == "cpu" else []),
         "",
         "",
         *(line for body in program.bodies.values() for line in (*body.source.split("\n"), "")),
@@ -35,29 +34,22 @@ def source_of(program: Program, sequence: Sequence) -> str:
         "    [",
         *(f"        {g.name},  # {g.role} {g.target!r} {_form_text(g.form)}" for g in program.givens),
         "    ] = given",
+        *(["    host = {}"] if moves and program.device[0] != "cpu" else []),
     ]
     for k, instance in enumerate(sequence.instances):
-        lines += [f"    host.loaded({name!r})" for name in instance.waits]
+        lines += [f"    {end_load(name, program.forms[name])}" for name in instance.waits]
         if instance.moved is not None:
-            lines += _transfer(program, *instance.moved)
+            name, load = instance.moved
+            lines.append(f"    {(begin_load if load else end_store)(name, program.forms[name])}")
         else:
             lines += _lines(program.actions[instance.op], instance.made, instance.again)
-        lines += [f"    host.store({name!r}, {name}, {program.forms[name].extent_bytes})" for name in instance.begins]
+        lines += [f"    {begin_store(name, program.forms[name])}" for name in instance.begins]
         dies = sequence.dies[k]
         if dies:
             lines.append(f"    del {', '.join(dies)}")
     results = ", ".join(expression(result.value) for result in program.results)
     lines += [f"    return [{results}]", ""]
     return "\n".join(lines)
-
-
-def _transfer(program: Program, name: str, load: bool) -> list[str]:
-    """The line of a store's end, whose tensor dies there or is read on, or of a load's beginning."""
-    form = program.forms[name]
-    if not load:
-        return [f"    host.stored({name!r})"]
-    text = f"{form.extent_bytes}, {tuple(form.shape)}, {tuple(form.strides)}, torch.{form.dtype}"
-    return [f"    {name} = host.load({name!r}, {text})"]
 
 
 def _lines(action: Action, read: frozenset[str], again: bool) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 Two meters that share nothing. `lowtide.run.live_storages` sees the results of every operator and when they die, and
 nothing of what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote
-down.
+down, and on CUDA what the allocator counted (`lowtide.torch.cuda_meter`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lowtide.errors import first_line
+from lowtide.errors import InputError, first_line
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs, OpCost, signature
+from lowtide.torch.cuda_meter import Device, check_device, cuda_peak, cuda_seconds
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
 
@@ -28,11 +29,15 @@ RUNS = 3
 LONG_SECONDS = 0.2
 
 
-def allocator_peak(function: Callable[[], Any]) -> tuple[Any, int]:
-    """What a function returns, and the most bytes that the allocator gave out while it ran, by its own events.
+def allocator_peak(function: Callable[[], Any], device: Device = ("cpu", None)) -> tuple[Any, int]:
+    """What a function returns, and the most bytes that the allocator gave out while it ran, by its own events; on a
+    CUDA `device` (`Program.device`) by its own count of bytes asked for.
 
-    Releases of what was allocated before do not count. On the CPU only.
+    Releases of what was allocated before do not count.
     """
+    if device[0] == "cuda":
+        returned, most = cuda_peak(function, device)
+        return returned, most.requested_bytes
     returned, changes = _allocations(function)
     return returned, max(itertools.accumulate(changes), default=0)
 
@@ -75,8 +80,7 @@ def _memory_events(events: Iterable[Any]) -> list[tuple[int, int]]:
 
 def no_costs(torch: Any, program: Program) -> Costs:
     """An empty table for the machine that this runs on."""
-    device = next((form.device[0] for form in program.forms.values()), "cpu")
-    return Costs(device, str(torch.__version__), torch.get_num_threads(), [])
+    return Costs(program.device[0], str(torch.__version__), torch.get_num_threads(), [])
 
 
 def measure_ops(
@@ -92,6 +96,11 @@ def measure_ops(
     Returns
     -------
     The table, and a line for each op that torch did not run by itself.
+
+    Raises
+    ------
+    InputError
+        There is no such device; or the table is of another one.
     """
     torch = library()
     missing: dict[str, Action] = {}
@@ -99,25 +108,51 @@ def measure_ops(
         key = signature(program, action)
         if key not in costs.by_signature:
             missing.setdefault(key, action)
+    if missing and {costs.device, program.device[0]} == {"cpu", "cuda"}:
+        message = f"the cost table is of {costs.device}, and lacks {len(missing)} kinds of op of a step on"
+        raise InputError(f"{message} {program.device[0]}; give a table of that, or measure=False")
     ops = [_SingleOp(torch, program, action) for action in missing.values()]
 
-    def run_all() -> None:
+    def run_all(meter: Callable[[int, Callable[[], Any]], Any]) -> None:
         for k, op in enumerate(ops):
-            op.run_marked(f"{_MARK}{k}")
+            op.run_twice(lambda call, k=k: meter(k, call))
             if report is not None:
                 report(k + 1, len(ops))
 
     with torch.random.fork_rng(), torch.no_grad():
-        _, events = _profiled(run_all)
-        workspace = _inside(events)
+        most = _most_on_cuda(torch, program.device, run_all) if program.device[0] == "cuda" else _most(torch, run_all)
         entries = list(costs.ops)
         for k, (key, op) in enumerate(zip(missing, ops, strict=True)):
             if not op.failure:
-                own = max(0, workspace[k] - sum(op.sizes))
+                own = max(0, most[k] - sum(op.sizes))
                 entries.append(OpCost(key, op.seconds(), own, op.sizes))
     failed = tuple([f"{op.action.name}: {op.failure}" for op in ops if op.failure])
     ordered = sorted(entries, key=lambda e: e.signature)
     return Costs(costs.device, costs.torch, costs.threads, ordered, costs.bandwidth), failed
+
+
+def _most(torch: Any, run_all: Callable[[Any], None]) -> dict[int, int]:
+    """Most bytes given out at once while each of several numbered calls ran, in one profile."""
+
+    def marked(k: int, call: Callable[[], Any]) -> Any:
+        with torch.profiler.record_function(f"{_MARK}{k}"):
+            return call()
+
+    return _inside(_profiled(lambda: run_all(marked))[1])
+
+
+def _most_on_cuda(torch: Any, device: Device, run_all: Callable[[Any], None]) -> dict[int, int]:
+    """The same by the statistics of a device."""
+    check_device(torch, device)
+    most: dict[int, int] = {}
+
+    def counted(k: int, call: Callable[[], Any]) -> Any:
+        returned, peak = cuda_peak(call, device)
+        most[k] = peak.requested_bytes
+        return returned
+
+    run_all(counted)
+    return most
 
 
 _MARK = "lowtide op "
@@ -149,6 +184,7 @@ class _SingleOp:
 
     def __init__(self, torch: Any, program: Program, action: Action) -> None:
         self.torch, self.action, self.failure, self.sizes = torch, action, "", [0]
+        self.device = program.device
         self.names = list(dict.fromkeys(ref.name for ref in refs(action.call)))
         self.forms = [program.forms[name] for name in self.names]
         source = f"def op({', '.join([*self.names, 'h'])}):\n    return {expression(action.call)}\n"
@@ -157,13 +193,12 @@ class _SingleOp:
         exec(compile("\n".join([*bodies, source]), "<one op>", "exec"), namespace)
         self.function = namespace["op"]
 
-    def run_marked(self, mark: str) -> None:
-        """Run it twice, the second time between marks in the profile."""
+    def run_twice(self, meter: Callable[[Callable[[], Any]], Any]) -> None:
+        """Run it twice, the second time under a meter."""
         given = [_filled(self.torch, form) for form in self.forms]
         try:
             self.function(*given, _Numbers())
-            with self.torch.profiler.record_function(mark):
-                returned = self.function(*given, _Numbers())
+            returned = meter(lambda: self.function(*given, _Numbers()))
         except Exception as error:  # numbers drawn at random may be none that a kernel takes
             self.failure = first_line(error)
             return
@@ -174,10 +209,17 @@ class _SingleOp:
         given = [_filled(self.torch, form) for form in self.forms]
         seconds: list[float] = []
         while len(seconds) < RUNS and sum(seconds) < LONG_SECONDS:
-            start = time.perf_counter()
-            self.function(*given, _Numbers())
-            seconds.append(time.perf_counter() - start)
+            seconds.append(run_seconds(lambda: self.function(*given, _Numbers()), self.device))
         return statistics.median(seconds)
+
+
+def run_seconds(function: Callable[[], Any], device: Device) -> float:
+    """Seconds of one run on a device."""
+    if device[0] == "cuda":
+        return cuda_seconds(function, device)
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 def _output_bytes(torch: Any, values: Sequence[Any], given: Sequence[Any], action: Action) -> list[int]:

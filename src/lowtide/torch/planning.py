@@ -13,6 +13,7 @@ from lowtide.graph import Graph
 from lowtide.names import brief
 from lowtide.sizes import format_size
 from lowtide.stop import Limits
+from lowtide.torch.capture import check_offloading
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import cut_again, is_cuttable, least_floor, proposals, usual
@@ -250,15 +251,15 @@ def _moves(step: Costed, wishes: Wishes) -> Moves | None:
     Raises
     ------
     InputError
-        The step runs on another device than the CPU.
+        The step runs where nothing moves tensors to the host.
     """
     if "swap" not in wishes.allow:
         return None
-    other = next(
-        (form.device[0] for form in step.program.forms.values() if form.device[0] not in ("cpu", "meta")), None
-    )
-    if other is not None:
-        raise InputError(f"swap moves tensors of the CPU only, so far, and this step is on {other}; leave it out")
+    kind = step.program.device[0]
+    if kind not in ("cpu", "cuda"):
+        raise InputError(f"swap moves tensors of the CPU and of CUDA, and this step is on {kind}; leave it out")
+    if kind == "cuda":
+        check_offloading()
     return Moves(movable(step.graph, step.program), step.bandwidth)
 
 

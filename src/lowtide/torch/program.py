@@ -149,6 +149,11 @@ class Program:
     results: tuple[Result, ...]
     bodies: Mapping[str, Body] = field(default_factory=dict)
 
+    @property
+    def device(self) -> tuple[str, int | None]:
+        """Where it runs: the device of its tensors that is not the CPU, if there is one, as kind and number."""
+        return next((form.device for form in self.forms.values() if form.device[0] != "cpu"), ("cpu", None))
+
 
 def refs(value: Any) -> Iterator[Ref]:
     """Every reference in a value, calls in it included, from left to right."""

@@ -319,7 +319,7 @@ def compile_step(
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
         eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded again while other ops
-        run, on the CPU in memory beside the allocator's.
+        run, on the CPU in memory beside the allocator's, on CUDA by torch's operators ``ao``.
     report
         Called with a line of progress now and then; ``print`` will do.
 

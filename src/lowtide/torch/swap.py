@@ -2,8 +2,10 @@
 the code that does it.
 
 In a sequence of op ids, with n ops, entry n + 2 t is where tensor t has been stored, and n + 2 t + 1 where it begins to
-be loaded (`lowtide.optimize.recompute.swaps` says what that means). A step's source carries `HOST`: two threads, one
-for stores and one for loads, and memory that torch's allocator does not give out.
+be loaded (`lowtide.optimize.recompute.swaps` says what that means). On the CPU a step's source carries `HOST`: two
+threads, one for stores and one for loads, and memory that torch's allocator does not give out. On CUDA it calls torch's
+own operators, ``ao::offload``, ``ao::reload`` and ``ao::wait_tensor``, which have pinned memory and one stream beside
+the one that computes; they refuse tensors of the CPU, so that there is no one road for both.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.swaps import Bandwidth, nanoseconds
+from lowtide.read.aten.trace import Form
+from lowtide.torch.capture import OFFLOAD_OPS
 from lowtide.torch.program import Program
 
 _NANO = 1_000_000_000
@@ -56,7 +60,45 @@ def _bytes(tensor, size):
 
 host = Host()
 '''
-"""What a step with transfers runs beside its ops; without any, it is not in its source."""
+"""What a step with transfers on the CPU runs beside its ops."""
+
+_IMPORTS = {
+    "cpu": "import mmap\nfrom concurrent.futures import ThreadPoolExecutor\n\nimport torch",
+    "cuda": f"import torch\nimport {OFFLOAD_OPS}  # torch.ops.ao",
+}
+
+
+def imports_of(device: str) -> str:
+    """What a step with transfers imports."""
+    return _IMPORTS[device]
+
+
+def begin_store(name: str, form: Form) -> str:
+    """The line behind which a tensor is on its way to the host."""
+    if form.device[0] == "cpu":
+        return f"host.store({name!r}, {name}, {form.extent_bytes})"
+    # one dimension: what lies in the device's memory in another order than in the host's is copied by way of a third
+    flat = f"{name}.as_strided(({form.extent_bytes // form.width},), (1,))"
+    return f"host[{name!r}] = torch.ops.ao.offload({flat})"
+
+
+def end_store(name: str, form: Form) -> str:
+    """The line behind which the memory of a stored tensor may be another's."""
+    return f"host.stored({name!r})" if form.device[0] == "cpu" else f"torch.ops.ao.wait_tensor(host[{name!r}])"
+
+
+def begin_load(name: str, form: Form) -> str:
+    """The line that takes memory for a tensor which is on its way back."""
+    shape, strides = tuple(form.shape), tuple(form.strides)
+    if form.device[0] == "cpu":
+        return f"{name} = host.load({name!r}, {form.extent_bytes}, {shape}, {strides}, torch.{form.dtype})"
+    device = f'torch.device("{form.device[0]}", {form.device[1]})'
+    return f"{name} = torch.ops.ao.reload(host[{name!r}], {device}).as_strided({shape}, {strides})"
+
+
+def end_load(name: str, form: Form) -> str:
+    """The line behind which a loaded tensor may be read."""
+    return f"host.loaded({name!r})" if form.device[0] == "cpu" else f"torch.ops.ao.wait_tensor({name})"
 
 
 def entry_of(graph: Graph, entry: int) -> tuple[int, bool] | None:
@@ -69,13 +111,13 @@ def entry_of(graph: Graph, entry: int) -> tuple[int, bool] | None:
 
 def movable(graph: Graph, program: Program) -> tuple[int, ...]:
     """Ids of the tensors that may leave memory: an op makes them, they are no results, all their bytes are theirs, and
-    they lie on the CPU."""
-    movable = []
+    they lie where the step runs."""
+    movable, kind = [], program.device[0]
     for t in graph.tensors:
         form = program.forms.get(t.name)
         if t.kind is not Kind.ACTIVATION or t.alias_of is not None or t.id not in graph.producer or form is None:
             continue
-        if t.size and t.size == form.extent_bytes and not form.offset and form.device[0] == "cpu":
+        if t.size and t.size == form.extent_bytes and not form.offset and form.device[0] == kind:
             movable.append(t.id)
     return tuple(movable)
 

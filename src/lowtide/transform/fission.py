@@ -16,7 +16,6 @@ Nothing is cut where the rows of a sum, or other rows than a part's, are read in
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import meaning
+from lowtide.topological import topological
 
 PARTS = "Parts"
 """Type of the op that stands for a region."""
@@ -159,7 +159,7 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
         access = access_of(graph, op)
         sizes.add(access.sizes[axis])
         for t, indices in zip(op.inputs, access.inputs, strict=True):
-            dim = _dim(op, indices or (), axis)
+            dim = dim_along(op, indices or (), axis)
             if t in dims:
                 if dims[t] is None:
                     raise NoFission(f"{op.label} reads a sum over all rows, of which a part has only its own")
@@ -191,8 +191,9 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
     return region
 
 
-def _dim(op: Op, indices: Sequence[Index | None], axis: int) -> int | None:
-    """The dimension of an operand of which a part reads its own rows."""
+def dim_along(op: Op, indices: Sequence[Index | None], axis: int) -> int | None:
+    """The dimension of an operand of which a part reads its own rows; None: it reads all. Raises `NoFission` if other
+    rows than its own."""
     found = [d for d, index in enumerate(indices) if index is not None and index.axis == axis]
     if len(found) > 1 or any(indices[d] != Index(axis) for d in found):
         raise NoFission(f"{op.label} reads other rows than those of its part")
@@ -292,7 +293,9 @@ def _cost(
     """Of these parts of an op, and of what puts its results together."""
     if reckon is None:
         return op.cost
-    cut = [(t, _dim(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)]
+    cut = [
+        (t, dim_along(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)
+    ]
     cut += [(t, axis in along) for t, along in zip(op.outputs, access.outputs, strict=True)]
     shared = sum(graph.tensor_by_id[t].size for t, along in cut if not along)
     own = sum(graph.tensor_by_id[t].size for t, _ in cut) - shared
@@ -373,22 +376,8 @@ def in_order(ops: Sequence[Op], place: Mapping[int, int], stands_for: Mapping[in
     waits = {
         op.id: {maker[t] for t in op.inputs if t in maker} | {stands_for.get(u, u) for u in op.after} for op in ops
     }
-    readers: dict[int, list[int]] = {}
-    for op_id, before in waits.items():
-        for u in before:
-            readers.setdefault(u, []).append(op_id)
-    left = {op_id: len(before) for op_id, before in waits.items()}
-    ready = [(place[op_id], op_id) for op_id, count in left.items() if not count]
-    heapq.heapify(ready)
-    by_id = {op.id: op for op in ops}
-    result: list[Op] = []
-    while ready:
-        _, at = heapq.heappop(ready)
-        result.append(by_id[at])
-        for reader in readers.get(at, ()):
-            left[reader] -= 1
-            if not left[reader]:
-                heapq.heappush(ready, (place[reader], reader))
-    if len(result) < len(ops):
+    order = topological(waits, place.__getitem__)
+    if len(order) < len(ops):
         raise NoFission("regions wait for each other")
-    return result
+    by_id = {op.id: op for op in ops}
+    return [by_id[op_id] for op_id in order]

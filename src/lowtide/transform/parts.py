@@ -7,13 +7,13 @@ sum, the rows of the summed axis that are in it. Ids of the cut graph stay what 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lowtide.graph import Graph, Op
 from lowtide.ops.piece import Part, Piece
 from lowtide.rewrites import Recompute, Sections, Sums
+from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
 from lowtide.transform.seams import NO_SEAMS, Seams
@@ -91,7 +91,6 @@ def _sequence(
     for position, op in enumerate(order):
         key[node.get(op, (0, op))] = position
     before: dict[tuple[int, int], set[tuple[int, int]]] = {at: set() for at in key}
-    after: dict[tuple[int, int], set[tuple[int, int]]] = {at: set() for at in key}
     for op in graph.ops:
         at = node.get(op.id, (0, op.id))
         makers = [graph.producer[t] for t in op.inputs if t in graph.producer]
@@ -99,18 +98,7 @@ def _sequence(
             other = node.get(earlier, (0, earlier))
             if other != at:
                 before[at].add(other)
-                after[other].add(at)
-    ready = [(position, at) for at, position in key.items() if not before[at]]
-    heapq.heapify(ready)
-    result: list[Op] = []
-    while ready:
-        _, at = heapq.heappop(ready)
-        del key[at]
-        result.extend(emitted[at[1]] if at[0] else [graph.op_by_id[at[1]]])
-        for later in after[at]:
-            before[later].discard(at)
-            if not before[later]:
-                heapq.heappush(ready, (key[later], later))
-    if key:
+    result = topological(before, key.__getitem__)
+    if len(result) < len(key):
         raise ValueError("a region would have to run before and behind another op")
-    return tuple(result)
+    return tuple(op for is_region, k in result for op in (emitted[k] if is_region else [graph.op_by_id[k]]))

@@ -6,7 +6,6 @@ are its operands, or their pieces. The parts of a sum are added up one after ano
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from lowtide.ops.access import Access, Box, Merge
 from lowtide.ops.index import Range
 from lowtide.ops.part import Spelled, given_box
 from lowtide.ops.piece import Part
+from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
 from lowtide.transform.parts import PartGraph, apply
@@ -61,29 +61,15 @@ def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
     """Ops of a group together, as soon as they can run, groups of lower position first."""
     home = {op.id: k for k, (_, ops) in enumerate(groups) for op in ops}
     maker = {t: k for k, (_, ops) in enumerate(groups) for op in ops for t in op.outputs}
-    before: list[set[int]] = [set() for _ in groups]
-    after: list[set[int]] = [set() for _ in groups]
+    before: dict[int, set[int]] = {}
     for k, (_, ops) in enumerate(groups):
-        for op in ops:
-            earlier = [maker[t] for t in op.inputs if t in maker] + [home[o] for o in op.after if o in home]
-            before[k].update(g for g in earlier if g != k)
-        for g in before[k]:
-            after[g].add(k)
-    ready = [(groups[k][0], k) for k in range(len(groups)) if not before[k]]
-    heapq.heapify(ready)
-    result: list[Op] = []
-    left = len(groups)
-    while ready:
-        _, k = heapq.heappop(ready)
-        left -= 1
-        result.extend(groups[k][1])
-        for g in after[k]:
-            before[g].discard(k)
-            if not before[g]:
-                heapq.heappush(ready, (groups[g][0], g))
-    if left:
+        earlier = [maker[t] for op in ops for t in op.inputs if t in maker]
+        earlier += [home[o] for op in ops for o in op.after if o in home]
+        before[k] = {g for g in earlier if g != k}
+    result = topological(before, lambda k: groups[k][0])
+    if len(result) < len(groups):
         raise ValueError("a region would have to run before and behind another op")
-    return tuple(result)
+    return tuple(op for k in result for op in groups[k][1])
 
 
 class _Seamed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -19,7 +19,7 @@ from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.outputs import Outputs
-    from lowtide.transform.cut import Cutter, Region
+    from lowtide.transform.cut import Cut, Cutter, Region
     from lowtide.transform.parts import PartGraph
     from lowtide.transform.runs import Runs
     from lowtide.transform.seams import SeamCut, Seams
@@ -128,19 +128,58 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
 
     target = Rules.of_plan(plan).resolve()
     graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
-    rounds = [replace(plan, ops=r.ops, rewrites=r.rewrites) for r in plan.rounds or ()]
     first = None
-    for one in (*rounds, plan):
-        parts = _parts_of(one, graph)
+    for one, own in _rounds(plan, graph):
+        parts = _parts_of(one, own)
         first = parts if first is None else cut_again(first, parts)
-        graph = first.graph
     assert first is not None, plan.graph
     return first
 
 
+def _rounds(plan: Plan, graph: Graph) -> Iterator[tuple[Plan, Graph]]:
+    """What each round decided, as a plan of its own, and the graph that it cuts."""
+    rounds = [*(replace(plan, ops=r.ops, rewrites=r.rewrites) for r in plan.rounds or ()), plan]
+    for k, one in enumerate(rounds):
+        yield one, graph
+        if k + 1 < len(rounds):
+            graph = _parts_of(one, graph).graph
+
+
+def all_cuts(plan: Plan, graph: Graph) -> Iterator[tuple[Cutter, Cut]]:
+    """Every cut of every round, of regions and of seams, and of which graph.
+
+    Raises
+    ------
+    InputError
+        As `part_graph`.
+    """
+    from lowtide.transform.cut import Cut
+
+    for one, own in _rounds(plan, graph):
+        cutter, rewrites = cutter_of(one, own), one.rewrites or ()
+        for region in regions_of(rewrites):
+            yield from ((cutter, cut) for cut in region.cuts)
+        for seam in seams_of(rewrites, cutter).cuts:
+            yield cutter, Cut(seam.op, seam.axis, seam.ends)
+
+
+def cutter_of(plan: Plan, graph: Graph) -> Cutter:
+    """What ops of the graph mean that a plan of one round cuts: the user's own, one by sections, or one with sums.
+
+    Raises
+    ------
+    InputError
+        As `part_graph`.
+    """
+    from lowtide.transform.cut import Cutter
+
+    place = graph.source or graph.name
+    passed, sectioned = _passed(graph, plan, place), _sectioned(graph, plan, place)
+    return Cutter(passed[1].graph if passed is not None else graph if sectioned is None else sectioned.graph)
+
+
 def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
     """The part graph of one round."""
-    from lowtide.transform.cut import Cutter
     from lowtide.transform.hand_on import hand_on
     from lowtide.transform.passed import in_parts
     from lowtide.transform.seam_parts import apply_with_seams
@@ -149,7 +188,7 @@ def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
 
     regions, place = regions_of(plan.rewrites or ()), graph.source or graph.name
     passed, sectioned = _passed(graph, plan, place), _sectioned(graph, plan, place)
-    cutter = Cutter(passed[1].graph if passed is not None else graph if sectioned is None else sectioned.graph)
+    cutter = cutter_of(plan, graph)
     seams = seams_of(plan.rewrites or (), cutter)
     if not all(_can_be(cutter, region) for region in regions) or not all(_can_be_seam(cutter, c) for c in seams.cuts):
         raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)

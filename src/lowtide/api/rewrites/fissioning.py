@@ -14,6 +14,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
+from lowtide.api.rewrites.bounding import bound_on_plans
 from lowtide.api.rewrites.merging import merged_step
 from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
 from lowtide.api.rewrites.swapping import Host, bandwidth_of, costs_of_step, numbers
@@ -147,6 +148,12 @@ class _Step:
         began = time.perf_counter()
         self.once = self._order(self.problem, limits.seconds * _ONCE)
         self.placing_seconds = time.perf_counter() - began
+        self.bound: Mapping[str, Any] = {}
+        if self.bandwidth is None:  # it counts no transfers
+            most = None if self.max_overhead is None else self._most_seconds()
+            budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
+            floor, order = floor_bytes(self.user.graph), self.once.order
+            self.bound = bound_on_plans(self.problem, order, self.families, most, budget, floor, limits)
 
     def _order(self, problem: Problem, seconds: float) -> Answer:
         """The best order of a graph, with its arena."""
@@ -427,6 +434,7 @@ class _Step:
             max_overhead=self.max_overhead,
             method="microbatch" if micro else "joint",
             merged=self.merged,
+            **self.bound,
         )
         interrupted = self.limits.interrupt.seen or best.answer.keys["stopped"] == "interrupt"
         answer = best.answer.under(self.job.allow)

@@ -15,7 +15,6 @@ against the runtime itself):
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from math import prod
@@ -26,6 +25,7 @@ from lowtide.ops.geometry import filter_elements, is_pointwise
 from lowtide.rules.onnxruntime.einsum import einsum_chunks
 from lowtide.rules.onnxruntime.recurrent import recurrent_chunks
 from lowtide.sizes import round_up
+from lowtide.topological import topological
 
 ALIAS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "com.microsoft::ExpandDims"})
 """Kernels whose output is their first input's memory."""
@@ -107,27 +107,8 @@ class OnnxRuntimeRule:
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order, but for `Shape` and `Size`, which run as soon as their input is there."""
         position = {op: i for i, op in enumerate(order)}
-        index = graph.index_of
-        waits = {op: set(graph.predecessors[index[op]]) for op in order}
-        readers: dict[int, list[int]] = {}
-        for op, before in waits.items():
-            for p in before:
-                readers.setdefault(graph.ops[p].id, []).append(op)
-
-        def rank(op: int) -> tuple[bool, int]:
-            return graph.op_by_id[op].type not in _AT_ONCE, position[op]
-
-        ready = [(rank(op), op) for op in order if not waits[op]]
-        heapq.heapify(ready)
-        result = []
-        while ready:
-            _, op = heapq.heappop(ready)
-            result.append(op)
-            for reader in readers.get(op, ()):
-                waits[reader].discard(index[op])
-                if not waits[reader]:
-                    heapq.heappush(ready, (rank(reader), reader))
-        return result
+        waits = {op: {graph.ops[p].id for p in graph.predecessors[graph.index_of[op]]} for op in order}
+        return topological(waits, lambda op: (graph.op_by_id[op].type not in _AT_ONCE, position[op]))
 
 
 def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from math import inf, log, prod
 
@@ -22,6 +22,7 @@ from lowtide.plan import Plan
 from lowtide.rewrites import VERSIONS, Recompute
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
+from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import simulate
 from lowtide.verify.check.rewrites import with_ops
@@ -78,6 +79,7 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     _check_transfers(plan, plan, outer)
     report = verify(outer, inner, target)
     checks.append(HeldRule("fission", _check_times(graph, plan, claim, _seconds(outer, plan, target))))
+    checks += _check_bound(priced, plan, claim, target)
     if plan.exactness != ("sum" if claim.parts or claim.merged else "bits") or plan.proved_over != "orders":
         raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
     seen = {"own_order_peak": format_size(own.peak)}
@@ -150,6 +152,30 @@ def _check_times(graph: Graph, plan: Plan, claim: StepFission, planned: float) -
     if never != (plan.status == "impossible"):
         raise VerificationError("status", f"the status is {plan.status!r}, with a floor of {claim.floor_bytes} bytes")
     return f"{100 * claim.overhead:+.3f} % predicted time, by the families in the plan"
+
+
+def _check_bound(step: Graph, plan: Plan, claim: StepFission, target: Target) -> list[HeldRule]:
+    """What is said of all plans within the bound on time, or within the budget."""
+    peak, seconds = claim.least_peak_bytes, claim.least_seconds
+    if peak is None and seconds is None:
+        return []
+    if plan.allow is None or "swap" in plan.allow:
+        raise VerificationError("fission", "a bound is said of all plans, some of which move tensors")
+    checked = CheckedStep(step, work_out(step, target), claim.families, partial(_cost, claim.families))
+    if peak is not None:
+        if claim.max_overhead is None:
+            raise VerificationError("fission", "a least peak is said, and no bound on time that it is within")
+        most = claim.uncut_seconds * (1 + claim.max_overhead)
+        proved = max(claim.floor_bytes, least_bytes(checked, most, claim.cuts) if claim.cuts else 0)
+        if peak > proved:
+            raise VerificationError("fission", f"no peak below {peak} bytes is said; proved is {proved}")
+        return [HeldRule("joint bound", f"no peak below {format_size(peak)} within {100 * claim.max_overhead:g} %")]
+    if plan.budget_bytes is None or not claim.cuts:
+        raise VerificationError("fission", "a least time is said, and no budget or cuts that it is within")
+    least = least_seconds(checked, plan.budget_bytes - (plan.reserve_bytes or 0), claim.cuts)
+    if seconds is not None and seconds > least * (1 + 1e-12):
+        raise VerificationError("fission", f"no plan of less than {seconds} s is said; proved is {least}")
+    return [HeldRule("joint bound", f"no plan within the budget takes less than {seconds:.6g} s")]
 
 
 def _cost(families: Mapping[str, PlanFamily], kind: str, flops: float, size: float) -> float:
