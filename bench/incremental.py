@@ -35,7 +35,10 @@ from lowtide.zoo.cells import CIFAR, Genotype, build_cells
 
 TARGET = BUILT_IN["strict"]
 NETWORKS, ROUNDS, STACK, FILTERS = 10, 10, 6, 44
-PARTS = (("randwire_ws", 4), ("nasnet_a_imagenet", 5), ("hrnet_w32", 2))
+PARTS = (
+    ("randwire_ws", 4), ("nasnet_a_imagenet", 5), ("hrnet_w32", 2), ("nasnet_a_cifar", 6), ("amoebanet_a_imagenet", 7),
+    ("pnasnet_5_imagenet", 5),
+)  # fmt: skip
 """Networks of the zoo, and how many times the stripes of their best cut."""
 
 PART_ROUNDS = 4
@@ -238,6 +241,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--time", type=float, default=10.0)
     parser.add_argument("--parts", action="store_true", help="part graphs alone, in a file that is there")
+    parser.add_argument("--only", nargs="*", help="of part graphs those of these networks")
     parser.add_argument("--page", action="store_true", help="write the page of what there is alone")
     options = parser.parse_args()
     file = options.out.with_suffix(".json")
@@ -249,7 +253,7 @@ def main() -> None:
         for name, graph, rounds in graphs:
             document["graphs"][name] = [asdict(r) for r in rounds_of(graph, rounds, options.time, len(name))]
             print(name, _line(name, document["graphs"][name]), flush=True)
-        for name, times in PARTS:
+        for name, times in [(name, times) for name, times in PARTS if name in (options.only or [name])]:
             graph, title = in_parts(name, times, options.time), f"parts of {name}"
             document["graphs"][title] = [asdict(r) for r in rounds_of(graph, PART_ROUNDS, options.time, times)]
             print(title, _line(title, document["graphs"][title]), flush=True)

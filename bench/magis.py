@@ -89,6 +89,8 @@ class Row:
         kind = (kind.removeprefix("merged") or "joint") if merge else kind
         if kind == "again":
             return self.merged_again(bound) if merge else self.again(**how)
+        if kind in METHODS:
+            return self.again(**how, method=kind)
         extra = {"method": "microbatch"} if kind == "micro" else {}
         allow = ALLOW + (",swap" if kind == "moved" else "") + (",merge" if merge else "")
         seconds = self.seconds if kind in ("joint", "moved") else self.short

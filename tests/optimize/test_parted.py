@@ -185,3 +185,25 @@ def test_however_late_it_is_a_few_numbers_are_made_far_apart() -> None:
     assert sorted(widest_gaps(counts)) == sorted(taken_in_turn(counts)) == counts
     same = {choice.count: choice for choice in choices[1:]}
     assert all(choice.begin == same[choice.count].begin for choice in late)
+
+
+def test_what_alone_meets_a_budget_is_given_the_time_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the step as it stands: one that meets nothing so far takes a quarter, and what it leaves is not lost."""
+    _, choices = _choices(3, batch=16)
+    budget = min(c.peak(c.begin) for c in choices) - 1
+    given: list[tuple[int, float]] = []
+
+    def within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SimpleNamespace:
+        given.append((choice.cut_ops, limits.seconds))
+        cost = choice.begin.units * 9 - len(given)
+        return SimpleNamespace(found=choice.cut_ops == 0, order=choice.order, peak=room, cost=cost)
+
+    monkeypatch.setattr("lowtide.optimize.parted._within", within)
+    best = least_time(choices, budget, Limits(60))
+    assert best is not None
+    assert best.parted.cut_ops == 0
+    assert len(given) > 3
+    *_, missed, last = given
+    assert missed[0] > 0
+    assert missed[1] <= 15
+    assert last == (0, pytest.approx(60, abs=5))

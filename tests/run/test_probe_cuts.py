@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -24,6 +25,7 @@ from lowtide.run.probe_onnx import OnnxRunner
 from support.part_rules import RULES
 from support.part_suite import SUITE
 from support.small_nets import pyramid
+from support.tflite_nets import graph_with_file, random_tflite
 
 BUDGET = 10**6
 BETWEEN_OPS = {"first row that is kept", "kept rows", "one dimension", "joined constants"}
@@ -120,3 +122,21 @@ def test_a_plan_by_a_wrong_access_is_refused(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(lowtide.VerificationError, match="cut along axis") as error:
         lowtide.verify(model, plan, run=True)
     assert str(error.value).startswith("cut_nodes: ")
+
+
+def test_operators_with_numbers_of_each_channel() -> None:
+    """Of 8 bits, in LiteRT: as large as they are, and smaller, to the bit."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    from lowtide.run.probe_tflite import TfliteRunner
+
+    cutter = Cutter(graph_with_file(random_tflite(Random(3).choice).bytes()))
+    ran, refused = 0, ""
+    for budget in (BUDGET, 500):
+        for cut in _cuts(cutter):
+            try:
+                assert not probe_cut(cutter, cut, TfliteRunner(), 1, budget)
+                ran += 1
+            except RefusedError as error:
+                refused += str(error)
+    assert ran
+    assert "quantization" not in refused

@@ -121,3 +121,14 @@ def test_without_time_the_given_order_stays() -> None:
     own = tuple(range(len(model.graph.ops)))
     found = Incremental().search(model, own, Limits(0))
     assert found.lower_bound <= found.peak <= model.core.peak(own)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_order_comes_back_higher(seed: int) -> None:
+    """Without time for any search it is at most as high as the order to begin with."""
+    rng = Random(seed)
+    graph = random_graph(rng, 14)
+    model = memory_model(graph, BUILT_IN["generic"])
+    start = tuple(graph.index_of[v] for v in random_order(rng, graph))
+    found = Incremental().search(model, start, Limits(0))
+    assert found.peak == model.core.peak(found.order) <= model.core.peak(start)

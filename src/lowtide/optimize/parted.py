@@ -306,9 +306,12 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
     fastest = found[0][0].seconds(found[0][1])
     seen = {id(c) for c, _ in found}  # of the others one may have had too little time
     missed = [c for c in tried if id(c) not in seen and c.seconds(c.begin) < fastest]
-    finalists = [*found[:_FINALISTS], *[(c, None) for c in missed[:1]]]
-    long = limits.left_seconds / len(finalists)
-    improved = [(c, improve(c, s, long) or s) for c, s in finalists]
+    waiting = min(missed, key=lambda c: (c.cut_ops > 0, c.peak(c.begin)), default=None)
+    late = None if waiting is None else improve(waiting, None, limits.left_seconds / (1 + _FINALISTS))
+    improved = [(waiting, late)] if waiting is not None else []
+    for number, (choice, spent) in enumerate(found[:_FINALISTS]):  # what one leaves of its time is the others'
+        long = limits.left_seconds / (len(found[:_FINALISTS]) - number)
+        improved.append((choice, improve(choice, spent, long) or spent))
     best = min(((c, s) for c, s in improved if s), key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
     return Best(*best, len(tried))
 

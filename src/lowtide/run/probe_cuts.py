@@ -23,6 +23,7 @@ from lowtide.run.probe_nodes import literal_value
 from lowtide.run.probe_sizes import cost, shrunk
 from lowtide.run_reports import ROUNDING
 from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.part_values import quant_of_rows
 from lowtide.transform.parts import PartGraph, apply
 
 PALETTES = (0, 1)
@@ -86,14 +87,14 @@ def _ends(cut: Cut, size: int, smaller: int, grain: int) -> tuple[int, ...]:
     return (*(end for end in rising if end < smaller), smaller)
 
 
-def _alone(graph: Graph, op: Op, known: Meaning, runner: Runner, budget: int) -> Graph:
+def _alone(graph: Graph, op: Op, meaning: Meaning, runner: Runner, budget: int) -> Graph:
     """A graph of the op alone, smaller if it is large."""
     given = [None if t is None else graph.tensor_by_id[t] for t in op.operands or op.inputs]
     made = [graph.tensor_by_id[t] for t in op.outputs]
     reads: Shapes = tuple(None if t is None else t.shape or () for t in given)
     writes: Shapes = tuple(t.shape or () for t in made)
-    smaller_reads, smaller_writes = shrunk(known.form, reads, writes, budget)
-    if cost(known.form, smaller_reads, smaller_writes) > 100 * budget:
+    smaller_reads, smaller_writes = shrunk(meaning.form, reads, writes, budget)
+    if cost(meaning.form, smaller_reads, smaller_writes) > 100 * budget:
         raise RefusedError("it is large, and cannot be made smaller")
     tensors: dict[int, Tensor] = {}
     for i, (tensor, shape) in enumerate(zip(given, smaller_reads, strict=True)):
@@ -101,8 +102,8 @@ def _alone(graph: Graph, op: Op, known: Meaning, runner: Runner, budget: int) ->
             continue
         kind = Kind.CONSTANT if tensor.kind is Kind.CONSTANT else Kind.INPUT
         own = replace(_with_shape(tensor, shape), kind=kind)
-        if i in known.access.literal:
-            value = literal_value(tensor, known.form, smaller_writes, runner)
+        if i in meaning.access.literal:
+            value = literal_value(tensor, meaning.form, smaller_writes, runner)
             own = replace(_with_shape(tensor, value.shape), kind=kind, value=value.tobytes(), size=value.nbytes)
         if tensors.setdefault(tensor.id, own).shape != own.shape:
             raise RefusedError("a tensor that it reads twice cannot be made smaller")
@@ -113,19 +114,20 @@ def _alone(graph: Graph, op: Op, known: Meaning, runner: Runner, budget: int) ->
 
 
 def _with_shape(tensor: Tensor, shape: Shape) -> Tensor:
-    """A tensor of the same elements; its value is drawn, and it lies nowhere."""
+    """The first rows of a tensor; its value is drawn, and it lies nowhere."""
+    quant = quant_of_rows(tensor.quant, tuple((0, rows) for rows in shape))
     size = tensor.size * prod(shape) // max(1, prod(tensor.shape or ()))
-    return replace(tensor, shape=shape, size=size, value=None, alias_of=None, alias_offset=0)
+    return replace(tensor, shape=shape, size=size, value=None, quant=quant, alias_of=None, alias_offset=0)
 
 
 def _whole(
-    graph: Graph, op: Op, known: Meaning, runner: Runner, seed: int, palette: int
+    graph: Graph, op: Op, meaning: Meaning, runner: Runner, seed: int, palette: int
 ) -> tuple[Values, list[np.ndarray]]:
     """What an op is given, and what it makes of that."""
     given = [None if t is None else graph.tensor_by_id[t] for t in op.operands or op.inputs]
     operands = [None if t is None else _operand(t, runner) for t in given]
     kernel = runner.open(graph, op, operands)
-    limits = dict(known.form.limits) if isinstance(known.form, Labelled | Custom) else {}
+    limits = dict(meaning.form.limits) if isinstance(meaning.form, Labelled | Custom) else {}
     drawn = Feeds(kernel, operands, limits, np.random.default_rng(seed)).of(palette)[0]
     values: Values = {}
     for tensor, array in zip(given, drawn, strict=True):

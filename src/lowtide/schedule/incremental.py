@@ -98,7 +98,10 @@ class Incremental:
             orders[k], peaks[k] = found.order, segment.around + found.peak
             bound = max(bound, segment.around + found.bound)
         whole = tuple([s.ops[i] for s, own in zip(segments, orders, strict=True) for i in own])
-        return Incremented(whole, max(peaks, default=0), bound, len(segments), searched, known, states)
+        peak, before = max(peaks, default=0), model.core.peak(order)
+        if before < peak:  # by way of the waists it was higher, and no search was long enough
+            whole, peak = tuple(order), before
+        return Incremented(whole, peak, bound, len(segments), searched, known, states)
 
     def _solve(self, segment: Segment, before: Solved | None, limits: Limits, seconds: float) -> tuple[Solved, int]:
         """The exact scheduler's answer, and how many states it took."""
