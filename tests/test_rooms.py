@@ -116,6 +116,7 @@ ELSEWHERE = {
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     "pytorch/test_swap.py": "torch/swap",
     "pytorch/test_cuda.py": "torch/cuda_meter",
+    "pytorch/test_record.py": "torch/record",
     "pytorch/test_partition.py": "torch/partition",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
