@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 import lowtide
 from lowtide import _core, zoo
+from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import CostFamily, stand_in
-from lowtide.cost.labelled import priced
+from lowtide.cost.labelled import priced, reckoned
 from lowtide.errors import VerificationError
 from lowtide.fission_plan import PartsCut, PlanFamily
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize import joint_bound as module
 from lowtide.optimize.joint_bound import JointProblem, joint_bound, within_bytes, within_units
 from lowtide.plan import Plan, from_json
-from lowtide.target import BUILT_IN
+from lowtide.target import BUILT_IN, resolve
+from lowtide.transform.fission import Fission, Loop, body_of, outer_of, region_of
+from lowtide.transform.runs import apply
 from lowtide.verify.check.fission import _cost
 from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
-from lowtide.verify.check.memory import work_out
 from support.decisions import drawn_plan, drawn_several
 from support.steps import STEPS
 
@@ -88,7 +92,7 @@ def test_verify_shows_the_same(seed: int) -> None:
     problem = JointProblem(memory_model(graph, TARGET), families)
     names = ("launch_seconds", "seconds_per_flop", "seconds_per_byte", "overlapped", "by_flops", "by_bytes")
     told = {kind: PlanFamily(**{name: getattr(f, name) for name in names}) for kind, f in families.items()}
-    step = CheckedStep(graph, work_out(graph, TARGET), told, partial(_cost, told))
+    step = CheckedStep(graph, TARGET, told, partial(_cost, told))
     once = sum(op.cost or 0.0 for op in graph.ops)
     for op in Random(seed).sample(range(len(graph.ops)), 4):
         least = joint_bound(problem, [op], within_units(problem, 1.2 * once))
@@ -115,6 +119,75 @@ def test_whole_it_is_the_price_cut() -> None:
             assert problem.network(op, 0, 1, 1).flow(price) == flow + price * touched
 
 
+def of_rows(
+    kind: str, reads: str, size: int = 4000, overwrites: tuple[int, ...] | None = None, *, kept: bool = False
+) -> Graph:
+    """Of few bytes many are made, and few of these again; the op in between is of this type and reads ``x``, ``a``."""
+    names = {"x": 1, "a": 4}
+    tensors = [
+        Tensor(0, 16, Kind.INPUT, "i", (4,)), Tensor(1, size, Kind.OUTPUT if kept else Kind.ACTIVATION, "x", (4, 250)),
+        Tensor(2, size, Kind.ACTIVATION, "y", (4, 250)), Tensor(3, 16, Kind.OUTPUT, "z", (4,)),
+        *([Tensor(4, size, Kind.INPUT, "a", (4, 250))] if "a" in reads else []),
+    ]  # fmt: skip
+    labels = ["n -> n d", f"{', '.join('n d' for _ in reads)} -> n d", "n . -> n"]
+    ops = [
+        Op(0, (0,), (1,), "m", "make", attributes={"labels": labels[0]}),
+        Op(1, tuple(names[t] for t in reads), (2,), "v", kind, attributes={"labels": labels[1]}, overwrites=overwrites),
+        Op(2, (2,), (3,), "r", "reduce", attributes={"labels": labels[2]}),
+    ]
+    return Graph("rows", tuple(tensors), tuple(ops), sha256="0" * 64, dialect="labels")
+
+
+def plain(**times: float) -> dict[str, CostFamily]:
+    """All ops take as long; what puts parts together nothing."""
+    none = CostFamily(launch_seconds=0.0, seconds_per_flop=0.0, seconds_per_byte=0.0)
+    return {"other": msgspec.structs.replace(none, **times), "slice": none, "join": none, "merge": none}
+
+
+@pytest.mark.parametrize(
+    ("graph", "target", "times"),
+    [
+        (of_rows("Add", "xx", overwrites=()), "generic", {"launch_seconds": 1e-6}),
+        (of_rows("Add", "ax"), "hmcos,overwrite_inputs=false", {"launch_seconds": 1e-6}),
+        (of_rows("op", "x", size=15), "generic", {"seconds_per_byte": 1e-6}),
+    ],
+    ids=["a part's type decides what it overwrites", "another input is the first", "bytes are rounded down"],
+)
+def test_parts_may_take_less_than_the_step_says(graph: Graph, target: str, times: dict[str, float]) -> None:
+    """All ops row by row, in own order."""
+    families, rules = plain(**times), resolve(target)
+    step = priced(graph, families)
+    region = region_of(step, {op.id: 0 for op in step.ops})
+    body = body_of(step, region, Fission(region.axes, (1, 2, 3, 4)).all, reckoned(families)).graph
+    loop = Loop(region, profile(memory_model(body, rules), range(3)).peak, sum(op.cost or 0.0 for op in body.ops))
+    outer = memory_model(outer_of(step, [loop]), rules)
+    problem = JointProblem(memory_model(step, rules), families)
+    for op in range(3):
+        least = joint_bound(problem, [op], within_units(problem, loop.cost or 0.0))
+        taken = joint_bound(problem, [op], within_bytes(problem, profile(outer, [0]).peak))
+        assert least.value <= profile(outer, [0]).peak
+        assert taken.value / problem.scale <= (loop.cost or 0.0) * (1 + 1e-9)
+
+
+def test_a_run_before_the_last_may_be_written_over() -> None:
+    """A result that an op reads: what an earlier run makes of it is none, so that the op may run in place."""
+    graph = of_rows("Relu", "x", kept=True)
+    whole = [replace(op, attributes={"labels": ""}) for op in graph.ops]
+    step, families = priced(replace(graph, ops=tuple(whole)), plain(launch_seconds=1e-6)), plain(launch_seconds=1e-6)
+    runs = apply(step, [0, 1, 2, 0])
+    peak = profile(memory_model(runs.graph, TARGET), [runs.graph.index_of[v] for v in runs.order]).peak
+    problem = JointProblem(memory_model(step, TARGET), families)
+    assert max(joint_bound(problem, [op], within_units(problem, 4e-6)).value for op in range(3)) <= peak
+
+
+def test_parts_that_take_very_much_longer_overflow_nothing() -> None:
+    """Sums of gradients that take more units than the core's numbers hold."""
+    families = {**plain(launch_seconds=1e-9), "merge": plain(launch_seconds=1e6)["other"]}
+    graph = priced(STEPS[0](3), families)
+    problem = JointProblem(memory_model(graph, TARGET), families)
+    assert joint_bound(problem, range(len(graph.ops)), within_units(problem, 1e-6)).value > 0
+
+
 BERT = "magis_bert_base:layers=2,batch=8"
 
 
@@ -128,8 +201,6 @@ def planned(model: str = BERT, **how: Any) -> tuple[Graph, Plan]:
 
 def test_plans_have_a_bound_above_the_floor_and_no_more_is_believed() -> None:
     """Within a bound on time: another byte, a number of parts left out, and a price of another cut are refused."""
-    import msgspec
-
     graph, plan = planned(max_overhead="10%")
     claim = plan.fission
     assert claim is not None
@@ -140,6 +211,7 @@ def test_plans_have_a_bound_above_the_floor_and_no_more_is_believed() -> None:
         {"least_peak_bytes": claim.least_peak_bytes + 1},
         {"cuts": cuts[1:]},
         {"cuts": cuts[:-1]},
+        {"cuts": [PartsCut(c.op, c.rows, 1, c.most, c.price) for c in cuts]},  # whole, said of all parts
         {"cuts": [*cuts[:-1], PartsCut(cut.op, cut.rows, cut.fewest, cut.most, (0, 1))]},
         {"cuts": [*cuts[:-1], PartsCut(cut.op, cut.rows, cut.most + 1, cut.fewest, cut.price)]},
         {"cuts": [*cuts[:-1], PartsCut(10**6, cut.rows, cut.fewest, cut.most, cut.price)]},
@@ -171,8 +243,6 @@ def test_a_bound_that_counts_too_much_is_noticed(rule: str, monkeypatch: pytest.
 
 def test_within_a_budget_a_least_time_is_said() -> None:
     """It is no more than the plan takes; a longer one is refused."""
-    import msgspec
-
     graph, plan = planned(budget="30%")
     claim = plan.fission
     assert claim is not None

@@ -14,7 +14,7 @@ bytes of the most; the range that shows least is halved, and again.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 
@@ -23,8 +23,9 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.cost.file import GLUE, OTHER, CostFamily
 from lowtide.cost.labelled import Families
 from lowtide.fission_plan import PartsCut
-from lowtide.graph import Kind, Op
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access
+from lowtide.target import Target
 from lowtide.transform.fission import NoFission, access_of, dim_along
 
 _MERGE = GLUE[2]
@@ -48,7 +49,7 @@ def least_of_parts(family: CostFamily, flops: float, own: int, shared: int, part
     own, shared
         Bytes that lie along the axis, each in one part, and those that each part reads or makes.
     """
-    size = max(0, own - parts) + parts * shared  # a part's bytes are rounded down
+    size = own + parts * shared
     for table, work in ((family.by_flops, flops), (family.by_bytes, size)):
         if table:
             rates = [seconds / amount for amount, seconds in table if amount > 0]
@@ -85,8 +86,28 @@ def _axes(op: Op, access: Access, sizes: Mapping[int, int], leaving: Container[i
             continue
         shared = sum(sizes[t] for t, along in (*reads, *made) if not along)
         own = sum(sizes[t] for t, along in (*reads, *made) if along)
+        own -= own % rows  # a part's bytes are rounded down
         sums = tuple([sizes[t] for t in added if t in leaving])
         yield _Axis(rows, own, shared, sums, frozenset(t for t, along in (*reads, *made) if along))
+
+
+def _written_over(graph: Graph, target: Target) -> list[set[int]]:
+    """Of each op the tensors that its result may share memory with in some plan: of whatever sizes, as parts have their
+    own, whoever else reads them, whether a run before the last makes them, and whatever the op says, as a part's does
+    not."""
+    alike = [Tensor(t.id, 1, Kind.ACTIVATION if t.id in graph.producer else t.kind) for t in graph.tensors]
+    silent = [replace(op, overwrites=None) for op in graph.ops]
+    loose = replace(graph, tensors=tuple(alike), ops=tuple(silent), file=None, file_order=())
+    rules = replace(target, in_place="any") if target.in_place == "first" else target
+    over: list[set[int]] = []
+    for op, quiet in zip(graph.ops, silent, strict=True):
+        if target.rule or target.overlap != "never":
+            over.append(set(op.inputs))
+        else:
+            over.append({*(op.overwrites or ()), *rules.in_place_inputs(loose, quiet)})
+            source = rules.view_source(loose, quiet)
+            over[-1] |= set() if source is None else {source}
+    return over
 
 
 class JointProblem:
@@ -103,7 +124,8 @@ class JointProblem:
     def __init__(self, model: MemoryModel, families: Families) -> None:
         graph = self.graph = model.graph
         self.model, self.families = model, families
-        sizes = {t.id: t.size for t in graph.tensors}
+        sizes = self._sizes = {t.id: t.size for t in graph.tensors}
+        self._over = _written_over(graph, model.target)
         leaving = {*graph.consumers, *(t.id for t in graph.tensors if t.kind is Kind.OUTPUT)}
         self.axes: list[list[_Axis]] = []
         for op in graph.ops:
@@ -142,8 +164,9 @@ class JointProblem:
         return frozenset[int]().union(*(axis.cut for axis in self.axes[op] if axis.rows == rows))
 
     def saving(self, op: int) -> int:
-        """Bytes that writing in place may save at an op."""
-        return max((row.saving for row in self.model.overwrites[op]), default=0)
+        """Bytes that writing in place may save at an op, whole."""
+        free = self.model.target.overwrite_inputs
+        return max((self._sizes[t] for t in self._over[op] if free or t in self.graph.producer), default=0)
 
     def network(self, op: int, rows: int, fewest: int, most: int) -> _Network:
         """States of all ops when this one first runs in so many parts of so many rows; whole in one part."""
@@ -249,7 +272,7 @@ class _Network:
             and not value.at_end
             and all(tensor in problem.cut_along(u, self.rows) for u in users)
         )
-        small = value.size // self.most if in_parts else 0
+        small = value.size // self.most if in_parts and value.size % self.rows == 0 else 0
         rest = value.size - small
         behind = [r for r in readers if self.side[r] == 1 and r != v]
         if v in users:
@@ -297,7 +320,7 @@ class _Network:
         """The least cut with a byte at this price, a unit at `_Q`."""
         constant, rows = 0, list[tuple[int, int, int]]()
         for tail, head, units, size in self.arcs:
-            amount = _NEVER if units == _NEVER else _Q * units + price * size
+            amount = _NEVER if units == _NEVER else min(_NEVER, _Q * units + price * size)
             if tail == SOURCE and head == SINK:
                 constant += amount
             else:

@@ -79,7 +79,7 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     _check_transfers(plan, plan, outer)
     report = verify(outer, inner, target)
     checks.append(HeldRule("fission", _check_times(graph, plan, claim, _seconds(outer, plan, target))))
-    checks += _check_bound(priced, plan, claim, target)
+    checks += _check_bound(graph, priced, plan, target)
     if plan.exactness != ("sum" if claim.parts or claim.merged else "bits") or plan.proved_over != "orders":
         raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
     seen = {"own_order_peak": format_size(own.peak)}
@@ -154,18 +154,20 @@ def _check_times(graph: Graph, plan: Plan, claim: StepFission, planned: float) -
     return f"{100 * claim.overhead:+.3f} % predicted time, by the families in the plan"
 
 
-def _check_bound(step: Graph, plan: Plan, claim: StepFission, target: Target) -> list[HeldRule]:
-    """What is said of all plans within the bound on time, or within the budget."""
+def _check_bound(graph: Graph, step: Graph, plan: Plan, target: Target) -> list[HeldRule]:
+    """What is said of all plans within the bound on time, or within the budget; `step`: with products merged."""
+    claim = plan.fission
+    assert claim is not None, plan.graph
     peak, seconds = claim.least_peak_bytes, claim.least_seconds
     if peak is None and seconds is None:
         return []
     if plan.allow is None or "swap" in plan.allow:
         raise VerificationError("fission", "a bound is said of all plans, some of which move tensors")
-    checked = CheckedStep(step, work_out(step, target), claim.families, partial(_cost, claim.families))
+    checked = CheckedStep(step, target, claim.families, partial(_cost, claim.families))
     if peak is not None:
         if claim.max_overhead is None:
             raise VerificationError("fission", "a least peak is said, and no bound on time that it is within")
-        most = claim.uncut_seconds * (1 + claim.max_overhead)
+        most = sum(op.cost or 0.0 for op in _priced(graph, claim.families).ops) * (1 + claim.max_overhead)
         proved = max(claim.floor_bytes, least_bytes(checked, most, claim.cuts) if claim.cuts else 0)
         if peak > proved:
             raise VerificationError("fission", f"no peak below {peak} bytes is said; proved is {proved}")

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from math import ceil
 
 from lowtide.errors import VerificationError
 from lowtide.fission_plan import PartsCut, PlanFamily
-from lowtide.graph import Graph, Kind, Op
-from lowtide.verify.check.memory import CheckedMemory
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.target import Target
+from lowtide.verify.check.memory import work_out
 
 _UNITS = 2**36
 _FREE = 2**60
@@ -27,8 +30,9 @@ Reckon = Callable[[str, float, float], float]
 class CheckedStep:
     """A priced step: of each op the axes that it can be cut along, and what it takes at least."""
 
-    def __init__(self, graph: Graph, memory: CheckedMemory, families: Mapping[str, PlanFamily], reckon: Reckon) -> None:
-        self.graph, self.memory, self.families, self.reckon = graph, memory, families, reckon
+    def __init__(self, graph: Graph, target: Target, families: Mapping[str, PlanFamily], reckon: Reckon) -> None:
+        self.graph, self.families, self.reckon = graph, families, reckon
+        self.memory, self.target = work_out(graph, target), target
         self.size = {t.id: t.size for t in graph.tensors}
         self.outputs = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
         total = sum(op.cost or 0.0 for op in graph.ops)
@@ -55,7 +59,8 @@ class CheckedStep:
             if word not in words and (t in self.outputs or t in self.graph.consumers):
                 merging += self.reckon("merge", 0, 3 * self.size[t])
         family = self.families.get(op.type, self.families["other"])
-        return _least(family, op.flops or 0, max(0, own - parts) + parts * shared, parts) + (parts - 1) * merging
+        own -= own % self.words[op.id][word]  # a part's bytes are rounded down
+        return _least(family, op.flops or 0, own + parts * shared, parts) + (parts - 1) * merging
 
     def _is_cut(self, op: Op, tensor: int, words: list[str], word: str) -> bool:
         shape = self.graph.tensor_by_id[tensor].shape or ()
@@ -66,6 +71,25 @@ class CheckedStep:
         """Units that so many parts take beyond the least; None if the op has no such rows."""
         seconds = [self._in_parts(op, word, parts) for word, size in self.words[op.id].items() if size == rows]
         return int(max(0.0, min(seconds) - self.seconds[op.id]) * self.scale) if seconds else None
+
+    @cached_property
+    def bare(self) -> Graph:
+        """The step with nothing that forbids an op to share memory with what it reads, but that constants do not."""
+        made = self.graph.producer
+        tensors = [Tensor(t.id, 1, Kind.ACTIVATION if t.id in made else t.kind) for t in self.graph.tensors]
+        ops = [replace(op, overwrites=None) for op in self.graph.ops]
+        return replace(self.graph, tensors=tuple(tensors), ops=tuple(ops), file=None, file_order=())
+
+    def saved(self, op: Op) -> int:
+        """Bytes that the op may save by sharing memory with an input: in parts, which have sizes of their own, or with
+        a clone's result, which nothing keeps."""
+        target, free = self.target, self.bare.op_by_id[op.id]
+        rules = replace(target, in_place="any") if target.in_place == "first" else target
+        view = rules.view_source(self.bare, free)
+        shared = [*(op.overwrites or ()), *rules.in_place_inputs(self.bare, free), *([] if view is None else [view])]
+        if target.rule or target.overlap != "never":
+            shared = list(op.inputs)
+        return max([self.size[t] for t in shared if target.overwrite_inputs or t in self.graph.producer], default=0)
 
     def divisible(self, tensor: int, rows: int) -> bool:
         """Whether its maker and all its readers can have parts of a tensor."""
@@ -146,7 +170,7 @@ class _Cut:
         for storage in step.memory.storages:
             if len(storage.tensors) == 1:
                 self._value(storage.tensors[0], storage.size, storage.at_start, storage.at_end)
-        saved = max(step.memory.saved[claim.op].values(), default=0)
+        saved = step.saved(step.graph.op_by_id[claim.op])
         if claim.fewest == 1:
             self._bytes(step.memory.workspace[claim.op] - saved)
         else:
@@ -211,7 +235,7 @@ class _Cut:
         v, rows = self.claim.op, self.claim.rows
         maker, readers = self.graph.producer.get(tensor), set(self.graph.consumers.get(tensor, ()))
         divided = self.claim.fewest > 1 and not at_start and not at_end and self.step.divisible(tensor, rows)
-        part = size // self.claim.most if divided else 0
+        part = size // self.claim.most if divided and size % rows == 0 else 0
         later = sorted(readers & self.behind)
         made_whole = "sink" if maker is None else self._node("whole", maker)
         made_again = "sink" if maker is None else self._node("again", maker)
@@ -325,7 +349,8 @@ def _covering(step: CheckedStep, cuts: list[PartsCut]) -> None:
     if {cut.op for cut in cuts} != {cuts[0].op} or cuts[0].op not in step.words:
         raise VerificationError("fission", "cuts that show a bound are of one op of the step")
     for cut in cuts:
-        if cut.fewest > cut.most or min(cut.price) < 1:
+        whole = (cut.rows, cut.fewest, cut.most) == (0, 1, 1)
+        if not (whole or 2 <= cut.fewest <= cut.most) or min(cut.price) < 1:
             raise VerificationError("fission", f"{cut} is no range of numbers of parts, or no price")
     wanted = {(0, 1), *((rows, n) for rows in step.words[cuts[0].op].values() for n in range(2, rows + 1))}
     there = {(cut.rows, n) for cut in cuts for n in range(cut.fewest, cut.most + 1)}
