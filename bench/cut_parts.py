@@ -143,7 +143,7 @@ def lines(document: dict[str, Any]) -> list[str]:
         "# What each part of the cuts is worth",
         "",
         f"{on['cpu']}, {on['cores']} cores, much other work beside it, lowtide {on['commit']}; `bench/cut_parts.py`,",
-        f"{', '.join(f'{s:g}' for s in seconds)} s a plan.",
+        f"{', '.join(f'{s:g}' for s in seconds)} s a plan. What is left out can show only as far as the searches came.",
         "",
         "## One at a time",
         "",

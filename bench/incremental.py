@@ -217,9 +217,11 @@ def page(document: dict[str, Any]) -> str:
     m = document["machine"]
     head = ["graph", "ops", "segments", "equal peaks", "lower", "proved: whole, new", "bound, new over whole",
             "states, whole", "states, new", "first round", "seconds: whole, new"]  # fmt: skip
+    commits = document.get("commits", {}).items()
+    later = "".join(f", of {title} {str(commit)[:7]}" for title, commit in commits)
     lines = ["# Exact search of what has changed", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
              f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other work "
-             f"beside it; commit {str(m['commit'])[:7]}; {document['seconds']:g} s for each search, "
+             f"beside it; commit {str(m['commit'])[:7]}{later}; {document['seconds']:g} s for each search, "
              f"{document.get('part_seconds', document['seconds']):g} of part graphs. Target strict.", "",
              f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]  # fmt: skip
     lines += [f"| {' | '.join(_line(name, rounds))} |" for name, rounds in document["graphs"].items()]
@@ -255,6 +257,7 @@ def main() -> None:
             print(name, _line(name, document["graphs"][name]), flush=True)
         for name, times in [(name, times) for name, times in PARTS if name in (options.only or [name])]:
             graph, title = in_parts(name, times, options.time), f"parts of {name}"
+            document.setdefault("commits", {})[title] = machine().commit
             document["graphs"][title] = [asdict(r) for r in rounds_of(graph, PART_ROUNDS, options.time, times)]
             print(title, _line(title, document["graphs"][title]), flush=True)
             file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

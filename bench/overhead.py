@@ -173,6 +173,7 @@ def lines(document: dict[str, Any]) -> list[str]:
         f"{document['machine']['cpu']}, {document['machine']['cores']} cores, other work beside it; "
         "`bench/overhead.py`, one thread (a search that",
         "time ends may cut less than the bound allows).",
+        "",
         *(
             f"- {', '.join(models)}: ops timed and plans tried for about {measured:g} s, {searched:g} s of search a "
             f"plan, lowtide {commit}"

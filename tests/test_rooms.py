@@ -49,6 +49,7 @@ ELSEWHERE = {
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results verify/check/regions",
+    "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
@@ -115,6 +116,7 @@ ELSEWHERE = {
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     "pytorch/test_swap.py": "torch/swap",
     "pytorch/test_cuda.py": "torch/cuda_meter",
+    "pytorch/test_record.py": "torch/record",
     "pytorch/test_partition.py": "torch/partition",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",

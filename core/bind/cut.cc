@@ -111,7 +111,7 @@ void cut(nb::module_& m) {
       "best_path",
       [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,
          int64_t most_weight, const std::vector<std::vector<int>>& before) {
-        tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, reporter<>(stop)};
+        tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, 0, reporter<>(stop)};
         return unlocked([&] { return tide::best_path(model, options, before); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(), "most_weight"_a = 0,
@@ -120,17 +120,18 @@ void cut(nb::module_& m) {
       "If it is said which ops must run `before` each, other orders are looked at, too.");
   m.def(
       "paths_within",
-      [](const tide::CutModel& model, int longest, int most_stripes, const std::vector<Bytes>& limits,
-         nb::object stop) {
-        tide::PathOptions options{longest, most_stripes, 0, 0, 0, reporter<>(stop)};
+      [](const tide::CutModel& model, int longest, int most_stripes, const std::vector<Bytes>& limits, nb::object stop,
+         int64_t above) {
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, above, reporter<>(stop)};
         return unlocked([&] { return tide::paths_within(model, options, limits); });
       },
-      "model"_a, "longest"_a, "most_stripes"_a, "limits"_a, "stop"_a = nb::none(),
-      "Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.");
+      "model"_a, "longest"_a, "most_stripes"_a, "limits"_a, "stop"_a = nb::none(), "above"_a = 0,
+      "Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.\n\n"
+      "With `above`, ops may run whole above a limit, too, and weigh so much more.");
   m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {
-        tide::PathOptions options{longest, most_stripes, 0, 0, 0, reporter<>(stop)};
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, 0, reporter<>(stop)};
         return unlocked([&] { return tide::path_front(model, options); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "stop"_a = nb::none(),

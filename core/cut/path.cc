@@ -194,12 +194,13 @@ class Path {
     Lightests ways(n + 1);
     ways[0].emplace_back();
     for (int end = 1; end <= n; ++end) {
-      if (intervals_.single(end - 1, limit))
+      const bool below = intervals_.single(end - 1, limit);
+      if (below || o_.above)
         for (size_t k = 0; k < ways[end - 1].size(); ++k) {
           const Lightest& before = ways[end - 1][k];
           if (intervals_.reads_whole(end - 1, before.pieces))
             lighten(ways[end], {intervals_.behind(before.pieces, end),
-                                before.weight + m_.ops[end - 1].weight,
+                                before.weight + m_.ops[end - 1].weight + (below ? 0 : o_.above),
                                 {},
                                 static_cast<int>(k)});
         }

@@ -882,10 +882,12 @@ def best_path(
     """
 
 def paths_within(
-    model: CutModel, longest: int, most_stripes: int, limits: Sequence[int], stop: object | None = None
+    model: CutModel, longest: int, most_stripes: int, limits: Sequence[int], stop: object | None = None, above: int = 0
 ) -> list[PathResult]:
     """
     Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.
+
+    With `above`, ops may run whole above a limit, too, and weigh so much more.
     """
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:

@@ -20,7 +20,16 @@ from lowtide.cost.model import CostModel
 from lowtide.cost.signature import of_op
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.optimize.regions import LONGEST, MOST_STRIPES, Bounds, best_regions, cut_model, front_ways
+from lowtide.optimize.regions import (
+    LONGEST,
+    MOST_STRIPES,
+    Bounds,
+    PeakCuts,
+    best_regions,
+    cut_model,
+    front_ways,
+    way_within,
+)
 from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.read import read_model
 from lowtide.stop import Limits
@@ -345,3 +354,46 @@ def test_ops_that_are_alike_have_parts_that_are(graph: Graph) -> None:
     for op in graph.ops:
         for axis in cutter.axes(op.id):
             assert shared.of(op, axis) == PartWorkspaces(cutter, target).of(op, axis)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(_nets((3, 6, 9)), st.integers(2, 12), st.floats(0.3, 1.0))
+def test_what_is_cut_at_the_peak_is_below_the_limit(graph: Graph, longest: int, share: float) -> None:
+    """In the part graph, too: each region is below the limit, no other step is higher than it was, and where a way is
+    below the limit everywhere nothing stays above it."""
+    cutter, memory = Cutter(graph), memory_model(graph, STRICT)
+    order = range(len(graph.ops))
+    before = profile(memory, order)
+    limit = int(share * before.peak)
+    way = PeakCuts(cutter, memory, order, longest).below(limit, Limits(60.0))
+    assert way is not None
+    parts = apply(cutter, way.regions, [graph.ops[i].id for i in way.order])
+    steps = profile(memory_model(parts.graph, STRICT), range(len(parts.graph.ops)))
+    for region in way.regions:
+        inside = [graph.op_by_id[cut.op] for cut in region.cuts]
+        assert any(before.footprint[graph.index_of[op.id]] > limit for op in inside) or len(inside) > 1
+    above = {op.id for op, size in zip(parts.graph.ops, steps.footprint, strict=True) if size > limit}
+    assert above <= {op.id for op, size in zip(graph.ops, before.footprint, strict=True) if size > limit}
+    assert steps.peak <= before.peak
+    own = before.footprint
+    everywhere = way_within(cutter, memory, order, Limits(60.0), limit, own)
+    if everywhere is not None and longest >= len(graph.ops):
+        assert not above
+
+
+def test_what_no_region_lowers_stays_as_it_is() -> None:
+    """Below a byte there is nothing; below the peak there is something, and the hard search agrees."""
+    graph = _read(pyramid())
+    cutter, memory, order = Cutter(graph), memory_model(graph, STRICT), range(len(graph.ops))
+    cuts = PeakCuts(cutter, memory, order, len(graph.ops))
+    own = profile(memory, order)
+    nothing = cuts.below(1, Limits(60.0))
+    assert nothing is not None
+    assert (nothing.regions, nothing.peak) == ((), own.peak)
+    assert way_within(cutter, memory, order, Limits(60.0), 1, own.footprint) is None
+    some = cuts.below(own.peak - 1, Limits(60.0))
+    assert some is not None
+    hard = way_within(cutter, memory, order, Limits(60.0), own.peak - 1, own.footprint)
+    assert hard is not None
+    assert (some.regions, some.peak, some.ops) == (hard.regions, hard.peak, hard.ops)

@@ -195,6 +195,35 @@ def way_within(
     return _way(cutter, order, ways[0], timed=False) if ways else None
 
 
+_ABOVE = 2**32
+"""What an op weighs that stays above a limit: more than all ops that run."""
+
+
+class PeakCuts:
+    """Short regions along an order where it is highest: what is above a limit is cut if a region of a few neighbours
+    is below it there, and stays as it is if none is.
+
+    Parameters
+    ----------
+    memory
+        The graph under a target.
+    order
+        Positions in the graph's own order.
+    longest
+        Ops of a region, at the most.
+    """
+
+    def __init__(self, cutter: Cutter, memory: MemoryModel, order: Sequence[int], longest: int) -> None:
+        self.cutter, self.memory, self.order, self.longest = cutter, memory, tuple(order), longest
+        self._model = cut_model(cutter, memory, order)
+
+    def below(self, limit: int, limits: Limits) -> Way | None:
+        """The way that leaves the fewest ops above a limit, in bytes, and then runs the fewest; None: time is up."""
+        stop = _stop(self.memory, self.order, limits, 0)
+        ways = _core.paths_within(self._model, self.longest, MOST_STRIPES, [limit], stop, _ABOVE)
+        return _way(self.cutter, self.order, ways[0], timed=False) if ways else None
+
+
 MOVED_PER_OP = 64
 """Bytes that are moved for one op less, where `working_ways` has the choice."""
 

@@ -1,5 +1,5 @@
 """Training and inference steps of PyTorch modules under a byte budget: `compile_step`, `compile`, `measure`,
-`curve`, `partitioner`.
+`curve`, `record`, `partitioner`.
 
 torch itself is imported by the calls, not here.
 """
@@ -7,6 +7,7 @@ torch itself is imported by the calls, not here.
 from lowtide.torch.cost import Costs
 from lowtide.torch.curve import Curve, CurvePoint, curve
 from lowtide.torch.partition import partitioner
+from lowtide.torch.record import Recorded, record
 from lowtide.torch.step import Step, compile, compile_step, measure
 from lowtide.torch.step_plan import StepPlan
 
@@ -14,6 +15,7 @@ __all__ = [
     "Costs",
     "Curve",
     "CurvePoint",
+    "Recorded",
     "Step",
     "StepPlan",
     "compile",
@@ -21,4 +23,5 @@ __all__ = [
     "curve",
     "measure",
     "partitioner",
+    "record",
 ]

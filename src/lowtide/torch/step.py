@@ -172,6 +172,11 @@ class Step:
         return self._planned.costs
 
     @property
+    def optimizer(self) -> Any:
+        """What updates parameters within the step; None: it leaves gradients."""
+        return self._job.optimizer
+
+    @property
     def predicted_peak_bytes(self) -> int:
         """Most bytes that a call allocates at once; parameters, buffers, batch and the optimizer's state apart."""
         return self.plan.peak_bytes

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.api.rewrites.peak_rounds import PeakRounds
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
@@ -68,12 +69,19 @@ def test_the_file_has_the_ops_that_are_checked(model: Path, plan: Plan, tmp_path
 
 
 @pytest.mark.slow
-def test_the_search_cuts_again_what_is_worth_it(tmp_path: Path) -> None:
-    """Less than with one round, and the same outputs; no bound over regions is claimed."""
+def test_the_search_cuts_again_what_is_worth_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less than with one round, and the same outputs; no bound over regions is claimed. Where only the parts that are
+    highest are cut again, likewise."""
     pytest.importorskip("onnxruntime", reason="the model is run in onnxruntime, which is not installed")
     model = tmp_path / "net.onnx"
     model.write_bytes(rows_and_channels().SerializeToString())
+    highest = lowtide.plan(model, target="generic", allow="fission", time=20)
+    monkeypatch.setattr(PeakRounds, "rounds", lambda *_: [])
     once = lowtide.plan(model, target="generic", allow="fission", time=20)
+    assert highest.required_bytes < once.required_bytes
+    assert highest.peak_bytes < once.peak_bytes
+    assert (highest.proved_over, highest.region_bound) == ("orders", None)
+    assert lowtide.verify(model, highest, run=True).run is not None
     found = lowtide.plan(model, target="generic", allow="fission,rounds", time=20)
     assert once.rounds is None
     assert found.rounds

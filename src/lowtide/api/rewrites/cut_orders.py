@@ -85,6 +85,8 @@ class PartOrders:
         Bytes that no cuts of it go below.
     interrupted
         Whether Ctrl-C ended a search.
+    turn
+        The parts that `improved` gave last, stripe by stripe.
     """
 
     job: Job
@@ -94,11 +96,13 @@ class PartOrders:
     in_time: Callable[[PartGraph], bool]
     least: int = 0
     interrupted: bool = False
+    turn: Proposal | None = None
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
         """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are
         cut anew where their peak is, as long as that gains."""
         best, proved = self._ordered(proposal, limits)
+        self.turn = proposal
         result = proposal if proved else best
         if self.interrupted or not self._may_recut(best):
             return result
@@ -111,6 +115,7 @@ class PartOrders:
             again = self._recut(settled, below, _as_long_again(limits, over))
         if settled.own_peak >= best.own_peak:
             return result
+        self.turn = settled
         best, _ = self._ordered(settled, limits)
         return best if best.own_peak < settled.own_peak else settled
 
@@ -136,9 +141,10 @@ class PartOrders:
         exact = self.job.search.method.name == "exact"
         if proposal.parts.seams.cuts or not proposal.parts.regions or not exact:
             return False
-        return proposal.own_peak > self._enough(proposal)
+        return proposal.own_peak > self.enough(proposal)
 
-    def _enough(self, proposal: Proposal) -> int:
+    def enough(self, proposal: Proposal) -> int:
+        """Bytes; no lower peak is of use."""
         return max(self.least, self.goal.room(proposal.problem) or 0)
 
     def _settled(self, best: Proposal, before: Proposal, limits: Limits) -> Proposal:
@@ -170,7 +176,7 @@ class PartOrders:
     def _recuts(self, proposal: Proposal, limits: Limits) -> Iterator[Proposal]:
         from lowtide.optimize.recut import recuts
 
-        enough, memory = self._enough(proposal), proposal.problem.memory
+        enough, memory = self.enough(proposal), proposal.problem.memory
         for again in recuts(self.cutter, self.memory, proposal.parts, memory, limits, enough):
             if len(again.graph.ops) <= (self.job.max_ops or _MOST_PARTS) and self.in_time(again):
                 yield replace(proposal, parts=again, problem=Problem.of(again.graph, proposal.problem.target))

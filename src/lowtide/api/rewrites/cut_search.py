@@ -16,7 +16,9 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
 from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
+from lowtide.api.rewrites.peak_rounds import PeakRounds, Round
 from lowtide.graph import MAX_BYTES, Graph
+from lowtide.rewrites import Exactness
 from lowtide.stop import PATIENCE_SECONDS, Limits
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ _JOINED = 0.3
 regions that join it has to be through for that, where it is not asked for by name."""
 _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
-_FIRST = 0.7
-"""Share of the time that is left for the first of several part graphs."""
+_FIRST, _ALMOST, _MUCH = 0.7, 0.9, 1.1
+"""Shares of the time that is left for the first of several part graphs, and where the next one is so much higher."""
 _LATE = 0.25
 """Share of what time is left that a search for regions or seams has at the least."""
 _LAST = 0.5
@@ -72,6 +74,8 @@ class CutSearch:
         Whether regions that join what others read could need less than the best order.
     least
         Bytes that no cuts go below.
+    again
+        Whether parts may be cut again where they are highest.
     """
 
     job: Job
@@ -87,6 +91,7 @@ class CutSearch:
     unfinished: bool = False
     joins: bool = True
     least: int = 0
+    again: bool = False
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -202,6 +207,8 @@ class CutSearch:
             if best is not None and self._hopeless(proposal, best):
                 continue
             share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self.keeps else _FIRST
+            if not self.keeps and share == _FIRST and proposals[k + 1][1].peak > proposal.peak * _MUCH:
+                share = _ALMOST
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
             answer = search._answer(proposal, replace(self.limits, seconds=over))
             best = answer if best is None else min(best, answer, key=self._rank)
@@ -374,25 +381,26 @@ class CutSearch:
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
-        from lowtide.transform.rounds import cut_again
-        from lowtide.transform.sections import of_user
+        if self.keeps:
+            return self._planned(proposal, [], limits)
+        orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
+        proposal, rounds = PeakRounds(orders, wanted=self._of_user.again).lowest(proposal, limits)
+        self.interrupted = self.interrupted or orders.interrupted
+        answer = self._planned(proposal, rounds, limits)
+        if rounds and answer.keys["required_bytes"] > proposal.own_peak:  # its arena may need more than that without
+            answer = min(self._planned(proposal, [], limits), answer, key=self._rank)
+        return answer
 
-        if not self.keeps:
-            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
-            proposal = orders.improved(proposal, limits)
-            self.interrupted = self.interrupted or orders.interrupted
-        parts, started = proposal.parts, limits.seconds - limits.left_seconds
+    def _planned(self, proposal: Proposal, rounds: Sequence[Round], limits: Limits) -> Answer:
+        """The plan of a part graph, or of the last round of its parts."""
+        parts, exact = self._of_all_rounds(proposal.parts, rounds)
+        proposal = rounds[-1][1] if rounds else proposal
+        started = limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
         if patient:
             until = started + max(PATIENCE_SECONDS, _LAST * started)
             limits = replace(limits, seconds=min(limits.seconds, until))
         answer, user = self.goal.solve(proposal.problem, self.job.search, limits), self._of_user
-        if self.sectioned is not None:
-            parts = of_user(parts, self.sectioned)
-        exact = exactness(self.cutter, parts)
-        if self.first is not None:
-            parts = cut_again(self.first, parts)
-            exact = looser(exact, self.uncut.keys.get("exactness"))
         search_keys = {"uncut_peak_bytes": user.uncut.keys["peak_bytes"], **proposal.figures}
         keys: PlanKeys = {
             **answer.keys,
@@ -409,6 +417,22 @@ class CutSearch:
         if before is not None and own is not None:
             keys["runtime_parts"] = msgspec.structs.replace(own, own_planned=before.own_planned)
         return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=user.problem.own_order_peak_bytes)
+
+    def _of_all_rounds(self, parts: PartGraph, rounds: Sequence[Round]) -> tuple[PartGraph, Exactness | None]:
+        """Parts with the rounds before and behind them, and what outputs may differ by."""
+        from lowtide.transform.rounds import cut_again
+        from lowtide.transform.sections import of_user
+
+        if self.sectioned is not None:
+            parts = of_user(parts, self.sectioned)
+        exact = exactness(self.cutter, parts)
+        if self.first is not None:
+            parts = cut_again(self.first, parts)
+            exact = looser(exact, self.uncut.keys.get("exactness"))
+        for cutter, proposal in rounds:
+            exact = looser(exactness(cutter, proposal.parts), exact)
+            parts = cut_again(parts, proposal.parts)
+        return parts, exact
 
 
 def _applied(cutter: Cutter, way: Way, seams: Seams, order: Sequence[int]) -> PartGraph:
