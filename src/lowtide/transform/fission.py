@@ -138,6 +138,8 @@ def access_of(graph: Graph, op: Op) -> Access:
         raise NoFission(f"{op.label} cannot run in parts: {why}")
     if known.random or known.mutates:
         raise NoFission(f"{op.label} cannot run in parts: it is random, or writes over what it reads")
+    if op.after:
+        raise NoFission(f"{op.label} cannot run in parts: it stands behind ops of which it reads nothing")
     return known.access
 
 
@@ -349,7 +351,9 @@ def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
             after=(), cost=loop.cost,
         )  # fmt: skip
         stands_for.update(dict.fromkeys(inside, fresh + k))
-    ops = [op for op in graph.ops if op.id not in stands_for] + list(made.values())
+    around = [op for op in graph.ops if op.id not in stands_for]
+    ops = [replace(op, after=tuple(dict.fromkeys(stands_for.get(u, u) for u in op.after))) for op in around]
+    ops += made.values()
     there = {t for op in ops for t in (*op.inputs, *op.outputs)}
     read = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in read])

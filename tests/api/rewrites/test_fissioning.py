@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_the_same_call_gives_the_same_plan() -> None:
     first, second = (lowtide.plan(graph, **how) for _ in range(2))
     assert first.fission == second.fission
     assert first.order == second.order
+
+
+@pytest.mark.parametrize("k", [3, 7, 11])
+def test_an_op_behind_ops_that_it_does_not_read_is_in_no_part(k: int) -> None:
+    """What is planned around it holds, its bound too."""
+    graph = random_step(3, batch=6)
+    behind = replace(graph.ops[k], after=(graph.ops[k - 1].id,))
+    graph = replace(graph, ops=(*graph.ops[:k], behind, *graph.ops[k + 1 :]))
+    plan = lowtide.plan(graph, allow=ALLOW, max_overhead=2, time=1)
+    lowtide.verify(graph, plan)
+    assert plan.fission is not None
+    assert all(behind.id not in {v for v, _ in part.ops} for part in plan.fission.parts)
 
 
 def test_a_plan_says_what_was_tried() -> None:

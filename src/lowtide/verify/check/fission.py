@@ -467,12 +467,14 @@ def _around(graph: Graph, loops: Mapping[int, Op]) -> Graph:
     VerificationError
         ``fission``: regions wait for each other.
     """
-    ops = {loops.get(op.id, op).id: loops.get(op.id, op) for op in graph.ops}  # as their first ops stand
+    stands = {v: loop.id for v, loop in loops.items()}
+    ops: dict[int, Op] = {}  # as their first ops stand
+    for op in graph.ops:
+        behind = tuple(dict.fromkeys(stands.get(u, u) for u in op.after))
+        at = loops.get(op.id) or replace(op, after=behind)
+        ops[at.id] = at
     maker = {t: op.id for op in ops.values() for t in op.outputs}
-    waits = {
-        op.id: {maker[t] for t in op.inputs if t in maker} | {loops[u].id if u in loops else u for u in op.after}
-        for op in ops.values()
-    }
+    waits = {op.id: {maker[t] for t in op.inputs if t in maker} | set(op.after) for op in ops.values()}
     ordered: dict[int, Op] = {}
     while len(ordered) < len(ops):
         following = next((v for v in ops if v not in ordered and waits[v] <= ordered.keys()), None)

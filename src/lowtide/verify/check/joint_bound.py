@@ -125,7 +125,9 @@ def _sides(op: Op) -> tuple[list[list[str]], list[list[str]]]:
 def _words(graph: Graph, op: Op) -> Iterable[tuple[str, int]]:
     """Words along which parts of an op are, with their rows."""
     reads, makes = _sides(op)
-    if len(reads) != len(op.inputs) or len(makes) != len(op.outputs) or op.attributes.get("random"):
+    if len(reads) != len(op.inputs) or len(makes) != len(op.outputs):
+        return
+    if op.attributes.get("random") or op.after:
         return
     rows: dict[str, int] = {}
     twice: set[str] = set()
