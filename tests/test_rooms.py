@@ -141,6 +141,7 @@ ELSEWHERE = {
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "optimize/test_loop_sharing.py": "verify/check/loop_sharing",
     "verify/check/test_loops.py": "api/rewrites/looping report/loops verify/check/loop_behind verify/check/loop_play",
+    "verify/check/test_rounds.py": "api/rewrites/peak_rounds",
     "verify/check/test_parts.py": "rewrites api/rewrites/cutting api/rewrites/cut_search "
     "api/rewrites/decisions verify/check/part_rows",
     "write/test_onnx_parts.py": "write/onnx_rows",

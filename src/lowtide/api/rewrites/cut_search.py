@@ -36,8 +36,8 @@ _JOINED = 0.3
 regions that join it has to be through for that, where it is not asked for by name."""
 _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
-_FIRST, _ALMOST, _MUCH = 0.7, 0.9, 1.1
-"""Shares of the time that is left for the first of several part graphs, and where the next one is so much higher."""
+_FIRST = 0.7
+"""Share of the time that is left for the first of several part graphs."""
 _LATE = 0.25
 """Share of what time is left that a search for regions or seams has at the least."""
 _LAST = 0.5
@@ -207,8 +207,6 @@ class CutSearch:
             if best is not None and self._hopeless(proposal, best):
                 continue
             share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self.keeps else _FIRST
-            if not self.keeps and share == _FIRST and proposals[k + 1][1].peak > proposal.peak * _MUCH:
-                share = _ALMOST
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
             answer = search._answer(proposal, replace(self.limits, seconds=over))
             best = answer if best is None else min(best, answer, key=self._rank)
