@@ -67,7 +67,7 @@ mutations: $(READY)
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
 	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
-	$(BIN)/python tests/stress_cuts.py 5000
+	$(BIN)/python tests/stress_cuts.py 5000 -o bench/results/stress-cuts
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)
