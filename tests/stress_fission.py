@@ -170,7 +170,7 @@ def main() -> int:
     parser.add_argument("steps", type=int)
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--stop", action="store_true", help="at the first flaw")
-    parser.add_argument("-o", "--out", type=Path, help="where the page and its numbers go, without an ending")
+    parser.add_argument("-o", "--out", type=Path, help="where the page goes, and its figures as JSON")
     given = parser.parse_args()
     began, count, here = time.perf_counter(), Count(), asdict(machine())
     flaws = flaws_of(range(given.seed, given.seed + given.steps), count, stop=given.stop)
