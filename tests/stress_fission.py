@@ -170,7 +170,7 @@ def main() -> int:
     parser.add_argument("steps", type=int)
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--stop", action="store_true", help="at the first flaw")
-    parser.add_argument("-o", "--out", type=Path, help="where the page goes, and its figures as JSON")
+    parser.add_argument("-o", "--output", type=Path, help="where the page goes, and its figures as JSON")
     given = parser.parse_args()
     began, count, here = time.perf_counter(), Count(), asdict(machine())
     flaws = flaws_of(range(given.seed, given.seed + given.steps), count, stop=given.stop)
@@ -180,11 +180,11 @@ def main() -> int:
         f"{count.decisions} decisions hold in {seconds:.0f} s, {len(flaws)} steps do not: {told}; at most "
         f"{count.worst:.2g} of a result's largest value"
     )
-    if given.out is not None:
+    if given.output is not None:
         document = {"machine": here, "seed": given.seed, "seconds": seconds, "count": asdict(count),
                     "flaws": flaws}  # fmt: skip
-        given.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        given.out.with_suffix(".md").write_text(page(document), encoding="utf-8")
+        given.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        given.output.with_suffix(".md").write_text(page(document), encoding="utf-8")
     return 1 if flaws else 0
 
 
