@@ -31,7 +31,6 @@ from lowtide.optimize.joint_bound import JointBound, JointProblem, Shown, joint_
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.fission import _cost
 from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
-from lowtide.verify.check.memory import work_out
 
 WORKLOADS = ("magis_resnet50", "magis_bert_base", "magis_vit_base", "magis_unet", "magis_unetpp", "magis_gpt_neo",
              "magis_btlm")  # fmt: skip
@@ -50,13 +49,13 @@ def measured(name: str, seconds: float) -> dict[str, Any]:
     ops = [graph.own_order[step] for step in steps[:: -(-len(steps) // OPS)]]
     names = PlanFamily.__struct_fields__
     told = {kind: PlanFamily(**{n: getattr(f, n) for n in names}) for kind, f in file.families.items()}
-    step = CheckedStep(graph, work_out(graph, BUILT_IN["generic"]), told, partial(_cost, told))
+    step = CheckedStep(graph, BUILT_IN["generic"], told, partial(_cost, told))
 
     def at(shown: Shown) -> JointBound:
         until = time.perf_counter() + seconds
         return joint_bound(joint, ops, shown, lambda: time.perf_counter() > until)
 
-    row: dict[str, Any] = {"name": name, "own_order_peak_bytes": own, "floor_bytes": floor_bytes(graph)}
+    row: dict[str, Any] = {"name": name, "own_order_peak_bytes": own, "floor_bytes": floor_bytes(problem.memory)}
     for more in MORE:
         bound = at(within_units(joint, once * (1 + more)))
         assert least_bytes(step, once * (1 + more), list(bound.cuts)) == bound.value, name
