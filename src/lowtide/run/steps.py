@@ -7,7 +7,7 @@ slow, for small sizes and for the kinds of ops of `lowtide.run.step_kernels`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,17 @@ Array = Any
 Values = dict[int, Array]
 
 
+@dataclass
+class Held:
+    """The most bytes of arrays that were held at once, `peak`: a part's with what is whole around it."""
+
+    peak: int = 0
+
+    def see(self, size: int) -> None:
+        """That so many are held now."""
+        self.peak = max(self.peak, size)
+
+
 def random_feeds(graph: Graph, seed: int = 0, dtype: str = "float64") -> Values:
     """Numbers for the inputs of a step, drawn from a normal distribution of deviation 0.3; ``grad`` is 1."""
     generator = np.random.default_rng(seed)
@@ -51,12 +62,12 @@ def random_feeds(graph: Graph, seed: int = 0, dtype: str = "float64") -> Values:
 
 def run_step(graph: Graph, feeds: Mapping[int, Array]) -> Values:
     """Results of a step in its own order."""
-    return _run(graph, graph.own_order, feeds, {})
+    return _run(graph, graph.own_order, feeds, {}, held=Held())
 
 
-def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
+def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array], held: Held | None = None) -> Values:
     """Results of a step as a plan has it, those of the step: what merged products read and make side by side is put
-    there, and taken from there.
+    there, and taken from there. `held` sees what is held, each result by itself: nothing is written in place.
 
     Raises
     ------
@@ -75,7 +86,7 @@ def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
     outer = outer_of(graph, stand_for) if parts else graph
     again = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
     loops |= {op: loops[of] for op, of in again.items() if of in loops}
-    results = _run(with_ops(outer, inner), plan.order, feeds, loops)
+    results = _run(with_ops(outer, inner), plan.order, feeds, loops, held=held or Held())
     for wide, of in beside.items():
         if wide in results:
             results |= zip(of, results.pop(wide), strict=True)
@@ -88,7 +99,7 @@ def run_parts(graph: Graph, region: Region, ends: Sequence[int], feeds: Mapping[
     loop = _Loop(region, ends, body.graph, [op.id for op in body.graph.ops], body.copies)
     outer = outer_of(graph, [Loop(region, 0, None)])
     number = next(op.id for op in outer.ops if op.id not in graph.op_by_id)
-    return _run(outer, [op.id for op in outer.ops], feeds, {number: loop})
+    return _run(outer, [op.id for op in outer.ops], feeds, {number: loop}, held=Held())
 
 
 @dataclass(frozen=True)
@@ -122,25 +133,28 @@ class _Loop:
                 copies[rewrite.op] = copies[rewrite.of]
         return cls(region, part.ends, with_ops(body.graph, plan), plan.order, copies)
 
-    def run(self, operands: Sequence[Array]) -> list[Array]:
+    def run(self, operands: Sequence[Array], held: Held) -> list[Array]:
         """All parts, from whole operands to whole results, as the op that stands for them has them, or one of its
-        clones."""
+        clones; `held` sees what a part holds beside these."""
         read = sorted((*(t for t, _ in self.region.sliced), *self.region.whole))
         given = dict(zip(read, operands, strict=True))
         results: Values = {}
         first = 0
         dims, joined = dict(self.region.sliced), dict(self.region.joined)
+
+        def hand_over(t: int, made: Array) -> None:
+            if t in joined:
+                if t not in results:
+                    shape = list(made.shape)
+                    shape[joined[t]] = self.region.rows
+                    results[t] = np.empty(shape, made.dtype)
+                results[t][(*(slice(None),) * joined[t], slice(first, end))] = made
+            elif t in self.region.summed:
+                results[t] = results[t] + made if t in results else made.copy()
+
         for end in self.ends:
             feeds = {t: _rows(given[t], dims[t], first, end) if t in dims else given[t] for t in given}
-            made = _run(self.graph, self.order, feeds, {}, self.region.results, self.copies)
-            for t in self.region.summed:
-                results[t] = made[t].copy() if t not in results else results[t] + made[t]
-            for t, dim in joined.items():
-                if t not in results:
-                    shape = list(made[t].shape)
-                    shape[dim] = self.region.rows
-                    results[t] = np.empty(shape, made[t].dtype)
-                results[t][(*(slice(None),) * dim, slice(first, end))] = made[t]
+            _run(self.graph, self.order, feeds, {}, hand_over, self.copies, held=held, free=feeds)
             first = end
         return [results[t] for t in sorted(self.region.results)]
 
@@ -154,19 +168,24 @@ def _run(
     order: Sequence[int],
     feeds: Mapping[int, Array],
     loops: Mapping[int, _Loop],
-    kept: Sequence[int] = (),
+    hand_over: Callable[[int, Array], None] | None = None,
     copies: Mapping[int, int] | None = None,
+    *,
+    held: Held,
+    free: Container[int] = (),
 ) -> Values:
-    """Ops in an order; what nobody reads any more is dropped, but for outputs and what is kept."""
+    """Ops in an order; what nobody reads any more is dropped, but for outputs. `hand_over` is given each result as soon
+    as it is there; `held` sees all bytes but those of `free` tensors."""
     values: Values = dict(feeds)
-    keep = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}.union(kept)
+    keep = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
     last = {t: step for step, v in enumerate(order) for t in graph.op_by_id[v].inputs}
     stored: Values = {}  # by the op that stores it
     for step, v in enumerate(order):
-        op = graph.op_by_id[v]
+        op, inside = graph.op_by_id[v], 0
         if v in loops:
             given = [values[t] for t in op.inputs]
-            values.update(zip(op.outputs, loops[v].run(given), strict=True))
+            values.update(zip(op.outputs, loops[v].run(given, part := Held()), strict=True))
+            inside = part.peak
         elif op.type == STORE:
             stored[v] = values[op.inputs[0]].copy()
         elif op.type == LOAD:
@@ -175,8 +194,12 @@ def _run(
             values[op.outputs[0]] = values[op.inputs[0]].copy()
         else:
             values.update(zip(op.outputs, _computed(graph, op, [values[t] for t in op.inputs]), strict=True))
-        for t in op.inputs:
-            if last[t] == step and t not in keep:
+        if hand_over is not None:
+            for t in op.outputs:
+                hand_over(t, values[t])
+        held.see(inside + sum(array.nbytes for t, array in values.items() if t not in free))
+        for t in (*op.inputs, *op.outputs):
+            if last.get(t, step) == step and t not in keep:
                 values.pop(t, None)
     return {t: values[t] for t in keep if t in values}
 
