@@ -83,8 +83,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = any(bound.bytes == peak and not bound.joined for bound in bounds)
     search = CutSearch(job, job.goal, problem, uncut, limits)
     search.joins = all(bound.bytes < peak for bound in bounds)
-    only = set(job.allow) <= {"fission", "unjoined", "rounds"}
-    search.again = only and problem.graph.dialect == "onnx" and job.costs is None
+    search.again = set(job.allow) == {"fission", "rounds"} and problem.graph.dialect == "onnx"
     search.least = min((bound.bytes for bound in bounds), default=0)
     search.by_sections = None if within or interrupted else _by_sections(search, least=least)
     done = within or interrupted or (least and search.by_sections is None)
