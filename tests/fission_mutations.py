@@ -99,12 +99,12 @@ FISSION_MUTATIONS = (
     Mutation("loads_what_was_there_first", _STEPS, "stored[op.after[0]].copy()",
                     "next(iter(stored.values())).copy()"),
     Mutation("sums_of_the_last_part", _STEPS,
-                    "made[t].copy() if t not in results else results[t] + made[t]", "made[t].copy()"),
-    Mutation("results_a_row_further", _STEPS, "(slice(None),) * dim, slice(first, end))] = made[t]",
-                    "(slice(None),) * dim, slice(first + 1, end + 1))] = made[t][..., :1] * 0"),
+                    "results[t] + rows if t in results else rows.copy()", "rows.copy()"),
+    Mutation("results_a_row_further", _STEPS, "(slice(None),) * joined[t], slice(first, end))] = rows",
+                    "(slice(None),) * joined[t], slice(first + 1, end + 1))] = rows[..., :1] * 0"),
     Mutation("parts_overlap", _STEPS, "            first = end\n", "            first = max(0, end - 1)\n"),
     Mutation("parts_from_the_first_row", _STEPS, "            first = end\n", ""),
-    Mutation("kept_too_short", _STEPS, "if last[t] == step and t not in keep:", "if t not in keep:"),
+    Mutation("kept_too_short", _STEPS, "if last.get(t, step) == step and t not in keep:", "if t not in keep:"),
 )  # fmt: skip
 
 

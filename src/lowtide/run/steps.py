@@ -142,15 +142,15 @@ class _Loop:
         first = 0
         dims, joined = dict(self.region.sliced), dict(self.region.joined)
 
-        def hand_over(t: int, made: Array) -> None:
+        def hand_over(t: int, rows: Array) -> None:
             if t in joined:
                 if t not in results:
-                    shape = list(made.shape)
+                    shape = list(rows.shape)
                     shape[joined[t]] = self.region.rows
-                    results[t] = np.empty(shape, made.dtype)
-                results[t][(*(slice(None),) * joined[t], slice(first, end))] = made
+                    results[t] = np.empty(shape, rows.dtype)
+                results[t][(*(slice(None),) * joined[t], slice(first, end))] = rows
             elif t in self.region.summed:
-                results[t] = results[t] + made if t in results else made.copy()
+                results[t] = results[t] + rows if t in results else rows.copy()
 
         for end in self.ends:
             feeds = {t: _rows(given[t], dims[t], first, end) if t in dims else given[t] for t in given}
