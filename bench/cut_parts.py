@@ -28,6 +28,8 @@ from lowtide.api.rewrites import cutting
 from lowtide.api.rewrites.cut_orders import PartOrders
 from lowtide.api.rewrites.cut_search import CutSearch
 from lowtide.bench.machine import machine
+from lowtide.bench.networks import models_named
+from lowtide.errors import InputError
 from lowtide.ops.part import Spelling
 from lowtide.transform.cut import Cutter
 
@@ -175,9 +177,12 @@ def main() -> int:
     arguments = parser.parse_args()
     out = arguments.output.with_suffix(".json")
     rows = json.loads(out.read_text())["rows"] if arguments.keep and out.exists() else []
-    paths = {path.stem: path for path in sorted(arguments.folder.rglob("*.onnx"))}
-    for name in arguments.only:
-        rows = [*(row for row in rows if row["model"] != name), planned(paths[name], arguments.time)]
+    try:
+        paths = models_named(arguments.folder, arguments.only)
+    except InputError as error:
+        parser.error(str(error))
+    for path in paths:
+        rows = [*(row for row in rows if row["model"] != path.stem), planned(path, arguments.time)]
         out.write_text(json.dumps({"machine": asdict(machine()), "rows": rows}, indent=1) + "\n")
     document = {"machine": asdict(machine()), "rows": rows}
     arguments.output.with_suffix(".md").write_text("\n".join(lines(document)) + "\n")

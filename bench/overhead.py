@@ -28,7 +28,9 @@ from typing import Any
 import lowtide
 from below import table
 from lowtide.bench.machine import machine
+from lowtide.bench.networks import models_named
 from lowtide.cost.file import CostFile, Level
+from lowtide.errors import InputError
 from lowtide.run.onnx import draw
 from lowtide.run.ort_session import AS_SHIPPED, PLANNED, SessionSettings, open_session
 from lowtide.run_reports import RunReport
@@ -208,8 +210,11 @@ def main() -> int:
 
     out = arguments.output.with_suffix(".json")
     rows = json.loads(out.read_text())["rows"] if arguments.keep and out.exists() else []
-    paths = {path.stem: path for path in sorted(arguments.folder.rglob("*.onnx"))}
-    for path in (paths[name] for name in arguments.only):
+    try:
+        paths = models_named(arguments.folder, arguments.only)
+    except InputError as error:
+        parser.error(str(error))
+    for path in paths:
         began = measured = time.perf_counter()
         rows = [r for r in rows if r["model"] != path.stem]
         with tempfile.TemporaryDirectory(prefix="lowtide-overhead-") as folder:

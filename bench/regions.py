@@ -22,6 +22,8 @@ from lowtide import _core
 from lowtide.api import load
 from lowtide.api.problem import Problem
 from lowtide.bench.machine import machine
+from lowtide.bench.networks import models_named
+from lowtide.errors import InputError
 from lowtide.optimize.regions import LONGEST, MOST_STRIPES, cut_model
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
@@ -85,8 +87,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=MODELS, metavar="NAME", help="models (default: seven)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
-    paths = {path.stem: path for path in sorted(arguments.folder.rglob("*.onnx"))}
-    document = {"machine": asdict(machine()), "rows": [row(paths[name]) for name in arguments.only]}
+    try:
+        paths = models_named(arguments.folder, arguments.only)
+    except InputError as error:
+        parser.error(str(error))
+    document = {"machine": asdict(machine()), "rows": [row(path) for path in paths]}
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(lines(document)) + "\n")
     return 0
