@@ -35,13 +35,13 @@ FEW = 3.0
 """Ops of the plan with few of them, beside those of the model."""
 
 
-def planned(path: Path, seconds: float) -> dict[str, Any]:
-    """A model's row: peaks, arena and bound, all in bytes."""
+def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
+    """A model's row: peaks, arena and bound, all in bytes; `allow`: what cuts may change."""
     graph, _ = load_own(path, FREE)
     strict = lowtide.plan(graph, target="strict", time=seconds)
     best = lowtide.plan(graph, target="generic", time=seconds)
     began, running = time.perf_counter(), time.process_time()
-    plan = lowtide.plan(graph, target="generic", time=seconds, allow="fission")
+    plan = lowtide.plan(graph, target="generic", time=seconds, allow=allow)
     ran = time.process_time() - running
     floor = lowtide.inspect(graph, target="generic", time=1.0).fission
     return {
@@ -66,6 +66,7 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
         "cpu_seconds": ran,
         "commit": short(machine().commit),
         "limit_seconds": seconds,
+        "rounds": 1 + len(plan.rounds or ()),
     }
 
 
@@ -158,6 +159,9 @@ def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
     return lines
 
 
+_OF_ROUNDS = "With `--allow fission,rounds`: parts are cut again, of which no bound over regions is said (open)."
+
+
 def tables(document: dict[str, Any]) -> list[str]:
     """Both tables as Markdown."""
     rows, runs = document["rows"], document["runs"]
@@ -172,6 +176,7 @@ def tables(document: dict[str, Any]) -> list[str]:
         "reached, so that no cut by regions needs less; *joined*: of regions whose results are put together; open: not",
         "worked out), the floor that of any cut along one axis an op.",
         "`bits`, `kernel`, `sum`: what outputs may differ by.",
+        *([] if document.get("allow", "fission") == "fission" else ["", _OF_ROUNDS]),
         "",
     ]
     planned_rows = [
@@ -333,7 +338,12 @@ def _write(
 ) -> None:
     """Both files of what is there by now."""
     here = asdict(machine())
-    document = {"machine": here, "seconds": arguments.time, "loops_target": arguments.loops_target}
+    document = {
+        "machine": here,
+        "seconds": arguments.time,
+        "loops_target": arguments.loops_target,
+        "allow": arguments.allow,
+    }
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
     if arguments.keep:
         document |= kept(arguments.keep, rows, runs)
@@ -352,6 +362,10 @@ def main() -> int:
     parser.add_argument("--measure", nargs="*", default=[], metavar="NAME", help="models to run in onnxruntime")
     parser.add_argument("--built", action="store_true", help="networks built here, too")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
+    parser.add_argument(
+        "--rounds", dest="allow", action="store_const", const="fission,rounds", default="fission",
+        help="parts are cut again (--allow fission,rounds)",
+    )  # fmt: skip
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")
     parser.add_argument("--loops-target", default="generic", help="target of loops (default: generic)")
@@ -372,7 +386,7 @@ def main() -> int:
             if (arguments.only and name not in arguments.only) or (arguments.study and name not in STUDY):
                 continue
             try:
-                row = cuts[name] if arguments.cuts_of else planned(path, arguments.time)
+                row = cuts[name] if arguments.cuts_of else planned(path, arguments.time, arguments.allow)
                 rows.append(row | looped(path, arguments.time, arguments.loops_target) if arguments.loops else row)
             except lowtide.LowtideError as error:
                 left_out[name] = str(error)
