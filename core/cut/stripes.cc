@@ -181,6 +181,10 @@ Bytes Regions::padded(int op, const CutRead& read, RowRange rows) const {
     if (!axis.padded_beside && before == 0 && behind == 0) return 0;
     const int64_t missing = std::max<int64_t>(0, end - first - there);
     if (ceil_div(there, index.num) == count && missing / 2 == before) return 0;
+    if (count == 1) {  // the part's step is as long as its operand: what is missing is split evenly, the odd row behind
+      const int64_t beside = std::max<int64_t>({0, before - behind, behind - before - 1});
+      return beside == 0 ? 0 : m_.tensors[read.tensor].size / size * (there + beside);
+    }
     return axis.padded_row * (end - first);
   }
   return 0;
