@@ -219,12 +219,16 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     tensors: list[int]
 
 
-class CutOp(msgspec.Struct, frozen=True, kw_only=True):
-    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
+class CutOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run.
+
+    Stripe i runs those from ``ends[i - 1]`` on, or with `begins` those from ``begins[i]`` on, some of them again.
+    """
 
     op: int
     axis: int
     ends: list[int]
+    begins: list[int] | None = None
 
 
 class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind"):
