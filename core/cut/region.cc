@@ -10,6 +10,9 @@ Regions::Regions(const CutModel& model)
     : m_(model),
       axes_(model.ops.size(), -1),
       ends_(model.ops.size()),
+      begins_(model.ops.size()),
+      again_(model.ops.size(), 0),
+      instead_(model.ops.size()),
       ending_(model.ops.size()),
       held_(model.tensors.size()),
       sums_(model.tensors.size()),
@@ -128,7 +131,81 @@ RowRange Regions::need(int op, const RowIndex& index, RowRange rows, int64_t siz
   return first < end ? RowRange{first, end} : RowRange{0, 0};
 }
 
-RowRange Regions::rows(int op, int stripe) const { return {stripe ? ends_[op][stripe - 1] : 0, ends_[op][stripe]}; }
+RowRange Regions::rows(int op, int stripe) const {
+  if (!begins_[op].empty()) return {begins_[op][stripe], ends_[op][stripe]};
+  return {stripe ? ends_[op][stripe - 1] : 0, ends_[op][stripe]};
+}
+
+bool Regions::stays(int op) const {
+  bool read = false;
+  for (const auto& made : m_.ops[op].made) {
+    const CutTensor& tensor = m_.tensors[made.tensor];
+    if (tensor.output) return false;
+    for (const int reader : tensor.readers) {
+      if (reader < begin_ || reader >= end_ || axes_[reader] < 0) return false;
+      read = true;
+    }
+  }
+  return read;
+}
+
+// Ops that make more than they read, all of it for others of the region. What is read of such an op by one that needs
+// no rows around its own counts as what that op reads, which is what is kept in its place.
+void Regions::find_again() {
+  for (const int op : cut_) {
+    std::vector<int>& instead = instead_[op];
+    instead.clear();
+    for (const auto& read : m_.ops[op].reads) {
+      const int maker = m_.tensors[read.tensor].producer;
+      const bool inside = maker >= begin_ && maker < end_ && axes_[maker] >= 0;
+      const bool alone = std::all_of(read.dims.begin(), read.dims.end(), [&](const RowIndex& index) {
+        return index.axis != axes_[op] || index.lo == index.hi;
+      });
+      if (inside && again_[maker] && alone)
+        instead.insert(instead.end(), instead_[maker].begin(), instead_[maker].end());
+      else
+        instead.push_back(read.tensor);
+    }
+    std::sort(instead.begin(), instead.end());
+    instead.erase(std::unique(instead.begin(), instead.end()), instead.end());
+    Bytes kept = 0, written = 0;
+    for (const int t : instead) kept += m_.tensors[t].size;
+    for (const auto& made : m_.ops[op].made) written += m_.tensors[made.tensor].size;
+    again_[op] = written > kept && stays(op);
+  }
+}
+
+bool Regions::would_run_again() {
+  find_again();
+  return std::any_of(cut_.begin(), cut_.end(), [&](int op) { return again_[op] != 0; });
+}
+
+// Where the stripes of ops begin that run rows again: where their readers begin to read.
+void Regions::find_begins() {
+  for (auto at = cut_.rbegin(); at != cut_.rend(); ++at) {
+    const int op = *at;
+    if (!again_[op]) continue;
+    const CutAxis& axis = m_.ops[op].axes[axes_[op]];
+    std::vector<int64_t> begins(stripes_, 0);
+    for (int i = 1; i < stripes_; ++i) begins[i] = ends_[op][i - 1];
+    for (const auto& made : m_.ops[op].made)
+      for (const int reader : m_.tensors[made.tensor].readers)
+        for (const auto& read : m_.ops[reader].reads)
+          for (const auto& index : read.dims) {
+            if (read.tensor != made.tensor || index.axis != axes_[reader]) continue;
+            for (int i = 0; i < stripes_; ++i) {
+              const RowRange needed = need(reader, index, rows(reader, i), axis.size);
+              if (!empty(needed)) begins[i] = std::min(begins[i], needed.first);
+            }
+          }
+    bool again = false;
+    for (int i = 0; i < stripes_; ++i) {
+      begins[i] = begins[i] / axis.grain * axis.grain;
+      again = again || begins[i] < (i ? ends_[op][i - 1] : 0);
+    }
+    if (again) begins_[op] = std::move(begins);
+  }
+}
 
 void Regions::find_ends() {
   for (auto at = cut_.rbegin(); at != cut_.rend(); ++at) pull_end(*at);
@@ -202,18 +279,9 @@ void Regions::late_ends() {
   for (auto at = cut_.rbegin(); at != cut_.rend(); ++at) {
     const CutOp& o = m_.ops[*at];
     Bytes read = 0, written = 0;
-    bool inside = true, any = false;
     for (const auto& given : o.reads) read += m_.tensors[given.tensor].size;
-    for (const auto& made : o.made) {
-      const CutTensor& tensor = m_.tensors[made.tensor];
-      written += tensor.size;
-      inside = inside && !tensor.output;
-      for (const int reader : tensor.readers) {
-        any = true;
-        inside = inside && reader >= begin_ && reader < end_ && axes_[reader] >= 0;
-      }
-    }
-    if (written < read || !inside || !any) continue;
+    for (const auto& made : o.made) written += m_.tensors[made.tensor].size;
+    if (!again_[*at] && (written < read || !stays(*at))) continue;
     const std::vector<int64_t> pushed = ends_[*at];
     pull_end(*at);
     for (int i = 0; i < stripes_; ++i) ends_[*at][i] = std::min(ends_[*at][i], pushed[i]);
@@ -273,7 +341,7 @@ int64_t Regions::most_stripes(Pace pace) const {
   };
   for (const int op : cut_) {
     bool end = true;
-    if (pace != Pace::kPull) {
+    if (!pulls(pace)) {
       for (const auto& read : m_.ops[op].reads) {
         const int maker = m_.tensors[read.tensor].producer;
         end = end && (maker < begin_ || maker >= end_ || axes_[maker] < 0);
@@ -323,7 +391,7 @@ void Regions::find_held() {
                 if (!empty(needed)) low = std::min(low, needed.first);
               }
         }
-        held.lows[i] = low;
+        held.lows[i] = begins_[op].empty() ? low : size;
       }
     }
   }

@@ -88,6 +88,7 @@ struct CutModel {
   bool sums_in_place;            // whether what adds two sums may write over one
   int most_joined = 0;           // operands that an op which joins may have; 0: any number
   bool weighed = false;          // whether weights are anything but 1 for every op
+  bool again = false;            // whether regions may run rows again
   GlueWeight slice, join, merge;
   // What a region reads and makes may lie in slow memory: a slice of what comes from elsewhere is loaded, pieces of
   // what leaves are stored when they are done, and only what is read whole is there whole, from its first use to its
@@ -105,10 +106,15 @@ bool is_handed(const CutModel& model, int tensor, int dim);
 
 // What stripes are equal parts of, and how far the other ops run in each.
 enum class Pace {
-  kPull,  // of what the last ops make: others run as far as they are needed
-  kPush,  // of what the first ones make: others run as far as they can
-  kLate,  // likewise, but who makes no less than it reads runs no further than its readers do
+  kPull,       // of what the last ops make: others run as far as they are needed
+  kPush,       // of what the first ones make: others run as far as they can
+  kLate,       // likewise, but who makes no less than it reads runs no further than its readers do
+  kPullAgain,  // as kPull, and rows run again where that is less to keep
+  kLateAgain,
 };
+
+inline bool pulls(Pace pace) { return pace == Pace::kPull || pace == Pace::kPullAgain; }
+inline bool runs_again(Pace pace) { return pace == Pace::kPullAgain || pace == Pace::kLateAgain; }
 
 struct RegionCost {
   Bytes peak = 0;
@@ -133,6 +139,8 @@ class Regions {
   Bytes throughout(int begin, int end) const;
   // The most stripes that differ.
   int64_t most_stripes(Pace pace) const;
+  // Whether some op of the region would run rows again where that is less to keep.
+  bool would_run_again();
 
  private:
   // Some rows of a tensor between ops of the region, [first, end) of its dimension.
@@ -181,6 +189,9 @@ class Regions {
   void push_ends();
   void late_ends();
   void skip_unread();
+  void find_again();
+  void find_begins();
+  bool stays(int op) const;
   std::vector<RowRange> read_rows(int op) const;
   void find_held();
   void recount(int tensor);
@@ -219,10 +230,13 @@ class Regions {
   int stripes_ = 0, begin_ = 0, end_ = 0;
   std::vector<int> axes_, queue_;
   Pieces coming_, leaving_;
-  std::vector<int> cut_;                    // positions that are cut, ascending
-  std::vector<std::vector<int64_t>> ends_;  // of each position of the interval
-  std::vector<std::vector<int>> ending_;    // of each position: tensors whose last reader in this stripe it is
-  std::vector<Held> held_;                  // of each tensor of the model; dim -1: not between ops of the region
+  std::vector<int> cut_;                      // positions that are cut, ascending
+  std::vector<std::vector<int64_t>> ends_;    // of each position of the interval
+  std::vector<std::vector<int64_t>> begins_;  // of each that runs rows again; empty: every row runs once
+  std::vector<char> again_;                   // which may run rows again where that is less to keep
+  std::vector<std::vector<int>> instead_;     // of each of these: the tensors that are kept in its place
+  std::vector<std::vector<int>> ending_;      // of each position: tensors whose last reader in this stripe it is
+  std::vector<Held> held_;                    // of each tensor of the model; dim -1: not between ops of the region
   std::vector<int> held_ids_;
   std::vector<Sum> sums_;
   std::vector<Slice> slices_;

@@ -225,7 +225,7 @@ void Regions::part(int op, int stripe) {
     const int d = axis.reduced ? -1 : dim_along(m_, axes_, op, made.tensor);
     const Bytes size = d < 0 ? tensor.size : bytes(made.tensor, d, part);
     int output;
-    if (part == RowRange{0, axis.size}) {
+    if (part == RowRange{0, axis.size} && begins_[op].empty()) {
       output = piece_of_storage(tensor.storage, size);
     } else {
       output = piece(size);
@@ -421,13 +421,19 @@ RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   melting_.clear();
   local_ = 0;
   weight_ = 0;
-  if (pace == Pace::kPull)
+  for (const int op : cut_) {
+    begins_[op].clear();
+    again_[op] = 0;
+  }
+  if (runs_again(pace)) find_again();
+  if (pulls(pace))
     find_ends();
   else if (pace == Pace::kPush)
     push_ends();
   else
     late_ends();
   skip_unread();
+  if (runs_again(pace)) find_begins();
   find_held();
   const Bytes always = throughout(begin_, end_);
   held_bytes_ = 0;

@@ -22,6 +22,7 @@ from lowtide.rewrites import (
     Allowed,
     Exactness,
     PlanCost,
+    PlanHalos,
     PlanLoop,
     PlanPart,
     PlanPiece,
@@ -308,6 +309,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
     rounds: list[PlanRound] | None = None
+    halos: PlanHalos | None = None
     loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     swapping: Swapping | None = None

@@ -71,7 +71,19 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-ALLOWED = ("fission", "unjoined", "rounds", "seams", "accumulate", "recompute", "swap", "merge", "alias", "loops")
+ALLOWED = (
+    "fission",
+    "halos",
+    "unjoined",
+    "rounds",
+    "seams",
+    "accumulate",
+    "recompute",
+    "swap",
+    "merge",
+    "alias",
+    "loops",
+)
 """What a plan may be allowed to change."""
 
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
@@ -235,6 +247,18 @@ class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field=
     """Ops that run in parts, one stripe after another, each stripe in the order of the list."""
 
     ops: list[CutOp]
+
+
+class PlanHalos(msgspec.Struct, frozen=True, kw_only=True):
+    """Multiplications of convolutions and products: all of the model's, and those that rows add which run again."""
+
+    macs: int
+    extra_macs: int
+
+    @property
+    def overhead(self) -> float:
+        """Part that is added: 0.05 for five per cent."""
+        return self.extra_macs / self.macs if self.macs else 0.0
 
 
 class SeamOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
