@@ -359,12 +359,16 @@ class CutSearch:
 
     def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
         from lowtide.optimize.regions import Bounds, best_regions, front_ways
+        from lowtide.transform.cut import Cutter
 
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
         if self.keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
+            if cutter.again:  # rows that are kept may need fewer bytes for each op
+                once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only)
+                ways += front_ways(once, problem.memory, order, limits, cost)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)
