@@ -194,7 +194,26 @@ def begun_between() -> Graph:
     return Graph(graph.name, graph.tensors, ops)
 
 
-BY_HAND = (two_may_begin, falling_first, begun_already, begun_between)
+def two_may_begin_on_demand() -> Graph:
+    """Where a safe move of several ops has to end lowest, which random graphs do not show.
+
+        p -1-> u (reads x=2, too) -3-> out    i=10 -> z -10-> out    u, w -> T=3 -> out    c=4 -> v (after w)
+
+    p and u pay for T (+4), after which w is free and v falls by 4: no rise at all. But w and v without them end one
+    lower, and only from there does z fit.
+    """
+    sizes = {"x": 2, "c": 4, "i": 10, "y": 1, "a": 1, "b": 2, "T": 3, "uo": 3, "zo": 10}
+    rows = ("", "y"), ("y x", "a uo"), ("", "b"), ("b c", ""), ("i", "zo"), ("a b", "T")
+    graph = _by_hand("two_may_begin_on_demand", sizes, [(read, written, 0) for read, written in rows])
+    at = {t.name: t.id for t in graph.tensors}
+    offsets = {"a": 0, "b": 1}
+    tensors = (
+        replace(t, alias_of=at["T"], alias_offset=offsets[t.name]) if t.name in offsets else t for t in graph.tensors
+    )
+    return Graph(graph.name, tuple(tensors), graph.ops)
+
+
+BY_HAND = (two_may_begin, falling_first, begun_already, begun_between, two_may_begin_on_demand)
 
 
 def _by_hand(name: str, sizes: dict[str, int], rows: list[tuple[str, str, int]]) -> Graph:
@@ -221,7 +240,9 @@ def flaws_by_hand(seed: int, index: int) -> list[str]:
         for engine in ("best_first", "nested"):
             often = {name for name in ("commits", "fuse_a", "fuse_b", "fuse_c") if rng.random() < 0.3}
             fused = {"fuse_a", "fuse_b", "fuse_c"}
-            for more in ({"closure", "safe_moves", *often}, {"commits"}, fused):
+            safe = {"closure", "safe_moves"}
+            demand = [{*safe, "demand"}] if direction == "forward" else []
+            for more in ({*safe, *often}, {"commits"}, fused, *demand):
                 on = {direction, engine, *more}
                 result = solve(core, n, {name: name in on for name in SWITCHES})
                 if not result.peak == result.lower_bound == best:

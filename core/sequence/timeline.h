@@ -16,6 +16,7 @@
 //   x of a      ^-----^           ^--------^             begins, and d waits for its end
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,8 @@ class Timeline {
   };
   Cost clock(std::vector<Beat>* beats) const;
   Bytes peak() const { return peaks_.most(); }
-  int highest() const { return peaks_.highest(); }
+  // The first run with the most bytes: before all runs there is no more than at the first one.
+  int highest() const { return std::max(peaks_.highest(), begin()); }
   Bytes at(int slot) const { return peaks_.at(slot); }
   int runs() const { return runs_; }
   std::vector<int> order() const;

@@ -73,6 +73,14 @@ def test_there_is_none_where_values_may_leave_memory_or_nothing_makes_room():
     assert cut_starts(swapping(Random(1), 5).core(), range(5), 10) == []
 
 
+def test_there_is_none_where_nothing_is_higher_than_what_is_there_at_the_start():
+    """The first op adds no bytes to the inputs: the highest place is that op, not what lies before it."""
+    rows = [((0,), (2,), (), 1, 0, 0, False, ()), ((2, 1), (3,), (), 1, 0, 0, False, ())]
+    problem = SequenceProblem(rows, [(8, -1, False), (8, -1, False), (0, 0, False), (8, 1, True)])
+    assert problem.footprints([0, 1]) == [16, 16]
+    assert cut_starts(problem, range(2), 15) == []
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_search_is_dearer_than_what_it_begins_with(seed: int):
     """Repairs only make it cheaper, and the same seed gives the same."""

@@ -161,9 +161,10 @@ def check_recomputation(
         raise VerificationError("recompute", f"`after` speaks of op {min(twice)}, which runs more than once")
     moved = _moved(memory, plan)
     plain = footprints_of_runs(graph, memory, order, moved)
-    savings = {v: max(memory.saved[v].values(), default=0) for v in dict.fromkeys(order) if v not in moved}
-    for step, (seen, bytes_) in enumerate(zip(plain, footprint, strict=True)):
-        if not seen - savings.get(order[step], 0) <= bytes_ <= seen:
+    for step, (v, seen, bytes_) in enumerate(zip(plan.order, plain, footprint, strict=True)):
+        # An earlier run's copy of a result may be written over, which the result itself must not be.
+        saved = max(whole_memory.saved[v].values(), default=0)
+        if not seen - saved <= bytes_ <= seen:
             raise VerificationError("recompute", f"step {step} needs {seen} bytes as runs of the ops, not {bytes_}")
     if plan.swapping is not None:
         check_rates(plan.swapping, graph)

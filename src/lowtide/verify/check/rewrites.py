@@ -192,15 +192,14 @@ def why_not_again(graph: Graph, op: Op) -> str | None:
         return f"{op.label} writes into the memory of another tensor"
     if all(t.alias_of is None for t in graph.tensors):
         return None
-    memory: dict[int, int] = {}
-    for t in graph.tensors:
-        at = t
-        while at.alias_of is not None:
-            at = graph.tensor_by_id[at.alias_of]
-        memory[t.id] = at.id
-    read = {memory[t] for t in op.inputs}
-    for later in graph.ops[graph.index_of[op.id] + 1 :]:
-        written = [t for t in later.outputs if graph.tensor_by_id[t].alias_of is not None and memory[t] in read]
-        if written and not names_only(later.type):
-            return f"{later.label} writes over what {op.label} reads"
+    above = {t.id: t.alias_of for t in graph.tensors}
+    read = [_chain(above, t) for t in op.inputs]
+    memory, named = {chain[-1] for chain in read}, {t for chain in read for t in chain}
+    for other in graph.ops:
+        written = [t for t in other.outputs if _chain(above, t)[-1] in memory]
+        if names_only(other.type):  # what it makes is there already, unless it is the whole
+            written = [t for t in written if above[t] is None]
+        came_first = graph.index_of[other.id] < graph.index_of[op.id] and not named.isdisjoint(other.outputs)
+        if written and not came_first:
+            return f"{other.label} writes over what {op.label} reads"
     return None
