@@ -100,7 +100,7 @@ def in_tflm(path: Path, seconds: float) -> list[dict[str, Any]]:
         assert tflm.original is not None
         assert tflm.planned is not None
         rows.append(
-            _row(path.name.partition(".")[0], allow, plan)
+            _row(path.stem, allow, plan)
             | {"whole_arena_bytes": tflm.original.smallest_arena_bytes, "head_bytes": tflm.planned.head_bytes}
             | {"arena_bytes": tflm.planned.smallest_arena_bytes, "required_bytes": plan.required_bytes}
         )
@@ -153,8 +153,8 @@ def lines(document: dict[str, Any]) -> list[str]:
         f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}, other work beside it;",
         f"`python bench/halos.py FOLDER -o bench/results/halos`, {document['seconds']:g} s of search a plan.",
         "",
-        "*kept*: `--allow fission`. *again*: `--allow fission,halos`. Bytes are what onnxruntime has in use as measured,",
-        f"as planned at every op in {len(document['rows']) - missed} of {len(document['rows'])} runs. "
+        "*kept*: `--allow fission`. *again*: `--allow fission,halos`. Bytes are what onnxruntime has in use,",
+        f"measured, and as planned at every op in {len(document['rows']) - missed} of {len(document['rows'])} runs. "
         "Milliseconds are the processor's, on one thread, medians of runs in turn.",
         "",
         *table(HEAD, rows),
