@@ -2,6 +2,7 @@
 
     python bench/tigris.py MODEL... --tigris /path/to/tigris [--fast 32K,64K,...] [--time 20] -o bench/results/tigris
     python bench/tigris.py --rows A.json B.json -o bench/results/tigris
+    python bench/tigris.py MODEL... --rows bench/results/tigris.json --kept VERSION -o bench/results/tigris
 
 TiGrIS (`pip install tigris-ml`, Apache-2.0) cuts a model's own order into stages that fit the fast memory; each stage
 loads its inputs from slow memory and stores its outputs there. `tigris analyze --json` gives the three figures that are
@@ -10,7 +11,8 @@ that are read from it and written to it in one inference. lowtide plans with `--
 the target `generic`, and is counted as TiGrIS counts: the model's inputs lie in slow memory and are read from there
 (once at least), its outputs are written there, and tensors take room there from the first byte to the last read.
 
-Without TiGrIS its columns are empty, and the page says why.
+Without TiGrIS its columns are empty, and the page says why; with `--kept` rows that were read take its figures from
+there, and lowtide's are new.
 """
 
 from __future__ import annotations
@@ -39,13 +41,10 @@ LADDERS = {
 
 LOST = (
     "*no plan*: in no way to cut that was found in the time does every op fit. lowtide cuts along one dimension at a",
-    "time and reads a stripe of an image with all of its width; in TFLite a convolution that needs padding on one side",
-    "only reads a padded copy of its rows besides. At 4,096 B no such cut of VWW and person detection can fit: for one",
-    "row of the depthwise convolution of 24 x 24 x 32 three rows (2,304 B) are there beside their padded copy (2,496",
-    "B); by columns it is as much, and by channels 9,216 B, since eight run together (LiteRT rounds fewer otherwise,",
-    "and bits are kept). Kernels that pad as they read need no copy (3,072 B there); standard operators would need a",
-    "cut along two dimensions, which is made for one pool of an ONNX model only (`rounds`). Searches end by time: on a",
-    "machine with other work on it they find less.",
+    "time and reads a stripe of an image with all of its width. VWW and person detection fit 4,096 B row by row: three",
+    "rows of 24 x 32 numbers and the one that a convolution makes of them are 3,072 B, and a part of one row has no",
+    "padded copy of what it reads, which would be 2,496 B more ([cuts](../../docs/cuts.md#in-tflite)). Searches end by",
+    "time: on a machine with other work on it they find less.",
 )
 """Why there are rows without a plan."""
 
@@ -214,27 +213,25 @@ def main() -> int:
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--rows", type=Path, nargs="*", default=[], help="rows of earlier runs, put in front")
     parser.add_argument("--tigris", help="the command; without it lowtide's columns alone")
+    parser.add_argument("--kept", metavar="VERSION", help="TiGrIS's figures are those of --rows, of this version of it")
     parser.add_argument("--fast", help="sizes with commas between; by default a ladder for the model's format")
     parser.add_argument("--time", type=float, default=20.0, help="seconds for each plan")
     parser.add_argument("--note", help="how long plans were searched, where not all so long")
     parser.add_argument("-o", "--out", type=Path, required=True)
     options = parser.parse_args()
-    tigris = version_of(options.tigris)
+    tigris = options.kept or version_of(options.tigris)
     rows: list[dict[str, Any]] = [row for path in options.rows for row in json.loads(path.read_bytes())]
     if rows and not options.models:
         write(rows, options.out, tigris, options.note or f"{options.time:g} s a plan")
     for path in options.models:
         for size in (options.fast or LADDERS[path.suffix]).split(","):
             fast = parse_size(size, "fast memory")
-            rows.append(
-                {
-                    "model": path.stem,
-                    "fast": fast,
-                    "tigris": theirs(options.tigris, path, fast),
-                    "lowtide": ours(path, fast, options.time),
-                }
-            )
-            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+            at = next((i for i, r in enumerate(rows) if (r["model"], r["fast"]) == (path.stem, fast)), len(rows))
+            kept = rows[at]["tigris"] if options.kept and at < len(rows) else None
+            other = theirs(options.tigris, path, fast) if kept is None else kept
+            row = {"model": path.stem, "fast": fast, "tigris": other, "lowtide": ours(path, fast, options.time)}
+            rows[at : at + 1] = [row]
+            print(json.dumps(row), file=sys.stderr, flush=True)
             write(rows, options.out, tigris, options.note or f"{options.time:g} s a plan")
     return 0
 

@@ -101,15 +101,17 @@ void cut(nb::module_& m) {
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
       "region_cost",
-      [](const tide::CutModel& model, int begin, int end, int seed, int axis, int stripes,
-         tide::Pace pace) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
+      [](const tide::CutModel& model, int begin, int end, int seed, int axis, int stripes, tide::Pace pace,
+         Bytes limit) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
         tide::Regions regions(model);
         if (!regions.grow(begin, end, seed, axis)) return std::nullopt;
-        const auto cost = regions.cost(stripes, pace);
+        const auto cost = regions.cost(stripes, pace, limit);
         return std::tuple{cost.peak, cost.ops, regions.axes(), cost.weight};
       },
       "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "pace"_a = tide::Pace::kPull,
-      "Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.");
+      "limit"_a = tide::kNoLimit,
+      "Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.\n\n"
+      "Above a limit it may be given up: no ops, and bytes above the limit that it takes at the least.");
   m.def(
       "best_path",
       [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,

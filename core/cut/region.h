@@ -133,7 +133,8 @@ class Regions {
   const std::vector<int>& axes() const { return axes_; }
   // What comes in pieces to the regions that follow, and what they leave so; all else is whole at both ends.
   void hand(const Pieces& coming, const Pieces& leaving);
-  // What the region that `grow` found takes in so many stripes. Given up above a limit.
+  // What the region that `grow` found takes in so many stripes. Given up above a limit: then the peak is one that it
+  // takes at the least.
   RegionCost cost(int stripes, Pace pace, Bytes limit = kNoLimit);
   // Bytes that are there all the time while positions [begin, end) run, however they are cut.
   Bytes throughout(int begin, int end) const;
@@ -148,12 +149,17 @@ class Regions {
     int piece = -1;
     int64_t first = 0, end = 0;
   };
+  // A tensor that a cut op makes, by dimension: -1: whole, or a sum.
   struct Held {
     int dim = -1;
-    bool leaves = false;
+    int output = -1;            // of `outputs_`
+    bool leaves = false;        // someone else than parts of the region reads it
+    bool lasting = false;       // pieces of it are there to the end
+    bool counts = false;        // no view, in memory that is another's
     std::vector<int64_t> lows;  // of each stripe: the first row that it or a later one reads
     std::vector<int> lasts;     // and which op of it reads last; -1: none does
     std::vector<int> pieces;
+    Bytes left = 0;   // of these
     Bytes bytes = 0;  // of those that are there, at the least
     Rows fresh, kept, have;
   };
@@ -165,43 +171,78 @@ class Regions {
     int from, dim;
     RowRange rows;
     int piece;
+    int next;  // of the same tensor or piece; -1: none
   };
   struct Room {
     Bytes size;
-    int first, last;
-    bool stays;
-    bool own;  // of the region, and no storage of the model
+    bool there;                 // before the region
+    bool stays;                 // behind it
+    bool own;                   // of the region, and no storage of the model
+    bool lasting = false;       // touched by what joins the pieces in the end
+    int first = -1, last = -1;  // steps that touch it; -1: none yet
   };
   struct Piece {
     int room;
     Bytes size;
+    bool left = false;  // of a tensor that leaves
+    int slices = -1;    // the last one of its rows
   };
   struct Step {
-    size_t touched, overwrites;  // where those of this step end
+    size_t overwrites;  // where those of this step end
     Bytes workspace;
   };
 
+  // What a cut op reads, `index` of dimension `dim` along its axis (-1: whole); `edge`: whose rows are worked out.
+  struct Input {
+    int tensor, dim, edge;
+    const RowIndex* index;
+    const CutRead* read;
+  };
+  // A read of what the region makes in parts.
+  struct Edge {
+    int reader;  // position
+    const RowIndex* index;
+    const CutAxis* axis;  // of the reader
+  };
+  struct Output {
+    int tensor, dim, edges, edges_end;
+  };
+  // A cut op and its part of the lists of inputs, outputs and reads of these.
+  struct Linked {
+    int op;
+    const CutAxis* axis;
+    int inputs, inputs_end, outputs, outputs_end, edges, edges_end;
+    bool outside;            // whether anybody but parts of the region reads what it makes
+    bool leaves;             // or nobody reads one of what it makes
+    bool again;              // whether it may run rows again, where that is less to keep
+    std::vector<int> reads;  // tensors that the region makes in parts, in the order in which they are made
+  };
+
   bool readers_of(int op);
-  void makers_of(int op);
   bool want(int op, int axis);
+  void link();
   void find_ends();
-  void pull_end(int op);
+  void pull_end(const Linked& linked);
   void push_ends();
+  int64_t pushed_end(const Edge& edge, int64_t there, int64_t size) const;
   void late_ends();
-  void skip_unread();
+  void settle();
   void find_again();
-  void find_begins();
-  bool stays(int op) const;
-  std::vector<RowRange> read_rows(int op) const;
-  void find_held();
-  void recount(int tensor);
+  void find_begins(const Linked& linked);
+  void find_needs(int edge, int64_t size);
+  void skip_unread(const Linked& linked);
+  void find_held(const Output& output);
+  void recount(Held& held);
   void whole(int op);
-  void part(int op, int stripe);
+  void clear();
+  bool stripe(int i, Bytes always, Bytes limit);
+  Bytes lone(int i, Bytes always, Bytes limit);
+  void part(const Linked& linked, int stripe);
   void keep(int tensor, int stripe);
-  void have(int tensor);
-  Rows around(int tensor, RowRange rows);
+  void have(Held& held, int tensor);
+  Rows around(Held& held, int tensor, RowRange rows);
   void add(int tensor, int piece, int op, RowRange rows);
-  int given(int op, const CutRead& read, RowRange rows);
+  int given(const Linked& linked, const Input& input, RowRange rows, int stripe);
   Bytes padded(int op, const CutRead& read, RowRange rows) const;
   RowRange made(int op, RowRange rows) const;
   int pad(int from, Bytes size);
@@ -218,28 +259,39 @@ class Regions {
   int piece_of_storage(int storage, Bytes size);
   int room_of(int storage);
   Bytes bytes(int tensor, int dim, RowRange rows) const;
-  RowRange need(int op, const RowIndex& index, RowRange rows, int64_t size) const;
+  RowRange need(const CutAxis& axis, const RowIndex& index, RowRange rows, int64_t size) const;
   RowRange rows(int op, int stripe) const;
   Bytes workspace(int op, RowRange rows) const;
   void weigh(const GlueWeight& glue, Bytes written);
-  void touch(int piece) { touched_.push_back(pieces_[piece].room); }
-  void close(Bytes workspace);
-  Bytes sweep(Bytes base);
+  void touch_room(int room);
+  void touch(int piece) { touch_room(pieces_[piece].room); }
+  void close(Bytes workspace) { steps_.push_back({overwrites_.size(), workspace}); }
+  Bytes so_far(Bytes base);
+  Bytes sweep(Bytes base, bool all);
 
   const CutModel& m_;
   int stripes_ = 0, begin_ = 0, end_ = 0;
   std::vector<int> axes_, queue_;
   Pieces coming_, leaving_;
-  std::vector<int> cut_;                      // positions that are cut, ascending
-  std::vector<std::vector<int64_t>> ends_;    // of each position of the interval
-  std::vector<std::vector<int64_t>> begins_;  // of each that runs rows again; empty: every row runs once
-  std::vector<char> again_;                   // which may run rows again where that is less to keep
-  std::vector<std::vector<int>> instead_;     // of each of these: the tensors that are kept in its place
-  std::vector<std::vector<int>> ending_;      // of each position: tensors whose last reader in this stripe it is
+  std::vector<int> cut_;  // positions that are cut, ascending
+  bool is_linked_ = false;
+  std::vector<Linked> linked_;  // of these, as many as are cut
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<Edge> edges_;
+  std::vector<RowRange> needs_;  // of each edge, of each stripe
+  std::vector<RowRange> spans_;
+  std::vector<std::vector<int64_t>> ends_;  // of each position of the interval
+  std::vector<int64_t> pushed_;
+  bool again_ = false;                        // whether rows run again now
+  std::vector<std::vector<int64_t>> begins_;  // of each position that runs rows again; empty: every row runs once
+  std::vector<int> begun_;                    // those
+  std::vector<std::vector<int>> instead_;     // of each that may: the tensors that are kept in its place
   std::vector<Held> held_;                    // of each tensor of the model; dim -1: not between ops of the region
   std::vector<int> held_ids_;
   std::vector<Sum> sums_;
   std::vector<Slice> slices_;
+  std::vector<int> sliced_;  // of each tensor of the model: the last slice of it from elsewhere
   std::vector<Slice> pads_;  // `from` with padding; the rows say how many bytes
   std::vector<Piece> pieces_;
   std::vector<Room> rooms_;
@@ -248,10 +300,14 @@ class Regions {
   std::vector<int> roomed_;
   Bytes held_bytes_ = 0;  // of rows and sums that are there now, at the least
   int64_t weight_ = 0;
-  Bytes local_ = 0;  // of the rooms of storages that are there before the region
+  Bytes always_ = 0;   // there all the time
+  Bytes local_ = 0;    // of the rooms of storages that are there before the region
+  Bytes staying_ = 0;  // and of those of them that are there behind it, too
   std::vector<Step> steps_;
-  std::vector<int> touched_;
   std::vector<std::pair<int, Bytes>> overwrites_;
+  std::vector<Bytes> come_, gone_;            // of each step
+  std::vector<int> given_, results_, rough_;  // of a part
+  std::vector<int> kept_;                     // rooms
 };
 
 }  // namespace tide

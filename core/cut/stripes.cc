@@ -26,11 +26,12 @@ int64_t weight_of(const CutAxis& axis, int64_t rows) {
 
 Bytes Regions::bytes(int tensor, int dim, RowRange rows) const {
   const CutTensor& t = m_.tensors[tensor];
-  return ceil_div(t.size * (rows.second - rows.first), std::max<int64_t>(1, t.shape[dim]));
+  return (t.size * (rows.second - rows.first) + std::max<int64_t>(0, t.shape[dim] - 1)) /
+         std::max<int64_t>(1, t.shape[dim]);
 }
 
 int Regions::piece(Bytes size) {
-  rooms_.push_back({size, -2, -2, false, true});
+  rooms_.push_back({size, false, false, true});
   pieces_.push_back({static_cast<int>(rooms_.size()) - 1, size});
   return static_cast<int>(pieces_.size()) - 1;
 }
@@ -41,9 +42,10 @@ int Regions::room_of(int storage) {
     const CutStorage& s = m_.storages[storage];
     const bool there = s.first < begin_;
     room = static_cast<int>(rooms_.size());
-    rooms_.push_back({s.size, there ? -1 : -2, -2, s.last >= end_, false});
+    rooms_.push_back({s.size, there, s.last >= end_, false});
     roomed_.push_back(storage);
     if (there) local_ += s.size;
+    if (there && s.last >= end_) staying_ += s.size;
     if (m_.transfers) weigh(m_.transfer, s.size);
   }
   return room;
@@ -66,14 +68,21 @@ Bytes Regions::workspace(int op, RowRange part) const {
 }
 
 void Regions::weigh(const GlueWeight& glue, Bytes written) {
-  weight_ += glue.fixed + floor_div(written * glue.per_mebibyte, Bytes{1} << 20);
+  weight_ += glue.fixed + (glue.per_mebibyte == 0 ? 0 : floor_div(written * glue.per_mebibyte, Bytes{1} << 20));
 }
 
-void Regions::close(Bytes workspace) { steps_.push_back({touched_.size(), overwrites_.size(), workspace}); }
+void Regions::touch_room(int at) {
+  Room& room = rooms_[at];
+  room.last = static_cast<int>(steps_.size());
+  if (room.first < 0) room.first = room.last;
+}
 
 int Regions::slice(int from, int tensor, int dim, RowRange rows) {
-  for (const Slice& s : slices_)
-    if (s.from == from && s.dim == dim && s.rows == rows) return s.piece;
+  const size_t count = slices_.size();
+  int last = from >= 0 ? pieces_[from].slices : sliced_[tensor];
+  if (last >= static_cast<int>(count) || (last >= 0 && slices_[last].from != from)) last = -1;  // of another stripe
+  for (int k = last; k >= 0; k = slices_[k].next)
+    if (slices_[k].dim == dim && slices_[k].rows == rows) return slices_[k].piece;
   const bool loaded = from < 0 && m_.transfers;
   const int result = piece(bytes(tensor, dim, rows));
   if (from < 0 && melts(tensor, dim))
@@ -83,12 +92,12 @@ int Regions::slice(int from, int tensor, int dim, RowRange rows) {
   touch(result);
   weigh(loaded ? m_.transfer : m_.slice, pieces_[result].size);
   close(0);
-  slices_.push_back({from, dim, rows, result});
+  (from >= 0 ? pieces_[from].slices : sliced_[tensor]) = static_cast<int>(slices_.size());
+  slices_.push_back({from, dim, rows, result, last});
   return result;
 }
 
-void Regions::have(int t) {
-  Held& held = held_[t];
+void Regions::have(Held& held, int t) {
   if (held.have.piece >= 0) return;
   if (held.kept.piece < 0 || held.fresh.piece < 0) {
     held.have = held.fresh.piece < 0 ? held.kept : held.fresh;
@@ -104,8 +113,7 @@ void Regions::have(int t) {
   held.have = {joined, both.first, both.second};
 }
 
-Regions::Rows Regions::around(int t, RowRange rows) {
-  const Held& held = held_[t];
+Regions::Rows Regions::around(Held& held, int t, RowRange rows) {
   const Rows* found = nullptr;
   for (const Rows* there : {&held.have, &held.fresh, &held.kept}) {
     if (there->piece < 0 || there->first > rows.first || rows.second > there->end) continue;
@@ -113,7 +121,7 @@ Regions::Rows Regions::around(int t, RowRange rows) {
     if (!found) found = there;
   }
   if (found) return *found;
-  have(t);
+  have(held, t);
   return held.have;
 }
 
@@ -123,44 +131,39 @@ void Regions::keep(int t, int stripe) {
   const int64_t later = stripe + 1 < stripes_ ? held.lows[stripe + 1] : kFar;
   if (later >= end) {
     held.kept = held.fresh = held.have = {};
-    recount(t);
+    recount(held);
     return;
   }
   const int64_t first =
       std::min(held.kept.piece < 0 ? end : held.kept.first, held.fresh.piece < 0 ? end : held.fresh.first);
   const RowRange left{std::max(later, first), end};
-  Rows kept = around(t, left);
+  Rows kept = around(held, t, left);
   if (left != RowRange{kept.first, kept.end}) kept = {slice(kept.piece, t, held.dim, left), left.first, left.second};
   held.kept = kept;
   held.fresh = held.have = {};
-  recount(t);
+  recount(held);
 }
 
-int Regions::given(int op, const CutRead& read, RowRange rows) {
-  const int t = read.tensor;
+int Regions::given(const Linked& linked, const Input& input, RowRange rows, int stripe) {
+  const int t = input.tensor, dim = input.dim;
   const CutTensor& tensor = m_.tensors[t];
-  int dim = -1;
-  RowRange part{0, 0};
-  for (size_t d = 0; d < read.dims.size(); ++d)
-    if (read.dims[d].axis == axes_[op]) {
-      dim = static_cast<int>(d);
-      part = need(op, read.dims[d], rows, tensor.shape[d]);
-    }
-  const Held& held = held_[t];
-  const bool inside =
-      held.dim >= 0 && tensor.producer >= begin_ && tensor.producer < end_ && axes_[tensor.producer] >= 0;
-  if (dim >= 0 && empty(part)) return -1;
-  if (!inside) {
-    if (dim < 0 || (part == RowRange{0, tensor.shape[dim]} && !melts(t, dim)))
-      return piece_of_storage(tensor.storage, tensor.size);
-    if (melts(t, dim)) {
-      const int piece = as_it_comes(t, dim, part);
-      if (piece >= 0) return piece;
-    }
-    return slice(-1 - t, t, dim, part);
+  if (input.edge >= 0) {
+    const RowRange part = needs_[static_cast<int64_t>(input.edge) * stripes_ + stripe];
+    if (empty(part)) return -1;
+    Held& held = held_[t];
+    const Rows got = around(held, t, part);
+    return part == RowRange{got.first, got.end} ? got.piece : slice(got.piece, t, held.dim, part);
   }
-  const Rows got = around(t, part);
-  return part == RowRange{got.first, got.end} ? got.piece : slice(got.piece, t, held.dim, part);
+  if (dim < 0) return piece_of_storage(tensor.storage, tensor.size);
+  const RowRange part = need(*linked.axis, *input.index, rows, tensor.shape[dim]);
+  if (empty(part)) return -1;
+  const bool melts = this->melts(t, dim);
+  if (part == RowRange{0, tensor.shape[dim]} && !melts) return piece_of_storage(tensor.storage, tensor.size);
+  if (melts) {
+    const int piece = as_it_comes(t, dim, part);
+    if (piece >= 0) return piece;
+  }
+  return slice(-1 - t, t, dim, part);
 }
 
 // Bytes of what a part is given, where that is its operand with padding and the op itself cannot say so. TFLite has one
@@ -178,6 +181,10 @@ Bytes Regions::padded(int op, const CutRead& read, RowRange rows) const {
     if (!axis.padded_beside && before == 0 && behind == 0) return 0;
     const int64_t missing = std::max<int64_t>(0, end - first - there);
     if (ceil_div(there, index.num) == count && missing / 2 == before) return 0;
+    if (count == 1) {  // the part's step is as long as its operand: what is missing is split evenly, the odd row behind
+      const int64_t beside = std::max<int64_t>({0, before - behind, behind - before - 1});
+      return beside == 0 ? 0 : m_.tensors[read.tensor].size / size * (there + beside);
+    }
     return axis.padded_row * (end - first);
   }
   return 0;
@@ -190,7 +197,7 @@ RowRange Regions::made(int op, RowRange rows) const {
     for (const auto& read : m_.ops[op].reads)
       for (size_t d = 0; d < read.dims.size(); ++d)
         if (read.first && read.dims[d].axis == axes_[op]) {
-          const RowRange given = need(op, read.dims[d], rows, m_.tensors[read.tensor].shape[d]);
+          const RowRange given = need(axis, read.dims[d], rows, m_.tensors[read.tensor].shape[d]);
           return {given.first * axis.stretch, given.second * axis.stretch};
         }
   return rows;
@@ -204,26 +211,29 @@ int Regions::pad(int from, Bytes size) {
   touch(result);
   weigh(m_.slice, size);
   close(0);
-  pads_.push_back({from, 0, {size, size}, result});
+  pads_.push_back({from, 0, {size, size}, result, -1});
   return result;
 }
 
-void Regions::part(int op, int stripe) {
+void Regions::part(const Linked& linked, int stripe) {
+  const int op = linked.op;
   const CutOp& o = m_.ops[op];
-  const CutAxis& axis = o.axes[axes_[op]];
+  const CutAxis& axis = *linked.axis;
   const RowRange part = rows(op, stripe);
-  std::vector<int> inputs;
-  inputs.reserve(o.reads.size());
-  for (const auto& read : o.reads) {
-    inputs.push_back(given(op, read, part));
-    const Bytes size = padded(op, read, part);
+  std::vector<int>&inputs = given_, &outputs = results_;
+  inputs.clear();
+  outputs.clear();
+  rough_.clear();
+  for (int k = linked.inputs; k < linked.inputs_end; ++k) {
+    inputs.push_back(given(linked, inputs_[k], part, stripe));
+    const Bytes size = axis.padded_row == 0 ? 0 : padded(op, *inputs_[k].read, part);
     if (size > 0 && inputs.back() >= 0) inputs.back() = pad(inputs.back(), size);
   }
-  std::vector<int> outputs;
-  for (const auto& made : o.made) {
-    const CutTensor& tensor = m_.tensors[made.tensor];
-    const int d = axis.reduced ? -1 : dim_along(m_, axes_, op, made.tensor);
-    const Bytes size = d < 0 ? tensor.size : bytes(made.tensor, d, part);
+  const RowRange around = made(op, part);
+  for (int j = linked.outputs; j < linked.outputs_end; ++j) {
+    const CutTensor& tensor = m_.tensors[outputs_[j].tensor];
+    const int d = axis.reduced ? -1 : outputs_[j].dim;
+    const Bytes size = d < 0 ? tensor.size : bytes(outputs_[j].tensor, d, part);
     int output;
     if (part == RowRange{0, axis.size} && begins_[op].empty()) {
       output = piece_of_storage(tensor.storage, size);
@@ -238,16 +248,15 @@ void Regions::part(int op, int stripe) {
     }
     outputs.push_back(output);
   }
-  const RowRange around = made(op, part);
-  std::vector<int> rough;
-  for (size_t j = 0; j < outputs.size(); ++j) {
-    const int d = dim_along(m_, axes_, op, o.made[j].tensor);
-    rough.push_back(d < 0 || around == part ? outputs[j] : piece(bytes(o.made[j].tensor, d, around)));
+  for (int j = linked.outputs; j < linked.outputs_end; ++j) {
+    const int d = outputs_[j].dim;
+    rough_.push_back(d < 0 || around == part ? outputs[j - linked.outputs]
+                                             : piece(bytes(outputs_[j].tensor, d, around)));
   }
   for (const int at : inputs)
     if (at >= 0) touch(at);
-  for (const int at : rough) touch(at);
-  if (outputs.size() == 1 && rough == outputs)
+  for (const int at : rough_) touch(at);
+  if (outputs.size() == 1 && rough_ == outputs)
     for (size_t k = 0; k < inputs.size(); ++k)
       if (o.reads[k].may_overwrite && inputs[k] >= 0) {
         const Bytes size = pieces_[outputs[0]].size;
@@ -259,23 +268,28 @@ void Regions::part(int op, int stripe) {
   weight_ += weight_of(axis, part.second - part.first);
   close(workspace(op, part));
   for (size_t j = 0; j < outputs.size(); ++j) {
-    if (rough[j] == outputs[j]) continue;
-    touch(rough[j]);
+    if (rough_[j] == outputs[j]) continue;
+    touch(rough_[j]);
     touch(outputs[j]);
     weigh(m_.slice, pieces_[outputs[j]].size);
     close(0);
   }
   for (size_t j = 0; j < outputs.size(); ++j) {
-    const int t = o.made[j].tensor;
+    const int t = outputs_[linked.outputs + j].tensor, at = outputs[j];
     if (axis.reduced) {
-      add(t, outputs[j], op, part);
-    } else {
-      Held& held = held_[t];
-      held.pieces.push_back(outputs[j]);
-      held.fresh = {outputs[j], part.first, part.second};
-      held.have = {};
-      recount(t);
+      add(t, at, op, part);
+      continue;
     }
+    Held& held = held_[t];
+    if (held.leaves) {
+      held.pieces.push_back(at);
+      held.left += pieces_[at].size;
+      pieces_[at].left = true;
+      if (held.lasting) rooms_[pieces_[at].room].lasting = true;
+    }
+    held.fresh = {at, part.first, part.second};
+    held.have = {};
+    recount(held);
   }
 }
 
@@ -373,7 +387,7 @@ int Regions::melting(int t, int dim) {
   const int64_t size = m_.tensors[t].shape[dim];
   melting_.emplace_back(t, static_cast<int>(rooms_.size()));
   for (int k = 0; k < stripes_; ++k) {
-    rooms_.push_back({bytes(t, dim, equal_rows(size, k)), -1, -2, false, true});
+    rooms_.push_back({bytes(t, dim, equal_rows(size, k)), true, false, true});
     local_ += rooms_.back().size;
   }
   return melting_.back().second;
@@ -383,8 +397,7 @@ void Regions::touch_rows(int t, int dim, RowRange rows) {
   const int room = melting(t, dim);
   const int64_t size = m_.tensors[t].shape[dim];
   for (int k = 0; k < stripes_; ++k)
-    if (equal_rows(size, k).first < rows.second && rows.first < equal_rows(size, k).second)
-      touched_.push_back(room + k);
+    if (equal_rows(size, k).first < rows.second && rows.first < equal_rows(size, k).second) touch_room(room + k);
 }
 
 // A piece that a tensor comes in and that is just what a part reads; -1: there is none.
@@ -401,104 +414,10 @@ int Regions::as_it_comes(int t, int dim, RowRange rows) {
 
 void Regions::whole(int op) {
   const CutOp& o = m_.ops[op];
-  for (const int s : o.touched) touched_.push_back(room_of(s));
+  for (const int s : o.touched) touch_room(room_of(s));
   for (const auto& [s, saving] : o.overwrites) overwrites_.emplace_back(room_of(s), saving);
   weight_ += o.weight;
   close(o.workspace);
-}
-
-RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
-  stripes_ = stripes;
-  for (const int s : roomed_) room_of_[s] = -1;
-  roomed_.clear();
-  rooms_.clear();
-  pieces_.clear();
-  steps_.clear();
-  touched_.clear();
-  overwrites_.clear();
-  slices_.clear();
-  pads_.clear();
-  melting_.clear();
-  local_ = 0;
-  weight_ = 0;
-  for (const int op : cut_) {
-    begins_[op].clear();
-    again_[op] = 0;
-  }
-  if (runs_again(pace)) find_again();
-  if (pulls(pace))
-    find_ends();
-  else if (pace == Pace::kPush)
-    push_ends();
-  else
-    late_ends();
-  skip_unread();
-  if (runs_again(pace)) find_begins();
-  find_held();
-  const Bytes always = throughout(begin_, end_);
-  held_bytes_ = 0;
-  for (int op = begin_; op < end_; ++op)
-    if (axes_[op] < 0) whole(op);
-  for (int i = 0; i < stripes; ++i) {
-    for (const int op : cut_) ending_[op].clear();
-    for (const int t : held_ids_)
-      if (held_[t].lasts[i] >= 0) ending_[held_[t].lasts[i]].push_back(t);
-    for (const int op : cut_) {
-      if (!empty(rows(op, i))) part(op, i);
-      for (const int t : ending_[op]) keep(t, i);
-      if (always + held_bytes_ > limit) return {always + held_bytes_, 0, 0};
-    }
-    for (const int t : held_ids_)
-      if (held_[t].lasts[i] < 0) keep(t, i);
-    slices_.clear();
-    pads_.clear();
-  }
-  for (const int t : held_ids_)
-    if (held_[t].leaves && held_[t].pieces.size() != 1) leave(t);
-  const Bytes peak = sweep(m_.before[begin_] - local_);
-  return {peak, static_cast<int>(steps_.size()), weight_};
-}
-
-Bytes Regions::sweep(Bytes base) {
-  size_t at = 0;
-  const int n = static_cast<int>(steps_.size());
-  for (int k = 0; k < n; ++k)
-    for (; at < steps_[k].touched; ++at) {
-      Room& room = rooms_[touched_[at]];
-      if (room.first == -2) room.first = k;
-      room.last = k;
-    }
-  Bytes live = base;
-  for (Room& room : rooms_) {
-    if (room.stays) room.last = n;
-    if (room.first == -1) live += room.size;
-  }
-  Bytes peak = 0;
-  at = 0;
-  size_t over = 0;
-  for (int k = 0; k < n; ++k) {
-    const size_t from = at;
-    for (size_t x = at; x < steps_[k].touched; ++x) {
-      Room& room = rooms_[touched_[x]];
-      if (room.first == k) {
-        live += room.size;
-        room.first = -3;  // counted, should it be touched twice
-      }
-    }
-    Bytes saving = 0;
-    for (; over < steps_[k].overwrites; ++over)
-      if (rooms_[overwrites_[over].first].last == k) saving = std::max(saving, overwrites_[over].second);
-    peak = std::max(peak, live + steps_[k].workspace - saving);
-    for (size_t x = from; x < steps_[k].touched; ++x) {
-      Room& room = rooms_[touched_[x]];
-      if (room.last == k) {
-        live -= room.size;
-        room.last = -3;
-      }
-    }
-    at = steps_[k].touched;
-  }
-  return peak;
 }
 
 }  // namespace tide

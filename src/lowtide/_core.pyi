@@ -861,9 +861,12 @@ def region_cost(
     axis: int,
     stripes: int,
     pace: Literal["pull", "push", "late", "pull again", "late again"] = "pull",
+    limit: int = 4611686018427387904,
 ) -> tuple[int, int, list[int], int] | None:
     """
     Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.
+
+    Above a limit it may be given up: no ops, and bytes above the limit that it takes at the least.
     """
 
 def best_path(

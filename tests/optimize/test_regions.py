@@ -102,6 +102,32 @@ def test_the_core_counts_as_the_part_graph(
     assert cost[:2] == _region_peak(cutter, region, STRICT, interval)
 
 
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.randoms(use_true_random=False))
+def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, draw: random.Random) -> None:
+    """By bytes that the region takes at the least; below the limit it takes what it takes without one."""
+    graph = BUILT_IN[target].as_seen(graph)
+    cutter, memory = Cutter(graph), memory_model(graph, BUILT_IN[target])
+    model = cut_model(cutter, memory, range(len(graph.ops)))
+    for _ in range(20):
+        end = draw.randint(1, len(graph.ops))
+        begin = draw.randrange(end)
+        axes = cutter.axes(graph.ops[end - 1].id)
+        if not axes:
+            continue
+        of = (model, begin, end, end - 1, draw.choice(axes), draw.choice((2, 3, 4, 5, 8, 16)), draw.choice(PACES))
+        cost = _core.region_cost(*of)
+        if cost is None:
+            continue
+        for limit in (cost[0] * draw.randint(30, 99) // 100, cost[0] - 1, cost[0]):
+            given_up = _core.region_cost(*of, limit)
+            assert given_up is not None
+            if limit < cost[0]:
+                assert limit < given_up[0] <= cost[0], of[1:]
+            else:
+                assert given_up == cost, of[1:]
+
+
 def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Iterator[tuple[int, list[int], Region]]:
     """Where each region begins that ends with an op, its interval and the region: stripes of every number up to 16, or
     of powers of 2; of those that cut the same rows one."""

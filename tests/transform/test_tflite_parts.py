@@ -77,6 +77,27 @@ def test_padding_of_every_parity(kernel: int, stride: int) -> None:
                 assert not [text for r in regions(whole.cutter, stripes) for text in [whole.differs([r])] if text]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads"), [(3, 1, 1), (3, 2, 0), (4, 1, 2), (5, 1, 3), (5, 2, 2), (2, 1, 0)]
+)
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_a_part_of_one_row_is_padded_at_the_ends_alone(kernel: int, stride: int, pads: int, depthwise: bool) -> None:
+    """Where padding is more before than behind, or two rows more behind; all else SAME with a long step says."""
+    for axis, size in ((1, (8, 7)), (2, (6, 8))):
+        net = Net()
+        x = net.tensor((1, *size, 8), zero=5)
+        filters = 1 if depthwise else 4
+        net.ends([x], [net.conv(x, filters, (kernel, kernel), (stride, stride), SAME, depthwise=depthwise)])
+        whole = Whole(net.bytes())
+        rows = 8 // stride
+        region = next(r for r in regions(whole.cutter, rows) if r.cuts[0].axis == axis)
+        assert len(region.cuts[0].ends) == rows
+        made = [op for op in apply(whole.cutter, [region]).graph.ops if op.type == "PAD"]
+        assert len(made) == pads
+        assert not whole.differs([region])
+
+
 def test_joins_of_more_than_an_operator_takes() -> None:
     """TFLM's CONCATENATION has ten operands: twelve rows are put together in groups."""
     net = Net()
@@ -132,6 +153,12 @@ def _never_padded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tflite_part, "_windowed", kept)
 
 
+def _split_evenly(patch: pytest.MonkeyPatch) -> None:
+    """A part of one row is given no padding, where SAME has the odd row behind and the whole has it before."""
+    one_row = tflite_part._one_row
+    patch.setattr(tflite_part, "_one_row", lambda *given: replace(one_row(*given), padding=()))
+
+
 def _padded_pools(patch: pytest.MonkeyPatch) -> None:
     """Zero points are put beside a pool as beside a convolution."""
     windowed = tflite_part._windowed
@@ -178,6 +205,7 @@ def _every_filter(patch: pytest.MonkeyPatch) -> None:
 RULES: dict[str, Patch] = {
     "padding before": _one_less,
     "word for padding": _never_padded,
+    "a row's padding": _split_evenly,
     "pools": _padded_pools,
     "shapes of reshapes": _own_shapes,
     "scales of rows": _whole_scales,

@@ -248,10 +248,9 @@ class Cutter:
                 ends[op] = self._pulled(op, axes, stripes, ends)
             elif op in again or self._may_wait(op, axes):
                 ends[op] = tuple(map(min, self._pulled(op, axes, stripes, ends), ends[op]))
-        for op in reversed(within):
-            ends[op] = self._read(op, axes, ends)
         cuts: dict[int, Cut] = {}
         for op in reversed(within):
+            ends[op] = self._read(op, axes, ends, cuts)
             cuts[op] = Cut(op, axes[op], ends[op], self.begins(op, axes, ends[op], cuts) if op in again else ())
         return Region(tuple([cuts[op] for op in within]))
 
@@ -300,9 +299,11 @@ class Cutter:
         begins = tuple([x // grain * grain for x in result])
         return begins if list(begins) != done else ()
 
-    def _read(self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    def _read(
+        self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]], cuts: Mapping[int, Cut]
+    ) -> tuple[int, ...]:
         """The ends of an op where a part of rows that nobody reads runs with the next part, or not at all."""
-        spans = self._read_rows(op, axes, ends)
+        spans = self._read_rows(op, axes, cuts)
         if not spans:
             return ends[op]
         result, at = [], 0
@@ -312,9 +313,7 @@ class Cutter:
             result.append(at)
         return tuple(result)
 
-    def _read_rows(
-        self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]
-    ) -> list[tuple[int, int]]:
+    def _read_rows(self, op: int, axes: Mapping[int, int], cuts: Mapping[int, Cut]) -> list[tuple[int, int]]:
         """Rows of what an op makes that parts of the region read; none if others read it, too."""
         graph, size, spans = self.graph, self._size(op, axes[op])[0], []
         for t in graph.op_by_id[op].outputs:
@@ -326,7 +325,7 @@ class Cutter:
                 assert known is not None, reader
                 for index in (i for _, read, dims in self.reads(reader) if read == t for i in dims):
                     if index is not None and index.axis == axes[reader]:
-                        parts = zip((0, *ends[reader]), ends[reader], strict=False)
+                        parts = map(cuts[reader].rows, range(len(cuts[reader].ends)))
                         spans += [needed(known, axes[reader], index, rows, size) for rows in parts]
         return [(a, b) for a, b in spans if a < b]
 

@@ -169,7 +169,19 @@ def test_windows_are_compared_tap_by_tap() -> None:
     ):
         assert windows_differ(graph, op, valid, given, made)
     assert windows_differ(graph, op, {**valid, "stride_h": 2}, padded, middle)
+    row, same = ((0, 1), (3, 4), (0, 6), (0, 4)), {**op.attributes, "stride_h": 3}
+    assert windows_differ(graph, op, same, ((0, 1), (2, 5), (0, 6), (0, 2)), row) is None
+    for options, given, made in (
+        (same, ((0, 1), (2, 4), (0, 6), (0, 2)), row),
+        ({**same, "stride_h": 2}, ((0, 1), (2, 5), (0, 6), (0, 2)), row),
+        ({**same, "stride_h": 0}, ((0, 1), (2, 5), (0, 6), (0, 2)), row),
+        ({**same, "stride_w": 2}, ((0, 1), (2, 5), (0, 6), (0, 2)), row),
+        (same, ((0, 1), (2, 8), (0, 6), (0, 2)), ((0, 1), (3, 5), (0, 6), (0, 4))),
+        (same, ((0, 1), (0, 2), (0, 6), (0, 2)), ((0, 1), (0, 1), (0, 6), (0, 4))),  # the odd row is behind
+    ):
+        assert windows_differ(graph, op, options, given, made)
     pool = graph.ops[2]
+    assert windows_differ(graph, pool, {**pool.attributes, "stride_h": 3}, *[((0, 1), (3, 4), (0, 3), (0, 1))] * 2)
     assert windows_differ(
         graph, pool, pool.attributes, ((0, 1), (-1, 2), (0, 3), (0, 4)), ((0, 1), (0, 3), (0, 3), (0, 4))
     )

@@ -2,8 +2,11 @@
 
 TFLite has one word for the padding of all dimensions of a window: SAME, as much as the operand would need, or VALID,
 none. A part keeps the word if that gives just its rows, or takes the other one; a convolution whose part needs other
-padding is given it by a PAD, whose zeros are the zero points of the tensor, as the kernel's own padding is. A pool
-leaves its padding out of the window, which no operator can: such a pool is not cut along it.
+padding is given it by a PAD, whose zeros are the zero points of the tensor, as the kernel's own padding is. A part of
+one row takes no second step, so that the length of its step is free: with one as long as its operand SAME means one row
+along that dimension, with as much padding as is missing, the odd row behind, and along the other what it meant. Then a
+PAD is needed for what that leaves out, at the image's first row, and has nothing beside. A pool leaves its padding out
+of the window, which no operator can: such a pool is not cut along it.
 
 Slices are SLICE, which keeps nothing in TFLM's arena; joins are CONCATENATION, which takes `MOST_JOINED` operands
 there (`kMaxInputNum` in tflite-micro's concatenation.cc). Both copy bytes where scale and zero point are equal, and
@@ -48,6 +51,8 @@ _GLUED = frozenset({"int8", "int16", "int32", "float32"})
 """Element types that SLICE, CONCATENATION and PAD take in both runtimes."""
 _AT_ONCE = 8
 """Channels that LiteRT's depthwise kernel takes in one."""
+_SIDES = {1: "h", 2: "w"}
+"""What TFLite's options call a dimension of an image."""
 _MOST_DIMS = 5
 """Dimensions that TFLM's SLICE takes."""
 
@@ -152,10 +157,21 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
         for word in dict.fromkeys((op.attributes["padding"], _VALID)):
             if all(_pads(word, windows[d], size[d], count[d]) == around[d] for d in windows):
                 return Spelled({**op.attributes, "padding": word})
+        if count[axis] == 1 and op.attributes["padding"] == _SAME:
+            return _one_row(op, axis, around[axis], size[axis], len(data))
         padding = tuple(around.get(d, (0, 0)) for d in range(len(data)))
         return Spelled({**op.attributes, "padding": _VALID}, padding=padding)
 
     return Spelling(grain, spell, padded)
+
+
+def _one_row(op: Op, axis: int, around: Range, size: int, rank: int) -> Spelled:
+    """A window's part of one row, with a step as long as its operand: SAME splits what is missing evenly."""
+    before, behind = around
+    padding = (max(0, before - behind), max(0, behind - before - 1))
+    step = {f"stride_{_SIDES[axis]}": size + sum(padding)}
+    beside = tuple(padding if d == axis else (0, 0) for d in range(rank)) if any(padding) else ()
+    return Spelled({**op.attributes, **step}, padding=beside)
 
 
 def _filters(form: Convolution, data: Shape, result: Shape) -> int:
