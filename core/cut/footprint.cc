@@ -113,7 +113,11 @@ Bytes Regions::so_far(Bytes base) {
 RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   if (!is_linked_) link();
   stripes_ = stripes;
-  if (pace == Pace::kPull)
+  for (const int op : begun_) begins_[op].clear();
+  begun_.clear();
+  again_ = runs_again(pace);
+  if (again_) find_again();
+  if (pulls(pace))
     find_ends();
   else if (pace == Pace::kPush)
     push_ends();

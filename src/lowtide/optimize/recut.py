@@ -31,7 +31,7 @@ from lowtide.optimize.handed import may_be_handed
 from lowtide.optimize.regions import FINEST, Bounds, best_regions, way_within
 from lowtide.stop import Limits
 from lowtide.topological import topological
-from lowtide.transform.cut import PACES, Cutter, Pace, Region
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
@@ -142,7 +142,8 @@ def recuts(
     fine = [region.stripes > FINEST // 2 for region in parts.regions]
     high = [k for k, size in enumerate(now.regions) if size == now.peak]
     tried = {found and tuple(found[1])}
-    for pace in PACES if high and not any(fine[k] for k in high) else ():
+    paces = (*PACES, *AGAIN) if cutter.again else PACES
+    for pace in paces if high and not any(fine[k] for k in high) else ():
         finer = [_finer(cutter, parts.regions[k], pace, now) for k in high]
         kept = [region for k, region in enumerate(parts.regions) if k not in high]
         if tuple(finer) not in tried and not limits.over():
@@ -290,7 +291,7 @@ def _below(
         free &= set(cutter.only)
     own = profile(memory, now.order).footprint
     footprint = [sizes.get(graph.ops[i].id, own[k]) for k, i in enumerate(now.order)]
-    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free)
+    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free, again=cutter.again)
     way = way_within(rest, memory, now.order, limits, limit, footprint)
     return None if way is None else (kept, list(way.regions))
 

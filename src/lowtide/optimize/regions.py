@@ -280,7 +280,7 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = speller(graph)
     most = 0 if spell is None else spell.MOST_JOINED
-    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer)
+    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.again)
 
 
 def _op(
