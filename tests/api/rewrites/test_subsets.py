@@ -15,6 +15,9 @@ from lowtide.plan import Plan
 from support.steps import random_attention_step, random_image_step, random_sibling_step, random_step
 
 PLAIN = ("recompute,fission", "recompute,fission,swap", "recompute,fission,merge", "recompute,fission,swap,merge")
+SECONDS = 8
+"""Enough for steps of this size: searches end before."""
+
 KINDS = (random_step, random_attention_step, random_image_step, random_sibling_step)
 
 
@@ -24,7 +27,7 @@ def _fewer(graph: Graph, allow: str, **how: Any) -> list[tuple[str, Plan]]:
     alone = priced(graph, stand_in("rtx3090.json")[0].families)
     ways = [("recompute", {}), ("swap", {}), ("recompute,swap", {}), *((w, {}) for w in PLAIN if w != allow)]
     plans = [
-        (way, lowtide.plan(graph if "fission" in way else alone, allow=way, time=20, **how, **more))
+        (way, lowtide.plan(graph if "fission" in way else alone, allow=way, time=SECONDS, **how, **more))
         for way, more in ways
         if set(way.split(",")) <= words
     ]
@@ -33,7 +36,7 @@ def _fewer(graph: Graph, allow: str, **how: Any) -> list[tuple[str, Plan]]:
         methods.append(("pofo", alone, "recompute,swap"))
     for name, step, way in methods:
         with suppress(lowtide.InputError):  # statistics over the batch, or no chain of blocks
-            plans.append((name, lowtide.plan(step, allow=way, method=name, time=20, **how)))
+            plans.append((name, lowtide.plan(step, allow=way, method=name, time=SECONDS, **how)))
     return plans
 
 
@@ -51,12 +54,12 @@ def _rounded(graph: Graph) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("allow", PLAIN)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_within_a_budget_all_words_take_no_more_time_than_fewer(allow: str, seed: int) -> None:
     """Whatever fits the budget by fewer does by all."""
     graph = KINDS[seed % len(KINDS)](seed)
     budget = ("85%", "70%", "50%")[seed % 3]
-    plan = lowtide.plan(graph, allow=allow, budget=budget, time=20)
+    plan = lowtide.plan(graph, allow=allow, budget=budget, time=SECONDS)
     lowtide.verify(graph, plan)
     for way, fewer in _fewer(graph, allow, budget=budget):
         if fewer.status == "ok":
@@ -66,12 +69,12 @@ def test_within_a_budget_all_words_take_no_more_time_than_fewer(allow: str, seed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("allow", PLAIN)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(3))
 def test_within_a_bound_on_time_all_words_need_no_more_bytes_than_fewer(allow: str, seed: int) -> None:
     """From a tenth more time, in which little runs again, to eight times as much."""
     graph = KINDS[seed % len(KINDS)](seed)
     most = (0.1, 0.5, 8.0)[seed % 3]
-    plan = lowtide.plan(graph, allow=allow, max_overhead=most, time=20)
+    plan = lowtide.plan(graph, allow=allow, max_overhead=most, time=SECONDS)
     lowtide.verify(graph, plan)
     assert _added(plan) <= most + 1e-9
     for way, fewer in _fewer(graph, allow, max_overhead=most):
