@@ -113,6 +113,7 @@ class Intervals {
   std::unordered_map<int64_t, Interval> intervals_;
   std::vector<std::vector<int>> conflicts_;
   std::vector<std::vector<std::pair<int, int>>> seen_;  // of the axes of an interval: who is cut, and along which
+  int grown_ = -1;  // the axis along which the interval that is looked at was grown last
   int64_t evaluated_ = 0;
 };
 
