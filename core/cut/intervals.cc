@@ -20,7 +20,9 @@ Intervals::Intervals(const CutModel& model, const PathOptions& options)
 RegionCost Intervals::cost(int stripes, Pace pace, const Pieces& coming, const Pieces& leaving, Bytes limit) {
   ++evaluated_;
   regions_.hand(coming, leaving);
-  return regions_.cost(stripes, pace, limit);
+  const RegionCost cost = regions_.cost(stripes, pace, limit);
+  given_up_ += cost.ops == 0;
+  return cost;
 }
 
 bool Intervals::follows(int at) const {
