@@ -155,7 +155,7 @@ Bytes Regions::ends_take(int stripes, Pace pace, Bytes limit) {
 
 RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   if (!is_linked_) link();
-  if (limit < kNoLimit && stripes >= kMany && coming_.empty()) {
+  if (limit < kNoLimit && stripes >= kMany && coming_.empty() && !runs_again(pace)) {
     const Bytes least = ends_take(stripes, pace, limit);
     if (least > limit) return {least, 0, 0};
   }

@@ -42,6 +42,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
+    if "halos" in listed and not {"fission"} < set(listed) <= {"fission", "halos", "seams", "accumulate"}:
+        raise InputError("halos are what regions compute again; write --allow fission,halos, or with seams")
     if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
         raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
     if "merge" in listed and not {"recompute", "fission"} < set(listed):
@@ -83,7 +85,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = any(bound.bytes == peak and not bound.joined for bound in bounds)
     search = CutSearch(job, job.goal, problem, uncut, limits)
     search.joins = all(bound.bytes < peak for bound in bounds)
-    search.again = set(job.allow) == {"fission", "rounds"} and problem.graph.dialect == "onnx"
+    search.again = set(job.allow) == {"fission", "rounds"}
     search.least = min((bound.bytes for bound in bounds), default=0)
     search.by_sections = None if within or interrupted else _by_sections(search, least=least)
     done = within or interrupted or (least and search.by_sections is None)
@@ -187,5 +189,5 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
         raise InputError(
             "only ONNX models hand pieces on, and not for TFLM; leave unjoined out of --allow", problem.place
         )
-    if "rounds" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
-        raise InputError("only ONNX models are cut again, and not for TFLM; leave rounds out of --allow", problem.place)
+    if "rounds" in allow and problem.target.rule == "tflm":
+        raise InputError("nothing is cut again for TFLM; leave rounds out of --allow", problem.place)
