@@ -49,8 +49,10 @@ def row(path: Path) -> dict[str, Any]:
     for _ in range(TRIES):
         began = time.process_time()
         model = cut_model(Cutter(graph), memory, order)
-        told, until = time.process_time(), time.monotonic() + SECONDS
-        way = _core.best_path(model, LONGEST, MOST_STRIPES, 0, 0, lambda until=until: time.monotonic() > until, 0, [])
+        told = time.process_time()
+        way = _core.best_path(
+            model, LONGEST, MOST_STRIPES, 0, 0, lambda told=told: time.process_time() > told + SECONDS, 0, []
+        )
         spent = time.process_time() - told
         if not best or way.evaluated / spent > best["evaluated"] / best["core_seconds"]:
             best = {"evaluated": way.evaluated, "core_seconds": spent, "model_seconds": told - began}
