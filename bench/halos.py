@@ -116,8 +116,8 @@ def in_tflm(path: Path, seconds: float) -> list[dict[str, Any]]:
 
 
 def in_stripes(path: Path) -> list[dict[str, Any]]:
-    """A model's first region, of rows, as long as it can be, in a few numbers of stripes: what is there at once while it
-    runs in turn, its ops, and what rows add that run again."""
+    """A model's first region of rows in a few numbers of stripes: what is there at once while they run in turn, its ops,
+    and what rows add that run again."""
     target = BUILT_IN["onnxruntime"]
     graph = target.as_seen(lowtide.load(path))
     cutter = Cutter(graph)
@@ -216,8 +216,8 @@ def lines(document: dict[str, Any]) -> list[str]:
         "",
         *table(TFLM_HEAD, [tflm]),
         "",
-        f"MobileNetV2's first {document['stripes'][0]['region']} ops in stripes of rows, one after another, bytes at once "
-        "in onnxruntime's rules;",
+        f"MobileNetV2's first {document['stripes'][0]['region']} ops in stripes of rows, in turn, bytes at once under "
+        "onnxruntime's rules;",
         "run again by ops that make more than they read (*wider*, as plans have it), and by all (as MCUNetV2 has it);",
         "*more*: multiplications, of the model's.",
         "",
