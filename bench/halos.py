@@ -116,8 +116,8 @@ def in_tflm(path: Path, seconds: float) -> list[dict[str, Any]]:
 
 
 def in_stripes(path: Path) -> list[dict[str, Any]]:
-    """A model's first region of rows in a few numbers of stripes: what is there at once while they run in turn, its ops,
-    and what rows add that run again."""
+    """A model's first region of rows in a few numbers of stripes: what is there at once while they run in turn, how many
+    ops, and what rows add that run again."""
     target = BUILT_IN["onnxruntime"]
     graph = target.as_seen(lowtide.load(path))
     cutter = Cutter(graph)
