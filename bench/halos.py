@@ -116,7 +116,7 @@ def in_tflm(path: Path, seconds: float) -> list[dict[str, Any]]:
 
 
 def in_stripes(path: Path) -> list[dict[str, Any]]:
-    """A model's first region of rows in a few numbers of stripes: what is there at once while they run in turn, how many
+    """A model's first region of rows in a few numbers of stripes: what is there at once while they run in turn, their
     ops, and what rows add that run again."""
     target = BUILT_IN["onnxruntime"]
     graph = target.as_seen(lowtide.load(path))
