@@ -22,7 +22,7 @@ void Regions::recount(Held& held) {
   Bytes bytes = kept ? pieces_[held.kept.piece].size : 0;
   if (held.leaves && !m_.transfers)
     bytes += held.left - (kept && pieces_[held.kept.piece].left ? bytes : 0);
-  else if (held.fresh.piece >= 0)
+  else if (held.fresh.piece >= 0 && !held.leaves)  // else it may be stored, and gone
     bytes += pieces_[held.fresh.piece].size;
   held_bytes_ += bytes - held.bytes;
   held.bytes = bytes;

@@ -155,7 +155,7 @@ class Regions {
     int output = -1;            // of `outputs_`
     bool leaves = false;        // someone else than parts of the region reads it
     bool lasting = false;       // pieces of it are there to the end
-    bool counts = false;        // no view, in memory that is another's
+    bool counts = false;        // it is read, and no view, in memory that is another's
     std::vector<int64_t> lows;  // of each stripe: the first row that it or a later one reads
     std::vector<int> lasts;     // and which op of it reads last; -1: none does
     std::vector<int> pieces;

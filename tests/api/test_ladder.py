@@ -12,6 +12,7 @@ import lowtide
 from lowtide.analyse.inspect import Inspection
 from lowtide.cli import main
 from lowtide.errors import InputError
+from lowtide.ops.floor import floor
 from support.small_nets import pyramid
 from support.tflite_nets import pyramid as tflite_pyramid
 
@@ -75,6 +76,12 @@ def test_without_a_ladder_nothing_is_looked_for(model: Path, capsys: pytest.Capt
         "traffic_bytes": None,
         "target": None,
     }
+
+
+def test_the_last_rung_is_about_the_least(model: Path, seen: Inspection) -> None:
+    """No cut along one dimension needs less than its largest op's smallest part; half as much again is listed."""
+    least = floor(lowtide.load(model), streamed=True)
+    assert least.size <= seen.ladder[-1].bytes <= 1.5 * least.size
 
 
 def test_a_look_that_is_cut_short_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

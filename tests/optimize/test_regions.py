@@ -103,12 +103,13 @@ def test_the_core_counts_as_the_part_graph(
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.randoms(use_true_random=False))
-def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, draw: random.Random) -> None:
-    """By bytes that the region takes at the least; below the limit it takes what it takes without one."""
+@given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.booleans(), st.randoms(use_true_random=False))
+def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, moved: bool, draw: random.Random) -> None:
+    """By bytes that the region takes at the least, also where pieces are loaded and stored; below the limit it takes
+    what it takes without one."""
     graph = BUILT_IN[target].as_seen(graph)
     cutter, memory = Cutter(graph), memory_model(graph, BUILT_IN[target])
-    model = cut_model(cutter, memory, range(len(graph.ops)))
+    model = cut_model(cutter, memory, range(len(graph.ops)), transfers=moved)
     for _ in range(20):
         end = draw.randint(1, len(graph.ops))
         begin = draw.randrange(end)

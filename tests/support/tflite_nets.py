@@ -287,9 +287,13 @@ class Whole:
     def differs(self, found: Sequence[Region]) -> str:
         """What is wrong with the file in parts, run beside the whole; empty: nothing."""
         parts = with_file(apply(self.cutter, found))
+        return self.runs_otherwise(parts, bits=exactness(self.cutter, parts) == "bits")
+
+    def runs_otherwise(self, parts: PartGraph, *, bits: bool) -> str:
+        """The same of some parts, with the file that they will be."""
         made = parts_bytes(self.data, parts, parts.graph.own_order, "m")
         check_file(made, parts)
-        limit = 0.0 if exactness(self.cutter, parts) == "bits" else RELATIVE
+        limit = 0.0 if bits else RELATIVE
         measured = difference(self.litert, litert(made, self.feeds))
         if not measured <= limit:
             return f"LiteRT: {measured:.3g}"

@@ -38,6 +38,9 @@ MOST_CUTS = 4
 _TIERS = (0.6, 0.35, 0.2)
 """Parts of the smallest memory without slow memory that are looked at with one."""
 
+_LOWEST = (0.14, 0.1, 0.07, 0.05, 0.035, 0.025)
+"""Further ones, until one is not to be had; of these the smallest is listed, below which there is little more."""
+
 _CUTS = 0.5
 """Share of the time after which the search for cuts is over."""
 
@@ -126,17 +129,25 @@ def _tiers(problem: Problem, order: Sequence[int], below: int, limits: Limits) -
     under = problem if target is problem.target else Problem.of(target.as_seen(problem.graph), target)
     if len(under.graph.ops) != len(problem.graph.ops) or limits.over():
         return [], not limits.over()
-    rungs: list[Rung] = []
+    tiers: list[Rung] = []
+    lowest: list[Rung] = []
     cutter = _searched(under, below, limits).cutter
-    for part in _TIERS:
+    for part in (*_TIERS, *_LOWEST):
         ways = working_ways(cutter, under.memory, order, limits, [int(below * part)])
+        found = []
         for way in (way for way in ways if way.regions):
             fast = round_up(way.peak + way.peak // _SPARE, target.alignment)
             rung = None if limits.over() else _tier(under, way, fast, order, limits)
-            rungs += [] if rung is None else [rung]
+            found += [] if rung is None else [rung]
         if limits.over():
-            return _worth_it(rungs), False
-    return _worth_it(rungs), True
+            return _worth_it(tiers + lowest), False
+        if part in _TIERS:
+            tiers += found
+        elif found:
+            lowest = found
+        else:
+            break
+    return _worth_it(tiers + lowest), True
 
 
 def _worth_it(rungs: Sequence[Rung]) -> list[Rung]:

@@ -52,13 +52,27 @@ def set_text(
 
 def too_small_text(plan: Plan, name: str, capacity_bytes: int) -> str:
     """Why there is no plan with moves: what is too large for the fast memory of this name."""
+    if "cut_floor_op" in (plan.search or {}):
+        return _too_small_for_cuts(plan, name, capacity_bytes)
     if plan.status != "impossible" or plan.conflict is None or plan.conflict.step is None:
         return f"no order was found in which every op fits the {capacity_bytes:,} B of {name}"
     needed = plan.conflict.needed_bytes
     outputs = {t.id for t in plan.tensors if t.kind == "output"}
     if plan.conflict.step == len(plan.order) - 1 and outputs.issuperset(plan.conflict.tensors):
         return f"the graph outputs need {needed:,} B at once at the end; {name} has {capacity_bytes:,} B"
-    at = plan.order[plan.conflict.step]
+    return f"{_op_text(plan, plan.order[plan.conflict.step])} alone needs {needed:,} B; {name} has {capacity_bytes:,} B"
+
+
+def _too_small_for_cuts(plan: Plan, name: str, capacity_bytes: int) -> str:
+    """The same where ops may be cut, and the best cuts that were found are too large."""
+    search = plan.search or {}
+    op = _op_text(plan, int(search["cut_floor_op"]))
+    least = f"however it is cut along one dimension, {op} needs {search['cut_floor_bytes']:,} B"
+    if search["cut_floor_bytes"] > capacity_bytes:
+        return f"{least}; {name} has {capacity_bytes:,} B"
+    return f"no cuts were found with which every op fits the {capacity_bytes:,} B of {name}; {least}"
+
+
+def _op_text(plan: Plan, at: int) -> str:
     op = next(op for op in plan.ops if op.id == at)
-    kind = f" ({op.type})" if op.type else ""
-    return f"{op.name or f'op {op.id}'}{kind} alone needs {needed:,} B; {name} has {capacity_bytes:,} B"
+    return f"{op.name or f'op {op.id}'}{f' ({op.type})' if op.type else ''}"

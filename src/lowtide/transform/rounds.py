@@ -9,14 +9,25 @@ round's graph; `of_file` says of the last round's ops and tensors what they are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from lowtide.ops.piece import Piece
 from lowtide.transform.parts import PartGraph
 
 
 def cut_again(first: PartGraph, second: PartGraph) -> PartGraph:
     """The parts of a part graph, with the rounds before them."""
     return replace(second, earlier=(*first.earlier, replace(first, earlier=())))
+
+
+def piece_of_file(pieces: Mapping[int, Piece], piece: Piece) -> Piece:
+    """Which rows of a tensor that is no piece some rows of a piece are."""
+    while piece.of in pieces:
+        around = pieces[piece.of]
+        rows = zip(around.box, piece.box, strict=True)
+        piece = Piece(around.of, tuple((first + a, first + b) for (first, _), (a, b) in rows))
+    return piece
 
 
 def of_file(parts: PartGraph) -> PartGraph:
@@ -34,7 +45,7 @@ def of_file(parts: PartGraph) -> PartGraph:
             sources[op] = None if part.of is None else sources.get(part.of, part.of)
     return replace(
         rounds[-1],
-        pieces={t: piece for one in rounds for t, piece in one.pieces.items() if t in tensors},
+        pieces={t: piece for one in rounds for t, piece in one.pieces.items()},  # gone ones, too: others are of them
         parts={op: part for one in rounds for op, part in one.parts.items() if op in parts.graph.index_of},
         numbers=frozenset(t for one in rounds for t in one.numbers if t in tensors),
         sources=sources,

@@ -54,6 +54,7 @@ class TfliteParts(ModelFile):
 def with_file(parts: PartGraph) -> PartGraph:
     """The part graph with the file that it will be, if the user's is a .tflite file."""
     file = parts.graph.file
+    file = file.whole if isinstance(file, TfliteParts) else file  # parts that are cut again
     if not isinstance(file, TfliteFile):
         return parts
     return replace(parts, graph=replace(parts.graph, file=_parts_file(parts, file)))

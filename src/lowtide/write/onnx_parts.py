@@ -26,13 +26,13 @@ from lowtide.files import Buffer, open_bytes
 from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.access import Box
 from lowtide.ops.part import speller
-from lowtide.ops.piece import Piece
 from lowtide.outputs import Outputs
 from lowtide.read.onnx.proto import protobuf_classes
 from lowtide.read.onnx.structure import read_structure
 from lowtide.read.onnx.types import element_name
 from lowtide.read.onnx.wire import GRAPH_FIELD, LENGTH_DELIMITED, NODE_FIELD, parse_model, varint
 from lowtide.transform.parts import PartGraph
+from lowtide.transform.rounds import piece_of_file
 from lowtide.write.onnx import copy_external_data, copy_range, external_to_copy, graph_records
 from lowtide.write.onnx_rows import Weights
 from lowtide.write.slots import check_order
@@ -161,7 +161,7 @@ class _Writer:
             if piece is None:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value or b"")
                 continue
-            piece = self._of_file(piece)
+            piece = piece_of_file(self.parts.pieces, piece)
             of = self.names[piece.of]
             rows = None if of in self.may_be_fed else weights.rows(of, piece.box, tensor.name)
             if rows is not None:
@@ -170,14 +170,6 @@ class _Writer:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value)
             else:
                 self._slice(tensor, piece.of, piece.box)
-
-    def _of_file(self, piece: Piece) -> Piece:
-        """Which rows of a constant of the file some rows of a constant are."""
-        while piece.of not in self.names:
-            around = self.parts.pieces[piece.of]
-            rows = zip(around.box, piece.box, strict=True)
-            piece = Piece(around.of, tuple((first + a, first + b) for (first, _), (a, b) in rows))
-        return piece
 
     def _number(self, name: str, shape: tuple[int, ...], dtype: str, value: bytes) -> None:
         proto = self.proto.TensorProto

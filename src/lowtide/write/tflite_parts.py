@@ -29,6 +29,7 @@ from lowtide.read.tflite.wire import Flatbuffer, WireError
 from lowtide.read.tflite.wire import Table as OldTable
 from lowtide.runtimes.tflm.offline import listed_offsets
 from lowtide.transform.parts import PartGraph
+from lowtide.transform.rounds import piece_of_file
 from lowtide.transform.tflite_file import TfliteParts
 from lowtide.write.flat_front import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_front
 from lowtide.write.slots import check_order
@@ -169,6 +170,7 @@ class _Writer:
 
     def _tensor(self, tensor: Tensor) -> Table:
         piece = self.parts.pieces.get(tensor.id)
+        piece = None if piece is None else piece_of_file(self.parts.pieces, piece)
         whole = None if piece is None else OldTable(self.old, self.tensor_tables[piece.of])
         fields: dict[int, Entry] = {
             0: Numbers("i", tensor.shape or ()),
@@ -220,16 +222,17 @@ class _Writer:
         numbers = self.file_of.tensors
         inputs = [-1 if t is None else numbers[t] for t in op.operands]
         fields: dict[int, Entry] = {1: Numbers("i", inputs), 2: Numbers("i", [numbers[t] for t in op.outputs])}
-        if part.of is None:
+        of = part.of if part.of is None else self.parts.sources.get(part.of, part.of)
+        if of is None:
             fields[0] = Number("I", self._code(op))
             kind = _GLUE_OPTIONS[op.type]
             if kind:
                 fields |= {3: Number("B", kind), 4: _options(kind, op.attributes)}
             return Table(fields)
-        own = OldTable(self.old, self.op_tables[part.of])
+        own = OldTable(self.old, self.op_tables[of])
         fields[0] = Number("I", own.number(0, "I"))
         kind = own.number(3, "B")
-        same = dict(op.attributes) == self.parsed.model.subgraphs[0].ops[part.of].options
+        same = dict(op.attributes) == self.parsed.model.subgraphs[0].ops[of].options
         if own.place(4) is not None:
             fields |= {3: Number("B", kind), 4: self._lead(own, 4) if same else _options(kind, op.attributes)}
         if own.place(12) is not None:

@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
+from lowtide.ops.floor import floor
 from lowtide.plan import Plan, from_json
 from lowtide.spill_plan import PlanStream
 from lowtide.stop import Progress
@@ -198,6 +199,22 @@ def test_what_does_not_go_together_is_named(model: Path, how: dict[str, object],
     """Nothing asked for is dropped."""
     with pytest.raises(InputError, match=word):
         lowtide.plan(model, memories={"fast": 4096}, **how)  # type: ignore[arg-type]
+
+
+def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The op whose smallest part needs most of all; as little as that is enough."""
+    least = floor(lowtide.load(model), streamed=True)
+    fast = least.size - 1
+    call = ["plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target", "strict"]
+    assert main(call) == 3
+    err = capsys.readouterr().err
+    assert f"however it is cut along one dimension, n2 (Conv) needs {least.size:,} B; fast has {fast:,} B" in err
+    plan = planned(model, fast)
+    assert (plan.status, plan.moves) == ("over_budget", None)
+    assert plan.search is not None
+    assert (plan.search["cut_floor_bytes"], plan.search["cut_floor_op"]) == (least.size, least.op)
+    lowtide.verify(model, plan)
+    assert planned(model, least.size).status == "ok"
 
 
 @pytest.mark.slow

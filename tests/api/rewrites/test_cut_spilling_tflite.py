@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.cli import main
+from lowtide.ops.floor import floor
 from lowtide.ops.part import Spelled
 from lowtide.ops.tflite import part as tflite_part
 
@@ -58,3 +60,11 @@ def test_with_one_nothing_fits(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(tflite_part, "_one_row", padded)
     assert _planned(model).moves is None
+
+
+def test_what_is_not_found_is_not_impossible(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Above the floor, which takes channels one at a time, and below a padded copy of the first rows."""
+    assert main(["plan", str(model), "--memory", "fast=800", "--allow", "fission", "--target", "strict"]) == 3
+    err = capsys.readouterr().err
+    assert "no cuts were found with which every op fits the 800 B of fast; however it is cut" in err
+    assert f"needs {floor(lowtide.load(model), streamed=True).size:,} B" in err

@@ -160,7 +160,16 @@ class CutSpilling:
         best = answer.under(self.job.allow, interrupted=self.interrupted)
         if answer.keys["status"] == "impossible" and not self.interrupted:
             best.keys["stopped"] = "time" if self.limits.over() else "complete"
+        if "moves" not in best.keys:
+            best.keys["search"] = {**best.keys.get("search", {}), **self._floor()}
         return best
+
+    def _floor(self) -> dict[str, int]:
+        """What the op needs whose smallest part along one axis needs most, and which it is: no cuts go below."""
+        from lowtide.ops.floor import floor
+
+        least = floor(self.problem.graph, streamed=True, overlap=self.problem.target.in_place != "never")
+        return {} if least.op is None else {"cut_floor_bytes": least.size, "cut_floor_op": least.op}
 
     def _best_cut(self, uncut: Answer | None, best: Answer | None) -> Answer | None:
         """The best of the candidates that are searched in full, and of the plan that there is without cuts."""

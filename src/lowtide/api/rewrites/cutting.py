@@ -85,7 +85,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = any(bound.bytes == peak and not bound.joined for bound in bounds)
     search = CutSearch(job, job.goal, problem, uncut, limits)
     search.joins = all(bound.bytes < peak for bound in bounds)
-    search.again = set(job.allow) == {"fission", "rounds"} and problem.graph.dialect == "onnx"
+    search.again = set(job.allow) == {"fission", "rounds"}
     search.least = min((bound.bytes for bound in bounds), default=0)
     search.by_sections = None if within or interrupted else _by_sections(search, least=least)
     done = within or interrupted or (least and search.by_sections is None)
@@ -189,5 +189,5 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
         raise InputError(
             "only ONNX models hand pieces on, and not for TFLM; leave unjoined out of --allow", problem.place
         )
-    if "rounds" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
-        raise InputError("only ONNX models are cut again, and not for TFLM; leave rounds out of --allow", problem.place)
+    if "rounds" in allow and problem.target.rule == "tflm":
+        raise InputError("nothing is cut again for TFLM; leave rounds out of --allow", problem.place)

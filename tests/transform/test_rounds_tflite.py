@@ -1,0 +1,74 @@
+"""Parts of .tflite models that are cut again: run beside the whole in TFLM and LiteRT, they give the same numbers."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from lowtide.transform.cut import Cutter
+from lowtide.transform.parts import PartGraph, apply
+from lowtide.transform.rounds import cut_again, of_file
+from lowtide.transform.tflite_file import with_file
+
+pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
+pytest.importorskip("ai_edge_litert", reason="parts are run in LiteRT, which is not installed")
+from support.tflite_builder import Net
+from support.tflite_nets import Whole, random_tflite, regions
+
+
+def _cut_again(whole: Whole, rng: random.Random) -> PartGraph | None:
+    """Two or three rounds of a region or two each; None if fewer could be made."""
+    parts: PartGraph | None = None
+    for _ in range(rng.choice((2, 3))):
+        cutter = Cutter(whole.graph if parts is None else parts.graph)
+        found = list(regions(cutter, rng.choice((2, 3, 5))))
+        if not found:
+            break
+        chosen = [rng.choice(found)]
+        chosen += [r for r in rng.sample(found, min(4, len(found))) if not r.of.keys() & chosen[0].of.keys()][:1]
+        try:
+            made = apply(cutter, chosen)
+        except ValueError as error:
+            if "before and behind" not in str(error):
+                raise
+            continue
+        parts = made if parts is None else cut_again(parts, made)
+    return parts if parts is not None and parts.earlier else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_random_networks_of_bytes_cut_again(first: int) -> None:
+    """200 random int8 networks, four ways each, bit for bit what the whole gives, in each runtime."""
+    checked = 0
+    for seed in range(first, first + 25):
+        rng = random.Random(seed)
+        whole = Whole(random_tflite(rng.choice, rng.choice((2, 3, 5))).bytes())
+        for _ in range(4):
+            parts = _cut_again(whole, rng)
+            if parts is not None:
+                checked += 1
+                assert not whole.runs_otherwise(of_file(with_file(parts)), bits=True), seed
+    assert checked > 40
+
+
+@pytest.mark.slow
+def test_two_dimensions_need_less(tmp_path: Path) -> None:
+    """A wide tensor by rows and then by channels or columns: the plan holds, and both runtimes give the same bits."""
+    net = Net()
+    x = net.tensor((1, 16, 16, 4))
+    wide = net.conv(net.conv(x, 8), 32)
+    net.ends([x], [net.conv(net.conv(wide, 4, (3, 3), (4, 4)), 4, (1, 1))])
+    model = tmp_path / "net.tflite"
+    model.write_bytes(net.bytes())
+    one = lowtide.plan(model, target="generic", allow="fission", time=20)
+    both = lowtide.plan(model, target="generic", allow="fission,rounds", time=20)
+    assert both.required_bytes < one.required_bytes
+    assert both.rounds
+    assert both.exactness == "bits"
+    both.apply(model, tmp_path / "out.tflite")
+    report = lowtide.verify(model, both, run=True)
+    assert any(rule.name == "parts" and f"in {len(both.rounds) + 1} rounds" in rule.result for rule in report.checks)
