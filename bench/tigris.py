@@ -40,10 +40,10 @@ LADDERS = {
 """Fast memories by the model's format."""
 
 LOST = (
-    "*no plan*: in no way to cut that was found in the time does every op fit. VWW and person detection fit 4,096 B row by row: three",
-    "rows of 24 x 32 numbers and the one that a convolution makes of them are 3,072 B, and a part of one row has no",
-    "padded copy of what it reads, which would be 2,496 B more ([cuts](../../docs/cuts.md#in-tflite)). Searches end by",
-    "time: on a machine with other work on it they find less.",
+    "*no plan*: in no way to cut that was found in the time does every op fit. VWW and person detection fit 4,096 B",
+    "row by row: three rows of 24 x 32 numbers and the one that a convolution makes of them are 3,072 B, and a part of",
+    "one row has no padded copy of what it reads, which would be 2,496 B more ([cuts](../../docs/cuts.md#in-tflite)).",
+    "Searches end by time: on a machine with other work on it they find less.",
 )
 """Why there are rows without a plan."""
 
@@ -170,7 +170,7 @@ def page(rows: list[dict[str, Any]], tigris: str, seconds: str) -> list[str]:
         "Bytes of the fast memory that are used / most bytes in slow memory at once / bytes moved between them in one",
         "inference, the model's inputs and outputs among both (they lie in slow memory): TiGrIS's accounting, its",
         "figures those of `analyze --json`. lowtide: `plan --memory fast=SIZE --allow fission --target generic`, of",
-        "int8 models with `--allow fission,rounds`, which cuts parts again;",
+        "int8 models, where that moves something, with `--allow fission,rounds`, which cuts parts again;",
         "*beside the ends*: of the bytes moved those that are neither the first load of an input nor the one write of",
         "an output (0: one pool is enough); *ops*: those that run, parts, slices and joins among them. Weights are in",
         "neither memory, and what kernels take beside their tensors is not counted by either.",
