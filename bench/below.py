@@ -3,7 +3,7 @@
     python bench/below.py FOLDER [--time 60] [--built] [--measure NAME ...] -o bench/results/below
     python bench/below.py FOLDER --built --study --loops --cuts-of bench/results/below.json -o bench/results/below-loops
     python bench/below.py ... --loops --loops-target loops,layout=channels_last -o bench/results/below-loops-last
-    python bench/below.py FOLDER --built --study --jobs 2 --time 8 -o bench/results/below-120s
+    python bench/below.py FOLDER --built --study --jobs 2 --time 4 --loops --loops-of NAME ... -o results/below-120s
 
 Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
 Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
@@ -193,7 +193,7 @@ def tables(document: dict[str, Any]) -> list[str]:
         )
         for r in rows
     ]  # fmt: skip
-    if rows and "loop_bytes" in rows[0]:
+    if any("loop_bytes" in r for r in rows):
         lines += [*loop_table(rows, document.get("loops_target", "generic")), *_left_out(document)]
         lines += [*kept_lines(document), *at_once_lines(document)]
         if document["cuts_of"]:
@@ -219,7 +219,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "",
         ]
     lines += [*_left_out(document), *kept_lines(document)]
-    if not (rows and "loop_bytes" in rows[0]):
+    if all("loop_bytes" not in r for r in rows):
         lines += at_once_lines(document)
     run_rows = [
         (
@@ -271,7 +271,7 @@ def at_once_lines(document: dict[str, Any]) -> list[str]:
 
 def kept_lines(document: dict[str, Any]) -> list[str]:
     """Which rows are of another version, or had other time: of loops, if the page is of them."""
-    prefix = "loop_" if document["rows"] and "loop_bytes" in document["rows"][0] else ""
+    prefix = "loop_" if any("loop_bytes" in r for r in document["rows"]) else ""
     seconds = document.get(f"{prefix}seconds") or document["seconds"]
     now = (short(document["machine"]["commit"]), seconds)
     groups: dict[tuple[str, float], list[str]] = {}
@@ -290,6 +290,13 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
     """Loops beside cuts, and the geometric means; what ONNX can carry and what it cannot is said apart."""
     cells, best = [], []
     for r in rows:
+        if "loop_bytes" not in r:
+            best.append(r)
+            of_strict = _ratio(r, "strict_bytes")
+            cells.append(
+                (r["model"], r["strict_bytes"], r["cut_bytes"], of_strict, "-", "-", of_strict, "-", "-", "-", "-")
+            )
+            continue
         peak = min(r["cut_bytes"], r["loop_bytes"])
         best.append(r | {"cut_bytes": peak})
         least = "all paths, all orders" if r["loop_path_complete"] else "all orders"
@@ -301,7 +308,7 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
                 r["looped_ops"], proved, f"{r['loop_cpu_seconds']:.1f} ({r['loop_seconds']:.1f})",
             )
         )  # fmt: skip
-    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows]
+    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows if "loop_bytes" in r]
     cut, loop, both = (mean_ratio(which, "strict_bytes") for which in (rows, only, best))
     return [
         f"Row loops (`--target {target} --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
@@ -314,7 +321,9 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
         *table(LOOPED, cells),
         "",
         f"Geometric means over {len(rows)} models, of the strict optimum: {cut:.3f} with cuts, which ONNX can carry;",
-        f"{loop:.3f} with loops, which it cannot; {both:.3f} the lesser of the two.",
+        f"{loop:.3f} with loops, which it cannot"
+        + (f" (of the {len(only)} that were planned with them)" if len(only) < len(rows) else "")
+        + f"; {both:.3f} the lesser of the two.",
         "",
     ]
 
@@ -390,7 +399,7 @@ def _write(
 def row_of(path: Path, arguments: argparse.Namespace, cuts: dict[str, Any] | None) -> dict[str, Any]:
     """A model's row, with loops where these are asked for; `cuts`: what is known of it already."""
     row = planned(path, arguments.time, arguments.allow) if cuts is None else cuts
-    if not arguments.loops:
+    if not arguments.loops or (arguments.loops_of and path.stem not in arguments.loops_of):
         return row
     return row | looped(path, arguments.loops_time or arguments.time, arguments.loops_target)
 
@@ -435,6 +444,7 @@ def main() -> int:
     parser.add_argument("--loops", action="store_true", help="row loops, too")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="models planned at once (default: 1)")
     parser.add_argument("--loops-time", type=float, help="seconds of search for loops (default: as for cuts)")
+    parser.add_argument("--loops-of", nargs="*", default=[], metavar="NAME", help="models with loops (default: all)")
     parser.add_argument("--loops-target", default="generic", help="target of loops (default: generic)")
     parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
