@@ -2,10 +2,11 @@
 
     python bench/regions.py FOLDER -o bench/results/regions
 
-Of every model the best order, and along it the search for the way to cut of the lowest peak (`optimize/regions.py`, in
+Of every model its own order, and along it the search for the way to cut of the lowest peak (`optimize/regions.py`, in
 the core `core/cut/path.h`): a region is an interval of the order, an axis, a number of stripes and a pace, and is tried
-when its footprint and ops are worked out. Seconds are of the processor, on one thread; *with the model* has what the
-core is told of the graph beforehand, in Python. The best of three.
+when its footprint and ops are worked out, or so much of them that it is known to be above the limit: *given up*. None
+is counted that was not looked at. Seconds are of the processor, on one thread; *with the model* has what the core is
+told of the graph beforehand, in Python. The best of three.
 """
 
 from __future__ import annotations
@@ -41,30 +42,37 @@ SECONDS, TRIES, ASKED = 20.0, 3, 100_000
 
 
 def row(path: Path) -> dict[str, Any]:
-    """Regions of a model's own order."""
+    """Regions along a model's own order."""
     graph = load(path)
     memory = Problem.of(graph, BUILT_IN["strict"]).memory
     order, best = list(range(len(graph.ops))), dict[str, Any]()
     for _ in range(TRIES):
         began = time.process_time()
         model = cut_model(Cutter(graph), memory, order)
-        told, until = time.process_time(), time.monotonic() + SECONDS
-        way = _core.best_path(model, LONGEST, MOST_STRIPES, 0, 0, lambda until=until: time.monotonic() > until, 0, [])
+        told = time.process_time()
+        way = _core.best_path(
+            model, LONGEST, MOST_STRIPES, 0, 0, lambda told=told: time.process_time() > told + SECONDS, 0, []
+        )
         spent = time.process_time() - told
         if not best or way.evaluated / spent > best["evaluated"] / best["core_seconds"]:
             best = {"evaluated": way.evaluated, "core_seconds": spent, "model_seconds": told - began}
-            best["complete"] = way.complete
+            best |= {"complete": way.complete, "given_up": way.given_up, "peak": way.peak}
     return {"model": path.stem, "ops": len(graph.ops), **best}
 
 
 def lines(document: dict[str, Any]) -> list[str]:
     """The results as Markdown."""
     on = document["machine"]
-    head = ("model", "ops", "regions tried", "seconds", "a second", "with the model", "all of them", "asked")
+    head = (
+        "model", "ops", "regions tried", "given up", "seconds", "a second", "with the model", "peak", "all of them",
+        "asked",
+    )  # fmt: skip
     rows = [
         (
-            r["model"], r["ops"], r["evaluated"], f"{r['core_seconds']:.2f}", round(r["evaluated"] / r["core_seconds"]),
-            round(r["evaluated"] / (r["core_seconds"] + r["model_seconds"])), "yes" if r["complete"] else "no", ASKED,
+            r["model"], r["ops"], r["evaluated"], r["given_up"], f"{r['core_seconds']:.2f}",
+            round(r["evaluated"] / r["core_seconds"]),
+            round(r["evaluated"] / (r["core_seconds"] + r["model_seconds"])), r["peak"],
+            "yes" if r["complete"] else "no", ASKED,
         )
         for r in document["rows"]
     ]  # fmt: skip

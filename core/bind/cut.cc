@@ -97,7 +97,8 @@ void cut(nb::module_& m) {
          Field{"order", &P::order, "The ops in the order of the way, in positions of the model's."},
          Field{"regions", &P::regions, "What is cut, in order, by positions in that order."},
          Field{"handed", &P::handed, "Tensors that they leave in pieces, which nobody puts together."},
-         Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
+         Field{"evaluated", &P::evaluated, "Regions that were tried."},
+         Field{"given_up", &P::given_up, "Of these those whose footprint is above the limit by some of their steps."},
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
       "region_cost",

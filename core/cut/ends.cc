@@ -87,7 +87,7 @@ void Regions::find_begins(const Linked& linked) {
     begins.clear();
 }
 
-void Regions::find_ends() {
+void Regions::pull_ends() {
   for (size_t k = cut_.size(); k-- > 0;) pull_end(linked_[k]);
 }
 
@@ -100,12 +100,21 @@ void Regions::pull_end(const Linked& linked) {
   for (int e = linked.edges; e < linked.edges_end; ++e) {
     const Edge& edge = edges_[e];
     const std::vector<int64_t>& read = ends_[edge.reader];
+    const RowIndex& index = *edge.index;
+    if (index.den == 1 && edge.axis->aligned <= 1) {
+      const int64_t first = std::max<int64_t>(0, index.lo);
+      for (int i = 0; i < stripes_; ++i) {
+        const int64_t end = std::min(axis.size, (read[i] - 1) * index.num + index.hi + 1);
+        ends[i] = std::max(ends[i], read[i] > 0 && first < end ? end : 0);
+      }
+      continue;
+    }
     for (int i = 0; i < stripes_; ++i)
-      ends[i] = std::max(ends[i], need(*edge.axis, *edge.index, {0, read[i]}, axis.size).second);
+      ends[i] = std::max(ends[i], need(*edge.axis, index, {0, read[i]}, axis.size).second);
   }
   for (const int64_t end : ends) any = any || end != 0;
   if (!any) {
-    for (int i = 0; i < stripes_; ++i) ends[i] = ceil_div(axis.size * (i + 1), stripes_);
+    for (int i = 0; i < stripes_; ++i) ends[i] = ceil_div(axis.size * (at_[i] + 1), count_);
   } else if (linked.leaves) {
     ends.back() = axis.size;
   }
@@ -116,6 +125,10 @@ void Regions::pull_end(const Linked& linked) {
 int64_t Regions::pushed_end(const Edge& edge, int64_t there, int64_t size) const {
   const CutAxis& axis = *edge.axis;
   const RowIndex& index = *edge.index;
+  if (index.num == 1 && index.den == 1 && axis.aligned <= 1) {
+    there = std::max({there, int64_t{0}, index.lo});
+    return there >= size ? axis.size : std::clamp<int64_t>(there - index.hi, 0, axis.size);
+  }
   there = std::max({there, int64_t{0}, floor_div(index.lo, index.den)});  // rows before the first that is read
   if (there >= size) return axis.size;
   const int64_t end = floor_div(there * index.den - 1 - index.hi, index.num) + 1;
@@ -143,7 +156,7 @@ void Regions::push_ends() {
     int64_t at = 0;
     for (int i = 0; i < stripes_; ++i) {
       if (!reads)
-        at = ceil_div(axis.size * (i + 1), stripes_ * axis.grain) * axis.grain;
+        at = ceil_div(axis.size * (at_[i] + 1), count_ * axis.grain) * axis.grain;
       else if (ends[i] >= axis.size)
         at = axis.size;
       else
@@ -175,25 +188,49 @@ void Regions::late_ends() {
 void Regions::find_needs(int at, int64_t size) {
   const Edge& edge = edges_[at];
   RowRange* needs = needs_.data() + static_cast<int64_t>(at) * stripes_;
-  for (int i = 0; i < stripes_; ++i) needs[i] = need(*edge.axis, *edge.index, rows(edge.reader, i), size);
+  if (!begins_[edge.reader].empty()) {
+    for (int i = 0; i < stripes_; ++i) needs[i] = need(*edge.axis, *edge.index, rows(edge.reader, i), size);
+    return;
+  }
+  const std::vector<int64_t>& ends = ends_[edge.reader];
+  const RowIndex& index = *edge.index;
+  int64_t from = 0;
+  if (index.den == 1 && edge.axis->aligned <= 1) {
+    for (int i = 0; i < stripes_; ++i) {
+      const int64_t first = std::max<int64_t>(0, from * index.num + index.lo);
+      const int64_t end = std::min(size, (ends[i] - 1) * index.num + index.hi + 1);
+      const bool any = from < ends[i] && first < end;
+      needs[i] = {any ? first : 0, any ? end : 0};
+      from = ends[i];
+    }
+    return;
+  }
+  for (int i = 0; i < stripes_; ++i) {
+    needs[i] = need(*edge.axis, *edge.index, {from, ends[i]}, size);
+    from = ends[i];
+  }
 }
 
-// What would be a part of rows that nobody reads runs with the next part, or not at all.
-void Regions::skip_unread(const Linked& linked) {
-  if (linked.outside) return;
+// What would be a part of rows that nobody reads runs with the next part, or not at all. False: which is not sure, as
+// stripes between those that are looked at may leave gaps.
+bool Regions::skip_unread(const Linked& linked) {
+  if (linked.outside) return true;
   const int64_t size = linked.axis->size;
   for (int e = linked.edges; e < linked.edges_end; ++e) {
     const RowRange* needs = needs_.data() + static_cast<int64_t>(e) * stripes_;
+    const RowIndex& index = *edges_[e].index;
+    if (stripes_ < count_ && index.hi - index.lo + index.den < index.num) continue;  // rows between those of two
     int64_t read = 0;
     for (int i = 0; i < stripes_; ++i)
       if (needs[i].first <= read) read = std::max(read, needs[i].second);
-    if (read >= size) return;
+    if (read >= size) return true;
   }
+  if (stripes_ < count_) return false;
   spans_.clear();
   for (int64_t k = static_cast<int64_t>(linked.edges) * stripes_; k < static_cast<int64_t>(linked.edges_end) * stripes_;
        ++k)
     if (!empty(needs_[k])) spans_.push_back(needs_[k]);
-  if (spans_.empty()) return;
+  if (spans_.empty()) return true;
   if (!std::is_sorted(spans_.begin(), spans_.end())) std::sort(spans_.begin(), spans_.end());
   size_t kept = 0;
   for (size_t k = 1; k < spans_.size(); ++k) {
@@ -210,33 +247,61 @@ void Regions::skip_unread(const Linked& linked) {
     if (k < spans_.size() && spans_[k].first < end) at = std::max(at, end);
     end = at;
   }
+  return true;
 }
 
 // What the parts of the region read of a tensor, and when for the last time.
 void Regions::find_held(const Output& output) {
   Held& held = held_[output.tensor];
-  held.lows.assign(stripes_, m_.tensors[output.tensor].shape[output.dim]);
+  const int64_t size = m_.tensors[output.tensor].shape[output.dim];
+  held.lows.assign(stripes_, size);
   held.lasts.assign(stripes_, -1);
+  held.last_lows.assign(stripes_, size);
+  held.last_ends.assign(stripes_, 0);
   for (int e = output.edges; e < output.edges_end; ++e) {
     const int reader = edges_[e].reader;
     const RowRange* needs = needs_.data() + static_cast<int64_t>(e) * stripes_;
     for (int i = 0; i < stripes_; ++i) {
-      if (!empty(needs[i])) held.lows[i] = std::min(held.lows[i], needs[i].first);
-      if (!empty(rows(reader, i))) held.lasts[i] = std::max(held.lasts[i], reader);
+      if (reader < held.lasts[i] || empty(rows(reader, i))) continue;
+      if (reader > held.lasts[i]) {
+        held.lasts[i] = reader;
+        held.last_lows[i] = size;
+        held.last_ends[i] = 0;
+      }
+      if (empty(needs[i])) continue;
+      held.last_lows[i] = std::min(held.last_lows[i], needs[i].first);
+      held.last_ends[i] = std::max(held.last_ends[i], needs[i].second);
     }
+    for (int i = 0; i < stripes_; ++i)
+      if (!empty(needs[i])) held.lows[i] = std::min(held.lows[i], needs[i].first);
   }
-  for (int i = stripes_ - 2; i >= 0; --i) held.lows[i] = std::min(held.lows[i], held.lows[i + 1]);
-  if (!begins_[m_.tensors[output.tensor].producer].empty())
-    held.lows.assign(stripes_, m_.tensors[output.tensor].shape[output.dim]);
+  for (int i = stripes_ - 2; i >= 0; --i) {
+    held.lows[i] = std::min(held.lows[i], held.lows[i + 1]);
+    held.last_lows[i] = std::min(held.last_lows[i], held.lows[i + 1]);
+  }
+  const std::vector<int64_t>& ends = ends_[m_.tensors[output.tensor].producer];
+  held.lasting = held.leaves && !m_.transfers && !among(leaving_, output.tensor, held.dim) &&
+                 std::any_of(ends.begin(), ends.end(), [&](int64_t end) { return end > 0 && end < ends.back(); });
+  if (!begins_[m_.tensors[output.tensor].producer].empty()) held.lows.assign(stripes_, size);
 }
 
-// From the last op to the first, whose readers' ends are as they stay.
-void Regions::settle() {
+// How far each op runs in each of the stripes that are looked at. False: more of them have to be.
+bool Regions::settle(Pace pace) {
+  for (const int op : begun_) begins_[op].clear();
+  begun_.clear();
+  again_ = runs_again(pace);
+  if (again_) find_again();
+  if (pulls(pace))
+    pull_ends();
+  else if (pace == Pace::kPush)
+    push_ends();
+  else
+    late_ends();
   needs_.resize(edges_.size() * stripes_);
-  for (size_t k = cut_.size(); k-- > 0;) {
+  for (size_t k = cut_.size(); k-- > 0;) {  // the ends of all readers are as they stay
     const Linked& linked = linked_[k];
     for (int e = linked.edges; e < linked.edges_end; ++e) find_needs(e, linked.axis->size);
-    skip_unread(linked);
+    if (!skip_unread(linked)) return false;
     if (again_ && linked.again) find_begins(linked);
     for (int j = linked.outputs; j < linked.outputs_end; ++j) {
       const Output& output = outputs_[j];
@@ -246,6 +311,7 @@ void Regions::settle() {
       find_held(output);
     }
   }
+  return true;
 }
 
 }  // namespace tide

@@ -4,6 +4,7 @@
 // (what they made and somebody reads later is there to their end), and by those of the last stripe alone, before which
 // what leaves has been made.
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "cut/region.h"
@@ -12,18 +13,26 @@ namespace tide {
 
 namespace {
 
-constexpr int kLone = 4;  // stripes from which on the last one is looked at alone
+constexpr int kMany = 4;  // stripes, of which the first and the last are looked at before all others
 
 }  // namespace
 
-void Regions::recount(Held& held) {
+// What of a tensor is sure to be there in a stripe until its last reader has run: rows that this one reads, or that are
+// kept behind it. Those of before and those of the stripe itself may lie in one piece.
+void Regions::recount(Held& held, int t, int i) {
   if (!held.counts) return;
-  const bool kept = held.kept.piece >= 0;
-  Bytes bytes = kept ? pieces_[held.kept.piece].size : 0;
-  if (held.leaves && !m_.transfers)
-    bytes += held.left - (kept && pieces_[held.kept.piece].left ? bytes : 0);
-  else if (held.fresh.piece >= 0 && !held.leaves)  // else it may be stored, and gone
-    bytes += pieces_[held.fresh.piece].size;
+  const bool kept = held.kept.piece >= 0 && held.last_lows[i] < held.kept.end;
+  Bytes bytes = 0;
+  if (held.leaves && !m_.transfers) {
+    bytes = held.left + (kept && !pieces_[held.kept.piece].left ? pieces_[held.kept.piece].size : 0);
+  } else {
+    const bool fresh = held.fresh.piece >= 0 && (held.last_ends[i] > held.fresh.first ||
+                                                 (i + 1 < stripes_ && held.lows[i + 1] < held.fresh.end));
+    if (kept && fresh)
+      bytes = this->bytes(t, held.dim, {held.kept.first, held.fresh.end});
+    else if (kept || fresh)
+      bytes = pieces_[kept ? held.kept.piece : held.fresh.piece].size;
+  }
   held_bytes_ += bytes - held.bytes;
   held.bytes = bytes;
 }
@@ -51,19 +60,30 @@ void Regions::clear() {
   }
 }
 
-// Runs a stripe; false: more is held than a limit.
-bool Regions::stripe(int i, Bytes always, Bytes limit) {
+// Runs a stripe, or as much of it as is below a limit: the highest that was held, at the least. While a part runs, what
+// it reads is held still, and what it makes already, unless that is written over one of those.
+Bytes Regions::stripe(int i, Bytes always, Bytes limit) {
+  Bytes most = 0;
+  for (const int t : held_ids_)
+    if (held_[t].kept.piece >= 0) recount(held_[t], t, i);
   for (const Linked& linked : std::span(linked_.data(), cut_.size())) {
-    if (!empty(rows(linked.op, i))) part(linked, i);
+    if (!empty(rows(linked.op, i))) {
+      size_t over = overwrites_.size();
+      part(linked, i);
+      Bytes saving = 0;
+      for (; over < overwrites_.size(); ++over) saving = std::max(saving, overwrites_[over].second);
+      most = std::max(most, always + held_bytes_ - saving);
+    }
     for (const int t : linked.reads)
       if (held_[t].lasts[i] == linked.op) keep(t, i);
-    if (always + held_bytes_ > limit) return false;
+    most = std::max(most, always + held_bytes_);
+    if (most > limit) return most;
   }
   for (const int t : held_ids_)
     if (held_[t].lasts[i] < 0) keep(t, i);
   slices_.clear();
   pads_.clear();
-  return true;
+  return most;
 }
 
 // What the steps of one stripe take at the least: of what ran before, it finds what it reads and what leaves.
@@ -88,11 +108,9 @@ Bytes Regions::lone(int i, Bytes always, Bytes limit) {
       pieces_.back().left = held.leaves;
       if (held.leaves || !held.counts) rooms_.back().size = 0;  // in memory that is counted already, perhaps
     }
-    recount(held);
   }
-  const bool within = stripe(i, always, limit);
-  const Bytes least = sweep(always - staying_, false);
-  return within ? least : std::max(least, always + held_bytes_);
+  const Bytes held = stripe(i, always, limit);
+  return held > limit ? held : sweep(always - staying_, false);
 }
 
 // What the steps until now take at the least.
@@ -110,50 +128,54 @@ Bytes Regions::so_far(Bytes base) {
   return least;
 }
 
+void Regions::look_at(int stripes, const std::vector<int>& which) {
+  count_ = stripes;
+  at_ = which;
+  stripes_ = static_cast<int>(at_.size());
+}
+
+// Ops of the interval that are not cut run before the stripes.
+void Regions::begin() {
+  clear();
+  for (int op = begin_; op < end_; ++op)
+    if (axes_[op] < 0) whole(op);
+}
+
+// What a region of many stripes takes at the least: the highest step of its first one, or of its last one. All between
+// are taken for one; what is read of these, and held behind the first, is the same.
+Bytes Regions::ends_take(int stripes, Pace pace, Bytes limit) {
+  look_at(stripes, {0, stripes - 2, stripes - 1});
+  if (!settle(pace)) return 0;
+  begin();
+  const Bytes held = stripe(0, always_, limit);
+  if (held > limit) return held;
+  const Bytes first = so_far(m_.before[begin_] - local_);
+  return first > limit ? first : lone(2, always_, limit);
+}
+
 RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   if (!is_linked_) link();
-  stripes_ = stripes;
-  for (const int op : begun_) begins_[op].clear();
-  begun_.clear();
-  again_ = runs_again(pace);
-  if (again_) find_again();
-  if (pulls(pace))
-    find_ends();
-  else if (pace == Pace::kPush)
-    push_ends();
-  else
-    late_ends();
-  settle();
-  for (const Output& output : outputs_) {
-    if (output.dim < 0) continue;
-    Held& held = held_[output.tensor];
-    const std::vector<int64_t>& ends = ends_[m_.tensors[output.tensor].producer];
-    held.lasting = held.leaves && !m_.transfers && !among(leaving_, output.tensor, held.dim) &&
-                   std::any_of(ends.begin(), ends.end(), [&](int64_t end) { return end > 0 && end < ends.back(); });
+  if (limit < kNoLimit && stripes >= kMany && coming_.empty() && !runs_again(pace)) {
+    const Bytes least = ends_take(stripes, pace, limit);
+    if (least > limit) return {least, 0, 0};
   }
-  const auto begin = [&] {
-    clear();
-    for (int op = begin_; op < end_; ++op)
-      if (axes_[op] < 0) whole(op);
-  };
-  const Bytes before = m_.before[begin_];
+  std::vector<int> all(stripes);
+  std::iota(all.begin(), all.end(), 0);
+  look_at(stripes, all);
+  settle(pace);
   begin();
   int next = 0;  // stripe behind which the steps until then are looked at
   for (int i = 0; i < stripes; ++i) {
-    if (!stripe(i, always_, limit)) return {always_ + held_bytes_, 0, 0};
+    const Bytes held = stripe(i, always_, limit);
+    if (held > limit) return {held, 0, 0};
     if (limit == kNoLimit || i < next || i + 1 == stripes) continue;
     next = 2 * i + 1;
-    const Bytes least = so_far(before - local_);
+    const Bytes least = so_far(m_.before[begin_] - local_);
     if (least > limit) return {least, 0, 0};
-    if (i > 0 || stripes < kLone || !coming_.empty()) continue;
-    const Bytes last = lone(stripes - 1, always_, limit);
-    if (last > limit) return {last, 0, 0};
-    begin();
-    stripe(0, always_, limit);
   }
   for (const int t : held_ids_)
     if (held_[t].leaves && held_[t].pieces.size() != 1) leave(t);
-  const Bytes peak = sweep(before - local_, true);
+  const Bytes peak = sweep(m_.before[begin_] - local_, true);
   return {peak, static_cast<int>(steps_.size()), weight_};
 }
 

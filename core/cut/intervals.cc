@@ -20,7 +20,9 @@ Intervals::Intervals(const CutModel& model, const PathOptions& options)
 RegionCost Intervals::cost(int stripes, Pace pace, const Pieces& coming, const Pieces& leaving, Bytes limit) {
   ++evaluated_;
   regions_.hand(coming, leaving);
-  return regions_.cost(stripes, pace, limit);
+  const RegionCost cost = regions_.cost(stripes, pace, limit);
+  given_up_ += cost.ops == 0;
+  return cost;
 }
 
 bool Intervals::follows(int at) const {
@@ -121,6 +123,7 @@ std::vector<PathRegion> Intervals::cut(int begin, int end, Bytes limit, bool any
   if (!interval.grown) find_candidates(begin, end, interval);
   const Pieces left = behind(before, end);
   PathRegion region{.begin = begin, .end = end};
+  grown_ = -1;
   for (Candidate& candidate : interval.candidates) {
     if (!comes(candidate.borders, before, region.coming)) continue;
     for (const Pieces& leaving : candidate.borders.leaves) {
@@ -148,13 +151,13 @@ bool Intervals::first_below(Candidate& candidate, Bytes limit, bool any, PathReg
   const auto same = [&](const Known& k) { return k.coming == region.coming && k.leaving == region.leaving; };
   auto at = std::find_if(candidate.known.begin(), candidate.known.end(), same);
   if (at == candidate.known.end()) at = candidate.known.insert(at, {region.coming, region.leaving, {}});
-  bool grown = false, fits = false;
+  bool fits = false;
   for (size_t k = 0; k < candidate.stripes.size(); ++k) {
     if (k == at->costs.size()) at->costs.emplace_back();
     RegionCost& known = at->costs[k];
     if (known.ops == 0 && known.peak <= limit) {
-      if (!grown) regions_.grow(region.begin, region.end, region.end - 1, candidate.axis);
-      grown = true;
+      if (grown_ != candidate.axis) regions_.grow(region.begin, region.end, region.end - 1, candidate.axis);
+      grown_ = candidate.axis;
       known = cost(candidate.stripes[k], candidate.pace, region.coming, region.leaving, limit);
     }
     if (known.peak > limit || (fits && known.weight >= region.weight)) continue;

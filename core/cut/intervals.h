@@ -66,8 +66,9 @@ class Intervals {
   std::vector<std::pair<Pace, std::vector<int>>> paces();
 
   Regions& regions() { return regions_; }
-  // Regions whose footprint was worked out.
+  // Regions that were tried; and of these those that some of their steps told to be above the limit.
   int64_t evaluated() const { return evaluated_; }
+  int64_t given_up() const { return given_up_; }
   // Of the region that was grown.
   RegionCost cost(int stripes, Pace pace, const Pieces& coming, const Pieces& leaving, Bytes limit = kNoLimit);
 
@@ -113,7 +114,8 @@ class Intervals {
   std::unordered_map<int64_t, Interval> intervals_;
   std::vector<std::vector<int>> conflicts_;
   std::vector<std::vector<std::pair<int, int>>> seen_;  // of the axes of an interval: who is cut, and along which
-  int64_t evaluated_ = 0;
+  int grown_ = -1;  // the axis along which the interval that is looked at was grown last
+  int64_t evaluated_ = 0, given_up_ = 0;
 };
 
 }  // namespace tide

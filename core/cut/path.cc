@@ -31,6 +31,7 @@ class Path {
     if (!stopped_) polish(polished);
     if (few(polished)) best = std::move(polished);
     best.evaluated = intervals_.evaluated();
+    best.given_up = intervals_.given_up();
     best.complete = !stopped_;
     return best;
   }
@@ -43,6 +44,7 @@ class Path {
     }
     for (PathResult& found : ways) {
       found.evaluated = intervals_.evaluated();
+      found.given_up = intervals_.given_up();
       found.complete = !stopped_;
     }
     return ways;
@@ -66,6 +68,7 @@ class Path {
     if (lowest.peak < ways.back().peak) ways.push_back(lowest);
     for (PathResult& found : ways) {
       found.evaluated = intervals_.evaluated();
+      found.given_up = intervals_.given_up();
       found.complete = !stopped_;
     }
     return ways;

@@ -26,7 +26,8 @@ struct PathResult {
   std::vector<int> order;           // the ops in the order of the way, in positions of the model's
   std::vector<PathRegion> regions;  // positions in that order
   std::vector<int> handed;          // tensors that they leave in pieces, which nobody puts together
-  int64_t evaluated = 0;            // regions whose footprint was worked out
+  int64_t evaluated = 0;            // regions that were tried
+  int64_t given_up = 0;             // and of these those whose footprint is above the limit, by some of their steps
   bool complete = false;            // whether it was not stopped
 };
 

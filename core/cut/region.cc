@@ -156,7 +156,7 @@ void Regions::link() {
       held.dim = output.dim;
       held.output = static_cast<int>(outputs_.size()) - 1;
       held.leaves = outside;
-      held.counts = !o.view && (outside || inside);
+      held.counts = !o.view;
       held_ids_.push_back(made.tensor);
     }
     linked.outputs_end = static_cast<int>(outputs_.size());

@@ -152,12 +152,13 @@ class Regions {
   // A tensor that a cut op makes, by dimension: -1: whole, or a sum.
   struct Held {
     int dim = -1;
-    int output = -1;            // of `outputs_`
-    bool leaves = false;        // someone else than parts of the region reads it
-    bool lasting = false;       // pieces of it are there to the end
-    bool counts = false;        // it is read, and no view, in memory that is another's
-    std::vector<int64_t> lows;  // of each stripe: the first row that it or a later one reads
-    std::vector<int> lasts;     // and which op of it reads last; -1: none does
+    int output = -1;                            // of `outputs_`
+    bool leaves = false;                        // someone else than parts of the region reads it
+    bool lasting = false;                       // pieces of it are there to the end
+    bool counts = false;                        // no view, in memory that is another's
+    std::vector<int64_t> lows;                  // of each stripe: the first row that it or a later one reads
+    std::vector<int> lasts;                     // and which op of it reads last; -1: none does
+    std::vector<int64_t> last_lows, last_ends;  // and what rows that one reads, or `lows` behind it: the first, the end
     std::vector<int> pieces;
     Bytes left = 0;   // of these
     Bytes bytes = 0;  // of those that are there, at the least
@@ -221,21 +222,24 @@ class Regions {
   bool readers_of(int op);
   bool want(int op, int axis);
   void link();
-  void find_ends();
+  void pull_ends();
   void pull_end(const Linked& linked);
   void push_ends();
   int64_t pushed_end(const Edge& edge, int64_t there, int64_t size) const;
   void late_ends();
-  void settle();
+  bool settle(Pace pace);
   void find_again();
   void find_begins(const Linked& linked);
   void find_needs(int edge, int64_t size);
-  void skip_unread(const Linked& linked);
+  bool skip_unread(const Linked& linked);
   void find_held(const Output& output);
-  void recount(Held& held);
+  void recount(Held& held, int tensor, int stripe);
   void whole(int op);
   void clear();
-  bool stripe(int i, Bytes always, Bytes limit);
+  void begin();
+  void look_at(int stripes, const std::vector<int>& which);
+  Bytes ends_take(int stripes, Pace pace, Bytes limit);
+  Bytes stripe(int i, Bytes always, Bytes limit);
   Bytes lone(int i, Bytes always, Bytes limit);
   void part(const Linked& linked, int stripe);
   void keep(int tensor, int stripe);
@@ -270,7 +274,10 @@ class Regions {
   Bytes sweep(Bytes base, bool all);
 
   const CutModel& m_;
-  int stripes_ = 0, begin_ = 0, end_ = 0;
+  int begin_ = 0, end_ = 0;
+  int count_ = 0;        // stripes of the region
+  std::vector<int> at_;  // those that are looked at, each with all behind the one before it
+  int stripes_ = 0;      // how many these are
   std::vector<int> axes_, queue_;
   Pieces coming_, leaving_;
   std::vector<int> cut_;  // positions that are cut, ascending

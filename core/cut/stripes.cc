@@ -131,7 +131,7 @@ void Regions::keep(int t, int stripe) {
   const int64_t later = stripe + 1 < stripes_ ? held.lows[stripe + 1] : kFar;
   if (later >= end) {
     held.kept = held.fresh = held.have = {};
-    recount(held);
+    recount(held, t, stripe);
     return;
   }
   const int64_t first =
@@ -141,7 +141,7 @@ void Regions::keep(int t, int stripe) {
   if (left != RowRange{kept.first, kept.end}) kept = {slice(kept.piece, t, held.dim, left), left.first, left.second};
   held.kept = kept;
   held.fresh = held.have = {};
-  recount(held);
+  recount(held, t, stripe);
 }
 
 int Regions::given(const Linked& linked, const Input& input, RowRange rows, int stripe) {
@@ -289,7 +289,7 @@ void Regions::part(const Linked& linked, int stripe) {
     }
     held.fresh = {at, part.first, part.second};
     held.have = {};
-    recount(held);
+    recount(held, t, stripe);
   }
 }
 

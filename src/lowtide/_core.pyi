@@ -841,7 +841,13 @@ class PathResult:
 
     @property
     def evaluated(self) -> int:
-        """Regions whose footprint was worked out."""
+        """Regions that were tried."""
+
+    @property
+    def given_up(self) -> int:
+        """
+        Of these those whose footprint is above the limit by some of their steps.
+        """
 
     @property
     def complete(self) -> bool:

@@ -135,24 +135,29 @@ class CutSearch:
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
         before one was of use, that is why it ends."""
-        limits = self.limits
-        if "rounds" in self.job.allow:
-            self._hurry(_ROUNDS[0])
-        best = self.best_cut()
+        best = self.best_in_rounds()
         if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
             self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
             return self.uncut
-        for share in _ROUNDS[1:] if "rounds" in self.job.allow else ():
-            again = self._cut_again(best, replace(limits, seconds=share * limits.seconds))
-            if again is None:
-                break
-            best = again
         if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
             return best
         uncut = self.uncut.keys
         figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
         return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
+
+    def best_in_rounds(self) -> Answer | None:
+        """The best plan with cuts, its parts cut again where that is allowed; None once Ctrl-C has ended a search."""
+        limits, rounds = self.limits, "rounds" in self.job.allow
+        if rounds:
+            self._hurry(_ROUNDS[0])
+        best = self.best_cut()
+        for share in _ROUNDS[1:] if rounds else ():
+            again = None if best is None else self._cut_again(best, replace(limits, seconds=share * limits.seconds))
+            if again is None:
+                break
+            best = again
+        return best
 
     def _hurry(self, share: float) -> None:
         """Leave the rest of the time to later rounds."""
