@@ -105,6 +105,8 @@ def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
     check_format(problem, job.allow)
     if "unjoined" in job.allow:
         raise InputError("pieces are handed on in one arena; leave out unjoined, or --memory")
+    if "halos" in job.allow:
+        raise InputError("rows run again in one arena; leave out halos, or --memory")
     return CutSpilling(job, problem, limits).best()
 
 
