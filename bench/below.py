@@ -3,12 +3,14 @@
     python bench/below.py FOLDER [--time 60] [--built] [--measure NAME ...] -o bench/results/below
     python bench/below.py FOLDER --built --study --loops --cuts-of bench/results/below.json -o bench/results/below-loops
     python bench/below.py ... --loops --loops-target loops,layout=channels_last -o bench/results/below-loops-last
+    python bench/below.py FOLDER --built --study --jobs 2 --time 4 --loops --loops-of NAME ... -o results/below-120s
 
 Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
 Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
 cuts, and run: what was planned beside what is in use, the arena, and the time beside that of onnxruntime's defaults;
 once with as many ops as need be, and once with few. With --built the networks of `bench/alias_models.py` are planned,
 too. --loops adds row loops (`--allow loops`, input held), which no ONNX file can carry: planned and verified, not run.
+With --jobs several models are planned at once, in processes; the page says what all of it took on the clock.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from math import exp, log
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +64,7 @@ def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
         "proved_over": plan.proved_over,
         "region_bound_bytes": None if plan.region_bound is None else plan.region_bound.bytes,
         "region_bound_joined": plan.region_bound is not None and plan.region_bound.joined,
+        "stopped": plan.stopped,
         "arena_bytes": plan.arena_bytes,
         "exactness": plan.exactness,
         "floor_bytes": None if floor is None else floor.floor_bytes,
@@ -71,13 +77,12 @@ def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
 
 
 def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
-    """A model's row of loops under a target: peak, whether it is proved for all orders of these loops, and seconds."""
+    """A model's row of loops under a target: peak, whether it is proved for all orders of these loops, and seconds, in
+    which the plan is checked, too."""
     graph, _ = load_own(path, FREE)
     began, running = time.perf_counter(), time.process_time()
     plan = lowtide.plan(graph, target=target, time=seconds, allow="loops")
     spent, ran = time.perf_counter() - began, time.process_time() - running
-    if plan.loops:
-        lowtide.verify(graph, plan)
     return {
         "loop_bytes": plan.peak_bytes,
         "loop_optimal": plan.optimal,
@@ -86,6 +91,7 @@ def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
         "loops": len(plan.loops or ()),
         "looped_ops": sum(len(loop.ops) for loop in plan.loops or ()),
         "loop_exactness": plan.exactness,
+        "loop_stopped": plan.stopped,
         "loop_seconds": spent,
         "loop_cpu_seconds": ran,
         "loop_limit_seconds": seconds,
@@ -187,9 +193,9 @@ def tables(document: dict[str, Any]) -> list[str]:
         )
         for r in rows
     ]  # fmt: skip
-    if rows and "loop_bytes" in rows[0]:
+    if any("loop_bytes" in r for r in rows):
         lines += [*loop_table(rows, document.get("loops_target", "generic")), *_left_out(document)]
-        lines += kept_lines(document)
+        lines += [*kept_lines(document), *at_once_lines(document)]
         if document["cuts_of"]:
             return [*lines, f"Cuts are of {document['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
@@ -213,6 +219,8 @@ def tables(document: dict[str, Any]) -> list[str]:
             "",
         ]
     lines += [*_left_out(document), *kept_lines(document)]
+    if all("loop_bytes" not in r for r in rows):
+        lines += at_once_lines(document)
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -244,10 +252,28 @@ def _left_out(document: dict[str, Any]) -> list[str]:
     return [line for name, reason in document["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
 
 
+def at_once_lines(document: dict[str, Any]) -> list[str]:
+    """What planning all models took, some at a time, and which plans time ended."""
+    jobs, wall = document.get("jobs", 1), document.get("wall_seconds")
+    if wall is None:
+        return []
+    rows = document["rows"]
+    lines = [
+        f"All {len(rows)} were read, planned and checked within {wall:.1f} s on the clock, {jobs} at a time.",
+        "",
+    ]
+    for what, key in (("cuts", "stopped"), ("loops", "loop_stopped")):
+        late = [r["model"] for r in rows if r.get(key) == "time"]
+        if any(key in r for r in rows):
+            lines += [f"Plans with {what} that time ended: {', '.join(late) or 'none'}.", ""]
+    return lines
+
+
 def kept_lines(document: dict[str, Any]) -> list[str]:
     """Which rows are of another version, or had other time: of loops, if the page is of them."""
-    now = (short(document["machine"]["commit"]), document["seconds"])
-    prefix = "loop_" if document["rows"] and "loop_bytes" in document["rows"][0] else ""
+    prefix = "loop_" if any("loop_bytes" in r for r in document["rows"]) else ""
+    seconds = document.get(f"{prefix}seconds") or document["seconds"]
+    now = (short(document["machine"]["commit"]), seconds)
     groups: dict[tuple[str, float], list[str]] = {}
     for row in (*document["rows"], *document.get("runs", ())):
         of = (row.get(f"{prefix}commit", now[0]), row.get(f"{prefix}limit_seconds", now[1]))
@@ -264,6 +290,13 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
     """Loops beside cuts, and the geometric means; what ONNX can carry and what it cannot is said apart."""
     cells, best = [], []
     for r in rows:
+        if "loop_bytes" not in r:
+            best.append(r)
+            of_strict = _ratio(r, "strict_bytes")
+            cells.append(
+                (r["model"], r["strict_bytes"], r["cut_bytes"], of_strict, "-", "-", of_strict, "-", "-", "-", "-")
+            )
+            continue
         peak = min(r["cut_bytes"], r["loop_bytes"])
         best.append(r | {"cut_bytes": peak})
         least = "all paths, all orders" if r["loop_path_complete"] else "all orders"
@@ -275,11 +308,11 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
                 r["looped_ops"], proved, f"{r['loop_cpu_seconds']:.1f} ({r['loop_seconds']:.1f})",
             )
         )  # fmt: skip
-    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows]
+    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows if "loop_bytes" in r]
     cut, loop, both = (mean_ratio(which, "strict_bytes") for which in (rows, only, best))
     return [
         f"Row loops (`--target {target} --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
-        "that can loop: no ONNX file carries them. Every plan is played by `verify`; none of these was run.",
+        "that can loop: no ONNX file carries them. Every plan was played by the checker; none of these was run.",
         "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said, of",
         "loops whose rings lie side by side.",
         "Seconds of one processor, of those in brackets: other work ran beside it. Of two runs the loops that needed",
@@ -288,7 +321,9 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
         *table(LOOPED, cells),
         "",
         f"Geometric means over {len(rows)} models, of the strict optimum: {cut:.3f} with cuts, which ONNX can carry;",
-        f"{loop:.3f} with loops, which it cannot; {both:.3f} the lesser of the two.",
+        f"{loop:.3f} with loops, which it cannot"
+        + (f" (of the {len(only)} that were planned with them)" if len(only) < len(rows) else "")
+        + f"; {both:.3f} the lesser of the two.",
         "",
     ]
 
@@ -334,7 +369,11 @@ def short(commit: str | None) -> str:
 
 
 def _write(
-    arguments: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str], runs: list[dict[str, Any]]
+    arguments: argparse.Namespace,
+    rows: list[dict[str, Any]],
+    left_out: dict[str, str],
+    runs: list[dict[str, Any]],
+    wall_seconds: float | None = None,
 ) -> None:
     """Both files of what is there by now."""
     here = asdict(machine())
@@ -343,6 +382,9 @@ def _write(
         "seconds": arguments.time,
         "loops_target": arguments.loops_target,
         "allow": arguments.allow,
+        "loop_seconds": arguments.loops_time,
+        "jobs": arguments.jobs,
+        "wall_seconds": None if arguments.keep or arguments.cuts_of else wall_seconds,
     }
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
     if arguments.keep:
@@ -352,6 +394,38 @@ def _write(
     document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
+
+
+def row_of(path: Path, arguments: argparse.Namespace, cuts: dict[str, Any] | None) -> dict[str, Any]:
+    """A model's row, with loops where these are asked for; `cuts`: what is known of it already."""
+    row = planned(path, arguments.time, arguments.allow) if cuts is None else cuts
+    if not arguments.loops or (arguments.loops_of and path.stem not in arguments.loops_of):
+        return row
+    return row | looped(path, arguments.loops_time or arguments.time, arguments.loops_target)
+
+
+def rows_of(
+    paths: Sequence[Path], arguments: argparse.Namespace
+) -> Iterator[tuple[Path, dict[str, Any] | lowtide.LowtideError]]:
+    """Rows of models as they are done, or why there is none: in this process, or some at a time in others, in which the
+    largest files come first."""
+    cuts = cuts_of(arguments)
+    known = [cuts[path.stem] if arguments.cuts_of else None for path in paths]
+    if arguments.jobs == 1:
+        for path, of in zip(paths, known, strict=True):
+            try:
+                yield path, row_of(path, arguments, of)
+            except lowtide.LowtideError as error:
+                yield path, error
+        return
+    with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
+        waiting = sorted(zip(paths, known, strict=True), key=lambda each: -each[0].stat().st_size)
+        running = {pool.submit(row_of, path, arguments, of): path for path, of in waiting}
+        for done in as_completed(running):
+            error = done.exception()
+            if error is not None and not isinstance(error, lowtide.LowtideError):
+                raise error
+            yield running[done], error or done.result()
 
 
 def main() -> int:
@@ -368,37 +442,46 @@ def main() -> int:
     )  # fmt: skip
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="models planned at once (default: 1)")
+    parser.add_argument("--loops-time", type=float, help="seconds of search for loops (default: as for cuts)")
+    parser.add_argument("--loops-of", nargs="*", default=[], metavar="NAME", help="models with loops (default: all)")
     parser.add_argument("--loops-target", default="generic", help="target of loops (default: generic)")
     parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
-    cuts = cuts_of(arguments)
     rows, runs, left_out = [], [], {}
     with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
         wanted = [name for name in MODELS if not arguments.only or name in arguments.only]
         built = [Path(folder) / f"{name}.onnx" for name in wanted] if arguments.built else []
         for path in built:
             MODELS[path.stem](path)
-        for path in (*paths, *built):
-            name = path.stem
-            if (arguments.only and name not in arguments.only) or (arguments.study and name not in STUDY):
+        chosen = [
+            path
+            for path in (*paths, *built)
+            if (not arguments.only or path.stem in arguments.only) and (not arguments.study or path.stem in STUDY)
+        ]
+        place = {path: k for k, path in enumerate(chosen)}
+        began, by_place = time.perf_counter(), dict[int, dict[str, Any]]()
+        for path, row in rows_of(chosen, arguments):
+            if isinstance(row, lowtide.LowtideError):
+                left_out[path.stem] = str(row)
+                print(f"{path.name}: left out: {row}", file=sys.stderr, flush=True)
                 continue
-            try:
-                row = cuts[name] if arguments.cuts_of else planned(path, arguments.time, arguments.allow)
-                rows.append(row | looped(path, arguments.time, arguments.loops_target) if arguments.loops else row)
-            except lowtide.LowtideError as error:
-                left_out[name] = str(error)
-                print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
-                continue
-            shown = rows[-1].get("loop_bytes", rows[-1]["cut_bytes"])
-            print(f"{path.name}: {shown / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
+            by_place[place[path]] = row
+            rows = [by_place[k] for k in sorted(by_place)]
+            shown = row.get("loop_bytes", row["cut_bytes"])
+            print(f"{path.name}: {shown / row['best_bytes']:.3f}", file=sys.stderr, flush=True)
             _write(arguments, rows, left_out, runs)
+        wall_seconds = time.perf_counter() - began
+        print(f"{len(rows)} models in {wall_seconds:.1f} s", file=sys.stderr, flush=True)
+        _write(arguments, rows, left_out, runs, wall_seconds)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
                 print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
+                _write(arguments, rows, left_out, runs, wall_seconds)
     return 0
 
 

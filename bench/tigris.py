@@ -40,11 +40,10 @@ LADDERS = {
 """Fast memories by the model's format."""
 
 LOST = (
-    "*no plan*: in no way to cut that was found in the time does every op fit. lowtide cuts along one dimension at a",
-    "time and reads a stripe of an image with all of its width. VWW and person detection fit 4,096 B row by row: three",
-    "rows of 24 x 32 numbers and the one that a convolution makes of them are 3,072 B, and a part of one row has no",
-    "padded copy of what it reads, which would be 2,496 B more ([cuts](../../docs/cuts.md#in-tflite)). Searches end by",
-    "time: on a machine with other work on it they find less.",
+    "*no plan*: in no way to cut that was found in the time does every op fit. VWW and person detection fit 4,096 B",
+    "row by row: three rows of 24 x 32 numbers and the one that a convolution makes of them are 3,072 B, and a part of",
+    "one row has no padded copy of what it reads, which would be 2,496 B more ([cuts](../../docs/cuts.md#in-tflite)).",
+    "Searches end by time: on a machine with other work on it they find less.",
 )
 """Why there are rows without a plan."""
 
@@ -82,11 +81,11 @@ def ends_bytes(plan: Plan) -> int:
     return sum(t.size for t in plan.tensors if t.kind in ("input", "output"))
 
 
-def ours(path: Path, fast: int, seconds: float) -> dict[str, Any]:
+def ours(path: Path, fast: int, seconds: float, allow: str) -> dict[str, Any]:
     """lowtide's figures; a reason if it has no plan."""
     began = time.perf_counter()
     try:
-        plan = lowtide.plan(path, target="generic", memories={"fast": fast}, allow="fission", time=seconds)
+        plan = lowtide.plan(path, target="generic", memories={"fast": fast}, allow=allow, time=seconds)
     except InputError as error:
         return {"reason": str(error), "seconds": time.perf_counter() - began}
     spent = time.perf_counter() - began
@@ -170,7 +169,8 @@ def page(rows: list[dict[str, Any]], tigris: str, seconds: str) -> list[str]:
         "",
         "Bytes of the fast memory that are used / most bytes in slow memory at once / bytes moved between them in one",
         "inference, the model's inputs and outputs among both (they lie in slow memory): TiGrIS's accounting, its",
-        "figures those of `analyze --json`. lowtide: `plan --memory fast=SIZE --allow fission --target generic`;",
+        "figures those of `analyze --json`. lowtide: `plan --memory fast=SIZE --allow fission --target generic`, of",
+        "int8 models, where that moves something, with `--allow fission,rounds`, which cuts parts again;",
         "*beside the ends*: of the bytes moved those that are neither the first load of an input nor the one write of",
         "an output (0: one pool is enough); *ops*: those that run, parts, slices and joins among them. Weights are in",
         "neither memory, and what kernels take beside their tensors is not counted by either.",
@@ -215,6 +215,9 @@ def main() -> int:
     parser.add_argument("--tigris", help="the command; without it lowtide's columns alone")
     parser.add_argument("--kept", metavar="VERSION", help="TiGrIS's figures are those of --rows, of this version of it")
     parser.add_argument("--fast", help="sizes with commas between; by default a ladder for the model's format")
+    parser.add_argument(
+        "--allow", default="fission", help="what lowtide may change; fission,rounds: parts are cut again"
+    )
     parser.add_argument("--time", type=float, default=20.0, help="seconds for each plan")
     parser.add_argument("--note", help="how long plans were searched, where not all so long")
     parser.add_argument("-o", "--out", type=Path, required=True)
@@ -229,7 +232,12 @@ def main() -> int:
             at = next((i for i, r in enumerate(rows) if (r["model"], r["fast"]) == (path.stem, fast)), len(rows))
             kept = rows[at]["tigris"] if options.kept and at < len(rows) else None
             other = theirs(options.tigris, path, fast) if kept is None else kept
-            row = {"model": path.stem, "fast": fast, "tigris": other, "lowtide": ours(path, fast, options.time)}
+            row = {
+                "model": path.stem,
+                "fast": fast,
+                "tigris": other,
+                "lowtide": ours(path, fast, options.time, options.allow),
+            }
             rows[at : at + 1] = [row]
             print(json.dumps(row), file=sys.stderr, flush=True)
             write(rows, options.out, tigris, options.note or f"{options.time:g} s a plan")

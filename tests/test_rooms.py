@@ -57,7 +57,7 @@ ELSEWHERE = {
     "zoo/test_magis.py": "zoo/step_net",
     "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
-    "api/rewrites/merging",
+    "api/rewrites/merging api/rewrites/step_plans",
     "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy

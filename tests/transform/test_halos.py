@@ -149,3 +149,9 @@ def test_time_holds_what_runs_again(model: Path) -> None:
     assert again.peak_bytes <= kept.peak_bytes
     assert again.cost is not None
     assert again.cost.overhead <= 0.5
+
+
+def test_halos_are_refused_with_a_slow_memory(model: Path) -> None:
+    """What cannot be honoured is not dropped."""
+    with pytest.raises(InputError, match="leave out halos"):
+        lowtide.plan(model, allow="fission,halos", memories=["fast=20KiB"])

@@ -231,16 +231,16 @@ class Best:
         return [(self.parted, self.spent), *self.behind]
 
 
-def _first(found: Iterable[Found], rank: Callable[[Found], tuple[float, float]]) -> list[Found]:
+def _first(entries: Iterable[Found], rank: Callable[[Found], tuple[float, float]]) -> list[Found]:
     """Of each choice its best sequence, the best first."""
     first: dict[int, Found] = {}
-    for entry in sorted(found, key=lambda entry: (*rank(entry), entry[0].count)):
+    for entry in sorted(entries, key=lambda entry: (*rank(entry), entry[0].count)):
         first.setdefault(id(entry[0]), entry)
     return list(first.values())
 
 
-def _best_of(found: Iterable[Found], rank: Callable[[Found], tuple[float, float]]) -> Best | None:
-    best, *behind = _first(found, rank) or (None,)
+def _best_of(entries: Iterable[Found], rank: Callable[[Found], tuple[float, float]]) -> Best | None:
+    best, *behind = _first(entries, rank) or (None,)
     return None if best is None else Best(*best, tuple(behind))
 
 

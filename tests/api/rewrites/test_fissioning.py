@@ -241,8 +241,8 @@ def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any]) -> N
     """Queries, keys and values of both blocks; what the plan says of them holds, and the overhead is beside the step
     as it stands."""
     graph = zoo.build(BERT).graph()
-    apart = _plan(time=2, **how)
-    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=2, **how)
+    apart = _plan(time=4, **how)
+    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=6, **how)
     lowtide.verify(graph, from_json(plan.to_json()))
     assert apart.fission is not None
     assert plan.fission is not None

@@ -108,8 +108,6 @@ def test_what_rounds_are_not_for(model: Path) -> None:
     """Nothing that is asked for is dropped."""
     with pytest.raises(InputError, match="leave out rounds"):
         lowtide.plan(model, target="generic", allow="fission,rounds", max_overhead=0.1)
-    with pytest.raises(InputError, match="leave out rounds, or --memory"):
-        lowtide.plan(model, target="generic", allow="fission,rounds", memories=["fast=16KiB"])
     with pytest.raises(InputError, match="leave rounds out"):
         lowtide.plan(model, target="tflm", allow="fission,rounds")
 

@@ -46,6 +46,8 @@ _ROUNDS = (0.4, 0.8, 1.0)
 """Shares of the time after which the search for each round of cuts is over, where parts may be cut again."""
 _AGAIN = 0.6
 """Share of a later round's time that the search for its regions has."""
+_ONCE = 0.5
+"""Share of the time of a search that rows may run again in which is left when that for rows that are kept is over."""
 _TRIED = 6
 """Ways to cut that are planned to the end where more than the peak counts."""
 
@@ -133,24 +135,29 @@ class CutSearch:
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
         before one was of use, that is why it ends."""
-        limits = self.limits
-        if "rounds" in self.job.allow:
-            self._hurry(_ROUNDS[0])
-        best = self.best_cut()
+        best = self.best_in_rounds()
         if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
             self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
             return self.uncut
-        for share in _ROUNDS[1:] if "rounds" in self.job.allow else ():
-            again = self._cut_again(best, replace(limits, seconds=share * limits.seconds))
-            if again is None:
-                break
-            best = again
         if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
             return best
         uncut = self.uncut.keys
         figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
         return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
+
+    def best_in_rounds(self) -> Answer | None:
+        """The best plan with cuts, its parts cut again where that is allowed; None once Ctrl-C has ended a search."""
+        limits, rounds = self.limits, "rounds" in self.job.allow
+        if rounds:
+            self._hurry(_ROUNDS[0])
+        best = self.best_cut()
+        for share in _ROUNDS[1:] if rounds else ():
+            again = None if best is None else self._cut_again(best, replace(limits, seconds=share * limits.seconds))
+            if again is None:
+                break
+            best = again
+        return best
 
     def _hurry(self, share: float) -> None:
         """Leave the rest of the time to later rounds."""
@@ -364,17 +371,22 @@ class CutSearch:
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
+        once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.again else None
         if self.keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
-            if cutter.again:  # rows that are kept may need fewer bytes for each op
-                once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only)
+            if once is not None:  # rows that are kept may need fewer bytes for each op
                 ways += front_ways(once, problem.memory, order, limits, cost)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)
             return list({way.regions: way for way in ways}.values())
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
-        return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
+        ways = []
+        if once is not None:  # nothing runs again where that gains nothing, or time is short
+            half = replace(limits, seconds=limits.seconds - _ONCE * limits.left_seconds)
+            kept = best_regions(once, problem.memory, order, half, bounds, cost)
+            ways.append(replace(kept, complete=kept.complete or half.over()))
+        return [*ways, best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""

@@ -7,6 +7,8 @@
    be, then with those besides by which that falls.
 4. The best of them in full, by the method that spills: all orders, a bound, addresses. The least traffic wins; of
    equals the fewest ops.
+5. Where parts may be cut again (`rounds`), and something moves: parts that are searched to fit in one arena of the fast
+   memory's size, in the second half of the time. Of these nothing is streamed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from lowtide.api.rewrites.cutting import check_format
 from lowtide.api.rewrites.decisions import as_rewrites, exactness
 from lowtide.errors import InputError
 from lowtide.graph import Kind
+from lowtide.rewrites import Exactness
 from lowtide.sizes import round_up
 from lowtide.spill.one_order import along
 from lowtide.spill_plan import PlanStream
@@ -43,6 +46,12 @@ and the quick look at what there is are over."""
 
 _WORKING = (1.0, 0.9, 0.75, 0.5)
 """Parts of the fast memory that working sets are to be within: sizes that are rounded up, and room for what stays."""
+
+_BEFORE_ROUNDS, _PLACED = 0.5, 0.25
+"""Share of the time after which parts are cut again, where they may be, and of the rest that is left to plan these."""
+
+_ROOM = 0.75
+"""Part of the fast memory that parts are cut again for: small ones leave gaps where they are placed."""
 
 _TRIED = 4
 """Part graphs that are searched in full."""
@@ -96,8 +105,8 @@ def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
     check_format(problem, job.allow)
     if "unjoined" in job.allow:
         raise InputError("pieces are handed on in one arena; leave out unjoined, or --memory")
-    if "rounds" in job.allow:
-        raise InputError("parts are cut again in one arena; leave out rounds, or --memory")
+    if "halos" in job.allow:
+        raise InputError("rows run again in one arena; leave out halos, or --memory")
     return CutSpilling(job, problem, limits).best()
 
 
@@ -145,6 +154,9 @@ class CutSpilling:
     def best(self) -> Answer:
         """The uncut plan, or the one with cuts that moves less."""
         failure, uncut = None, None
+        limits, rounds = self.limits, "rounds" in self.job.allow
+        if rounds:
+            self.limits = self._until(_BEFORE_ROUNDS)
         try:
             uncut = self.goal.solve(self.problem, self.job.search, self._until(_UNCUT))
         except InputError as error:
@@ -153,6 +165,9 @@ class CutSpilling:
         self.interrupted |= uncut is not None and uncut.keys["stopped"] == "interrupt"
         if not self.interrupted and (best is None or _traffic(best)):
             best = self._best_cut(uncut, best)
+        self.limits = limits
+        if rounds and uncut is not None and not self.interrupted and (best is None or _traffic(best)):
+            best = self._best_in_rounds(uncut, best)
         answer = best or uncut
         if answer is None:
             assert failure is not None
@@ -187,6 +202,21 @@ class CutSpilling:
             if best is not None and (best.keys["stopped"] == "interrupt" or not _traffic(best)):
                 break
         return best
+
+    def _best_in_rounds(self, uncut: Answer, best: Answer | None) -> Answer | None:
+        """The plan that there is, or one of parts that are cut again, if that moves less."""
+        left = self.limits.left_seconds
+        search = self._arena_search(uncut, 1.0, _ROOM)
+        search.limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
+        search.job, search.again = replace(search.job, allow=("fission", "rounds")), True
+        found = search.best_in_rounds()
+        self.interrupted = self.interrupted or search.interrupted
+        if found is None or found.parts is None or self.interrupted:
+            return best
+        ops = tuple(found.problem.graph.ops[i] for i in found.order)
+        candidate = self.candidate(replace(found.parts, graph=replace(found.parts.graph, ops=ops)))
+        answer = None if candidate is None else self._answer(candidate, self.limits, found.keys.get("exactness"))
+        return best if answer is None or (best is not None and _rank(best) <= _rank(answer)) else answer
 
     def _candidates(self, uncut: Answer | None) -> list[Candidate]:
         """Part graphs in which every op fits, the best first, these with what more is worth streaming."""
@@ -252,9 +282,9 @@ class CutSpilling:
         fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
         return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
 
-    def _arena_search(self, uncut: Answer, share: float) -> CutSearch:
-        """The search for cuts in one arena of the fast memory's size."""
-        arena = OneArena(self.goal.fast.capacity_bytes)
+    def _arena_search(self, uncut: Answer, share: float, room: float = 1.0) -> CutSearch:
+        """The search for cuts in one arena of the fast memory's size, or of a part of that."""
+        arena = OneArena(int(self.goal.fast.capacity_bytes * room))
         search = replace(self.job.search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         job = replace(self.job, goal=arena, search=search)
         return CutSearch(job, arena, self.problem, uncut, self._until(share))
@@ -310,7 +340,7 @@ class CutSpilling:
     def _streamable(self, parts: PartGraph) -> list[int]:
         """Tensors that may be streamed: under the moves that every plan has, and with no memory that others share."""
         semantics = self.goal.moves.semantics
-        if semantics.lead or semantics.outputs_end_fast:
+        if parts.earlier or semantics.lead or semantics.outputs_end_fast:
             return []
         if not (semantics.inputs_have_copy and semantics.outputs_written_early):
             return []
@@ -329,8 +359,8 @@ class CutSpilling:
         own = along(spilling, range(spilling.steps), self.limits)
         return None if own is None else Candidate(parts, found, found.bytes + own.traffic_bytes)
 
-    def _answer(self, candidate: Candidate, limits: Limits) -> Answer | None:
-        """The best plan of a candidate; None if no order of it fits."""
+    def _answer(self, candidate: Candidate, limits: Limits, exact: Exactness | None = None) -> Answer | None:
+        """The best plan of a candidate, whose outputs may differ by `exact` if that is known; None if no order fits."""
         parts, streams = candidate.parts, candidate.streamed
         try:
             answer = self.goal.solve(Problem.of(streams.graph, self.problem.target), self.job.search, limits)
@@ -345,7 +375,7 @@ class CutSpilling:
             "traffic_bytes": keys.get("traffic_bytes", 0) + more,
             "traffic_lower_bound_bytes": keys.get("traffic_lower_bound_bytes", 0) + more,
             "rewrites": [*as_rewrites(parts)],
-            "exactness": exactness(self.cutter, parts),
+            "exactness": exact or exactness(self.cutter, parts),
             "proved_over": "orders",
             "streams": [
                 PlanStream(tensor=s.tensor, stored_bytes=s.stored_bytes, loaded_bytes=s.loaded_bytes)

@@ -209,30 +209,30 @@ class _Step:
         choices = [whole] if enough else self.choices(whole)
         best: Placed | None = None
         with self.limits.interrupt:
-            found = begun if enough else self._found(choices, budget, begun)
+            found = begun if enough else self._ranked(choices, budget, begun)
             best = self._lowest(found) if budget is None else self._fastest(found, budget)
         if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
             lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
             best = self.plans.place(self._whole() if budget is None else lowest, None)
         return self._answer(best)
 
-    def _lowest(self, found: Sequence[Found]) -> Placed | None:
+    def _lowest(self, entries: Sequence[Found]) -> Placed | None:
         """Of the first few that of the smallest arena."""
         best: Placed | None = None
-        for choice, spent in found[:_LOWEST]:
+        for choice, spent in entries[:_LOWEST]:
             if best is not None and (choice.peak(spent) >= _room_of(best) or self.limits.over()):
                 break
             placed = self.plans.place(choice, spent)
             best = placed if best is None or _room_of(placed) < _room_of(best) else best
         return best
 
-    def _fastest(self, found: Sequence[Found], budget: int) -> Placed | None:
+    def _fastest(self, entries: Sequence[Found], budget: int) -> Placed | None:
         """The fastest whose arena fits: what does not fit is sought in less room, what does goes on for less time. If
         none fits, what comes nearest."""
-        waiting = [(choice.seconds(spent), n, choice, spent, budget) for n, (choice, spent) in enumerate(found)]
+        waiting = [(choice.seconds(spent), n, choice, spent, budget) for n, (choice, spent) in enumerate(entries)]
         best: Placed | None = None
         over, number, late = 0, len(waiting), 0
-        while waiting and number < len(found) + _PLACED:
+        while waiting and number < len(entries) + _PLACED:
             seconds, _, choice, spent, room = heappop(waiting)
             if best is not None and over <= 0 and seconds >= best.seconds:
                 break
@@ -347,7 +347,7 @@ class _Step:
         """Whether no further region is tried."""
         return self.limits.left_seconds < (1 - _TREE) * self.limits.seconds
 
-    def _found(self, choices: Sequence[Parted], room: int | None, begun: Sequence[Found]) -> list[Found]:
+    def _ranked(self, choices: Sequence[Parted], room: int | None, begun: Sequence[Found]) -> list[Found]:
         """What is within the budget, the fastest first; or within the time, the lowest first."""
         from lowtide.optimize.parted import least_peak, least_time
 

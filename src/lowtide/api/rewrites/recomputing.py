@@ -15,7 +15,7 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.roomier import roomier
 from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
-from lowtide.rewrites import Recomputation, Recompute, Rewrite, Swap
+from lowtide.rewrites import Recomputation, Recompute, Rewrite
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -327,9 +327,7 @@ def _roomier(
 ) -> tuple[int, ...]:
     """The same runs in an order that leaves the arena more room, if one is found that takes no more time; else as they
     are."""
-    ids = {v for r in rewrites if isinstance(r, Swap) for v in (r.store, *(load.op for load in r.loads))}
-    transfers = {problem.graph.index_of[v] for v in ids}
-    other = roomier(problem, order, transfers, call.goal.room(problem), call.limits)
+    other = roomier(problem, order, rewrites, call.goal.room(problem), call.limits)
     if other is None or call.host is None:
         return other or order
     first, second = (

@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lowtide.rewrites import Recompute, Swap
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from lowtide.api.problem import Problem
-    from lowtide.graph import Graph
+    from lowtide.graph import Graph, Op
+    from lowtide.rewrites import Rewrite
 
 _WALKS = 3
 """Orders that are walked to for each sequence: half a second each for some thousands of runs."""
 
 
 def roomier(
-    problem: Problem, order: Sequence[int], transfers: Collection[int], room: int | None, limits: Limits
+    problem: Problem, order: Sequence[int], rewrites: Sequence[Rewrite], room: int | None, limits: Limits
 ) -> tuple[int, ...] | None:
     """The order of no higher peak whose arena is smallest, of a few that are walked to by exchanging neighbours; None
     if none is smaller.
@@ -27,8 +29,9 @@ def roomier(
     ----------
     order
         Positions, each once.
-    transfers
-        Those of stores and loads, past which nothing goes, so that each begins and ends where it did.
+    rewrites
+        What runs again, and what leaves memory: nothing goes past a store or a load, so that each begins and ends where
+        it did, and what reads a value stays before the next run that makes it.
     room
         Bytes with which the arena is small enough; None: as small as its load.
     """
@@ -38,7 +41,7 @@ def roomier(
 
     model = problem.memory
     best = place(model, tuple(order), limits, QUICK)
-    arena, walls = best.allocation.arena_bytes, _with_walls(problem.graph, order, transfers)
+    arena, walls = best.allocation.arena_bytes, _with_walls(problem.graph, order, rewrites)
     walked_on, peak = memory_model(walls, problem.target), best.profile.peak
     for seed in range(_WALKS):
         if limits.over() or best.allocation.arena_bytes <= (
@@ -52,15 +55,27 @@ def roomier(
     return best.order if best.allocation.arena_bytes < arena else None
 
 
-def _with_walls(graph: Graph, order: Sequence[int], transfers: Collection[int]) -> Graph:
-    """The graph in this order, each transfer behind all that runs before it, and before all that runs behind it."""
-    ops, wall, since = [], None, list[int]()
+def _with_walls(graph: Graph, order: Sequence[int], rewrites: Sequence[Rewrite]) -> Graph:
+    """The graph in this order, each transfer behind all that runs before it and before all that runs behind it, and
+    each run behind what reads the same value of the one before."""
+    again = {r.op: r.of for r in rewrites if isinstance(r, Recompute)}
+    swaps = [r for r in rewrites if isinstance(r, Swap)]
+    again |= {load.op: graph.producer[r.tensor] for r in swaps for load in r.loads}
+    transfers = {v for r in swaps for v in (r.store, *(load.op for load in r.loads))}
+    made: dict[int, list[int]] = {}  # of each op that there was at first, what it and its copies made
+    ran, since, wall = set[int](), list[int](), list[int]()
+    ops: list[Op] = []
     for i in order:
         op = graph.ops[i]
-        after = since if i in transfers else [] if wall is None else [wall]
-        ops.append(replace(op, after=tuple(dict.fromkeys((*op.after, *after)))))
-        if i in transfers:
-            wall, since = op.id, [op.id]
-        else:
-            since.append(op.id)
+        of = op.id
+        while of in again:
+            of = again[of]
+        readers = [r for t in made.get(of, ()) for r in graph.consumers.get(t, ())]
+        after = (*op.after, *(since if op.id in transfers else wall), *(r for r in readers if r in ran))
+        ops.append(replace(op, after=tuple(dict.fromkeys(after))))
+        ran.add(op.id)
+        since.append(op.id)
+        made.setdefault(of, []).extend(op.outputs)
+        if op.id in transfers:
+            wall, since = [op.id], [op.id]
     return replace(graph, ops=tuple(ops))

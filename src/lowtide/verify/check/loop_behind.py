@@ -25,11 +25,10 @@ def block_begins(graph: Graph, plan: Plan, loop: PlanLoop) -> int:
     return (plan.workspace_offsets or {}).get(str(loop.op), 0)
 
 
-def check_behind(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, target: Target) -> None:
-    """``loops``: what a loop writes over an input lies behind what is still read of it."""
-    if not loop.behind:
-        return
-    events = list(play.events())
+def check_behind(
+    graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, events: Sequence[Event], target: Target
+) -> None:
+    """``loops``: what a loop writes over an input lies behind what is still read of it; `events`: all that happens."""
     last = target.channels_last
     stretches = _stretches(graph, plan, loop, play, channels_last=last)
     for key, distance in loop.behind.items():
@@ -42,7 +41,7 @@ def check_behind(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, targe
             )
 
 
-def _free_bytes(play: LoopPlay, events: list[Event], tensor: int, lying: Sequence[int]) -> list[int]:
+def _free_bytes(play: LoopPlay, events: Sequence[Event], tensor: int, lying: Sequence[int]) -> list[int]:
     """At each event the bytes from an input's start that nobody reads from then on; all there are behind the last.
     `lying`: its dimensions as they lie in memory."""
     graph = play.graph

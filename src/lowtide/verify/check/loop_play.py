@@ -217,9 +217,15 @@ class LoopPlay:
         there = dict.fromkeys(self.dims, 0)
         handed = dict.fromkeys(self.given, 0)
         waits: dict[int, tuple[int, int]] = {}  # who cannot run before so many positions of a tensor are there
+        wanted: dict[int, tuple[tuple[int, Span], ...]] = {}  # of each op what its next position reads
+
+        def reads(op: Op) -> tuple[tuple[int, Span], ...]:
+            if op.id not in wanted:
+                wanted[op.id] = self.reads(op, done[op.id])
+            return wanted[op.id]
 
         def missing(op: Op) -> tuple[int, int] | None:
-            for t, ((first, end), (left, last)) in self.reads(op, done[op.id]):
+            for t, ((first, end), (left, last)) in reads(op):
                 least = (end - 1) * self.sizes(t)[1] + last
                 if first < end and left < last and there[t] < least:
                     return t, least
@@ -239,7 +245,8 @@ class LoopPlay:
 
         def run(op: Op) -> Event:
             number = done[op.id]
-            event = Event(op.id, number, self.reads(op, number), op.outputs)
+            event = Event(op.id, number, reads(op), op.outputs)
+            del wanted[op.id]
             done[op.id] += 1
             for t in op.outputs:
                 if t in there:

@@ -6,7 +6,7 @@ over another one, both are looked for in the same slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
@@ -164,8 +164,11 @@ def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
         with _fitting():
             play = LoopPlay(graph, loop)
             _check_memory(graph, plan, loop, play, target)
-            check_behind(graph, plan, loop, play, target)
-            positions += check_play(graph, loop, play)
+            events: Iterable[Event] = play.events()
+            if loop.behind:
+                events = tuple(events)
+                check_behind(graph, plan, loop, play, events, target)
+            positions += check_play(graph, loop, play, events)
         worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
     if plan.exactness != worst:
         raise fail(f"the plan promises {plan.exactness!r}, its loops {worst!r}")
@@ -274,8 +277,8 @@ def _check_in_place(graph: Graph, play: LoopPlay, target: Target, read: int, res
                 raise fail(f"{op.label} reads more of tensor {read} than the position that it makes")
 
 
-def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
-    """Play the loop; how many positions ran."""
+def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay, events: Iterable[Event]) -> int:
+    """Follow all that happens in a loop; how many positions ran."""
     home, slots_of = _homes(loop, play)
     held: dict[int, dict[int, tuple[int, int]]] = {t: {} for t in slots_of}
     streaming = {t: _stream_dimension(graph, t) for t in play.given}
@@ -283,7 +286,7 @@ def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
         if play.dims[t][0] != dimension:
             raise fail(f"input {t} would be handed over along dimension {play.dims[t][0]}, and comes along {dimension}")
     ran, sharing = 0, Sharing.of(loop)
-    for event in play.events():
+    for event in events:
         for t, ((a, b), (c, d)) in event.reads:
             width, ring, slots = play.sizes(t)[1], held[home[t]], slots_of[home[t]]
             for row in range(a, b):
