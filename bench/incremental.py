@@ -36,8 +36,8 @@ from lowtide.zoo.cells import CIFAR, Genotype, build_cells
 TARGET = BUILT_IN["strict"]
 NETWORKS, ROUNDS, STACK, FILTERS = 10, 10, 6, 44
 PARTS = (
-    ("randwire_ws", 4), ("nasnet_a_imagenet", 5), ("hrnet_w32", 2), ("nasnet_a_cifar", 6), ("amoebanet_a_imagenet", 7),
-    ("pnasnet_5_imagenet", 5),
+    ("randwire_ws", 4), ("nasnet_a_imagenet", 5), ("nasnet_a_cifar", 6), ("pnasnet_5_imagenet", 5), ("randwire_ba", 3),
+    ("randwire_er", 8), ("darts_imagenet", 20), ("hrnet_w32", 3),
 )  # fmt: skip
 """Networks of the zoo, and how many times the stripes of their best cut."""
 

@@ -124,6 +124,7 @@ ELSEWHERE = {
     "api/test_reporting.py": "cli/report",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
+    "transform/test_halos.py": "verify/check/halos",
     "transform/test_siblings.py": "transform/sibling_ops",
     "transform/test_statistics.py": "transform/passed",
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments",

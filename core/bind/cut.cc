@@ -7,7 +7,8 @@
 #include "bind/search.h"
 #include "cut/path.h"
 
-TIDE_NAMED(tide::Pace, "'pull', 'push', 'late'", "pull", "push", "late")
+TIDE_NAMED(tide::Pace, "'pull', 'push', 'late', 'pull again', 'late again'", "pull", "push", "late", "pull again",
+           "late again")
 
 using tide::Bytes;
 
@@ -74,17 +75,19 @@ void cut(nb::module_& m) {
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
              const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
+             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer, bool again) {
             new (self) tide::CutModel(
                 make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue, transfer));
+            self->again = again;
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none(), "transfer"_a = nb::none());
+          "glue"_a = nb::none(), "transfer"_a = nb::none(), "again"_a = false);
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
          Field{"axis", &R::axis, "Axis of the last op."},
-         Field{"pace", &R::pace, "What stripes are equal parts of, and how far the other ops run: pull, push or late."},
+         Field{"pace", &R::pace,
+               "What stripes are equal parts of, and how far the other ops run: pull, push or late; again."},
          Field{"stripes", &R::stripes, "How many parts."}, Field{"peak", &R::peak, "Bytes of the highest step in it."},
          Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."},
          Field{"weight", &R::weight, "What these weigh."});

@@ -22,7 +22,70 @@ RowRange Regions::need(const CutAxis& axis, const RowIndex& index, RowRange rows
   return first < end ? RowRange{first, end} : RowRange{0, 0};
 }
 
-RowRange Regions::rows(int op, int stripe) const { return {stripe ? ends_[op][stripe - 1] : 0, ends_[op][stripe]}; }
+RowRange Regions::rows(int op, int stripe) const {
+  const std::vector<int64_t>& begins = begins_[op];
+  if (!begins.empty()) return {begins[stripe], ends_[op][stripe]};
+  return {stripe ? ends_[op][stripe - 1] : 0, ends_[op][stripe]};
+}
+
+// Ops that make more than they read, all of it for others of the region. What is read of such an op by one that needs
+// no rows around its own counts as what that op reads, which is what is kept in its place.
+void Regions::find_again() {
+  for (size_t k = 0; k < cut_.size(); ++k) {
+    Linked& linked = linked_[k];
+    const CutOp& o = m_.ops[linked.op];
+    std::vector<int>& instead = instead_[linked.op];
+    instead.clear();
+    for (const auto& read : o.reads) {
+      const int maker = m_.tensors[read.tensor].producer;
+      const auto before = std::lower_bound(cut_.begin(), cut_.begin() + static_cast<int64_t>(k), maker);
+      const bool goes = before != cut_.begin() + static_cast<int64_t>(k) && *before == maker &&
+                        linked_[before - cut_.begin()].again &&
+                        std::all_of(read.dims.begin(), read.dims.end(), [&](const RowIndex& index) {
+                          return index.axis != axes_[linked.op] || index.lo == index.hi;
+                        });
+      if (goes)
+        instead.insert(instead.end(), instead_[maker].begin(), instead_[maker].end());
+      else
+        instead.push_back(read.tensor);
+    }
+    std::sort(instead.begin(), instead.end());
+    instead.erase(std::unique(instead.begin(), instead.end()), instead.end());
+    Bytes kept = 0, written = 0;
+    for (const int t : instead) kept += m_.tensors[t].size;
+    for (const auto& made : o.made) written += m_.tensors[made.tensor].size;
+    linked.again = written > kept && !linked.outside && linked.edges < linked.edges_end;
+  }
+}
+
+bool Regions::would_run_again() {
+  if (!is_linked_) link();
+  find_again();
+  return std::any_of(linked_.begin(), linked_.begin() + static_cast<int64_t>(cut_.size()),
+                     [](const Linked& linked) { return linked.again; });
+}
+
+// Where the stripes of an op begin that runs rows again: where its readers begin to read.
+void Regions::find_begins(const Linked& linked) {
+  std::vector<int64_t>& begins = begins_[linked.op];
+  const std::vector<int64_t>& ends = ends_[linked.op];
+  begins.assign(stripes_, 0);
+  bool again = false;
+  for (int i = 0; i < stripes_; ++i) {
+    const int64_t done = i ? ends[i - 1] : 0;
+    int64_t first = done;
+    for (int e = linked.edges; e < linked.edges_end; ++e) {
+      const RowRange needs = needs_[static_cast<int64_t>(e) * stripes_ + i];
+      if (!empty(needs)) first = std::min(first, needs.first);
+    }
+    begins[i] = first / linked.axis->grain * linked.axis->grain;
+    again = again || begins[i] < done;
+  }
+  if (again)
+    begun_.push_back(linked.op);
+  else
+    begins.clear();
+}
 
 void Regions::find_ends() {
   for (size_t k = cut_.size(); k-- > 0;) pull_end(linked_[k]);
@@ -102,7 +165,7 @@ void Regions::late_ends() {
       written += m_.tensors[made.tensor].size;
       any = any || !m_.tensors[made.tensor].readers.empty();
     }
-    if (written < read || linked.outside || !any) continue;
+    if (!(again_ && linked.again) && (written < read || linked.outside || !any)) continue;
     pushed_ = ends_[linked.op];
     pull_end(linked);
     for (int i = 0; i < stripes_; ++i) ends_[linked.op][i] = std::min(ends_[linked.op][i], pushed_[i]);
@@ -111,13 +174,8 @@ void Regions::late_ends() {
 
 void Regions::find_needs(int at, int64_t size) {
   const Edge& edge = edges_[at];
-  const std::vector<int64_t>& ends = ends_[edge.reader];
   RowRange* needs = needs_.data() + static_cast<int64_t>(at) * stripes_;
-  int64_t from = 0;
-  for (int i = 0; i < stripes_; ++i) {
-    needs[i] = need(*edge.axis, *edge.index, {from, ends[i]}, size);
-    from = ends[i];
-  }
+  for (int i = 0; i < stripes_; ++i) needs[i] = need(*edge.axis, *edge.index, rows(edge.reader, i), size);
 }
 
 // What would be a part of rows that nobody reads runs with the next part, or not at all.
@@ -162,13 +220,14 @@ void Regions::find_held(const Output& output) {
   for (int e = output.edges; e < output.edges_end; ++e) {
     const int reader = edges_[e].reader;
     const RowRange* needs = needs_.data() + static_cast<int64_t>(e) * stripes_;
-    const std::vector<int64_t>& ends = ends_[reader];
     for (int i = 0; i < stripes_; ++i) {
       if (!empty(needs[i])) held.lows[i] = std::min(held.lows[i], needs[i].first);
-      if (ends[i] > (i ? ends[i - 1] : 0)) held.lasts[i] = std::max(held.lasts[i], reader);
+      if (!empty(rows(reader, i))) held.lasts[i] = std::max(held.lasts[i], reader);
     }
   }
   for (int i = stripes_ - 2; i >= 0; --i) held.lows[i] = std::min(held.lows[i], held.lows[i + 1]);
+  if (!begins_[m_.tensors[output.tensor].producer].empty())
+    held.lows.assign(stripes_, m_.tensors[output.tensor].shape[output.dim]);
 }
 
 // From the last op to the first, whose readers' ends are as they stay.
@@ -178,6 +237,7 @@ void Regions::settle() {
     const Linked& linked = linked_[k];
     for (int e = linked.edges; e < linked.edges_end; ++e) find_needs(e, linked.axis->size);
     skip_unread(linked);
+    if (again_ && linked.again) find_begins(linked);
     for (int j = linked.outputs; j < linked.outputs_end; ++j) {
       const Output& output = outputs_[j];
       if (output.dim < 0) continue;

@@ -22,7 +22,7 @@ void Regions::recount(Held& held) {
   Bytes bytes = kept ? pieces_[held.kept.piece].size : 0;
   if (held.leaves && !m_.transfers)
     bytes += held.left - (kept && pieces_[held.kept.piece].left ? bytes : 0);
-  else if (held.fresh.piece >= 0)
+  else if (held.fresh.piece >= 0 && !held.leaves)  // else it may be stored, and gone
     bytes += pieces_[held.fresh.piece].size;
   held_bytes_ += bytes - held.bytes;
   held.bytes = bytes;
@@ -113,7 +113,11 @@ Bytes Regions::so_far(Bytes base) {
 RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   if (!is_linked_) link();
   stripes_ = stripes;
-  if (pace == Pace::kPull)
+  for (const int op : begun_) begins_[op].clear();
+  begun_.clear();
+  again_ = runs_again(pace);
+  if (again_) find_again();
+  if (pulls(pace))
     find_ends();
   else if (pace == Pace::kPush)
     push_ends();

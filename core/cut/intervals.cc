@@ -237,12 +237,13 @@ bool Intervals::alike(int op, int axis, int other) const {
   return true;
 }
 
-std::vector<std::pair<Pace, std::vector<int>>> Intervals::paces() const {
+std::vector<std::pair<Pace, std::vector<int>>> Intervals::paces() {
   std::vector<std::pair<Pace, std::vector<int>>> result;
   const int64_t pulled = regions_.most_stripes(Pace::kPull);
-  for (const Pace pace : {Pace::kPull, Pace::kPush, Pace::kLate}) {
+  const bool again = m_.again && regions_.would_run_again();
+  for (const Pace pace : {Pace::kPull, Pace::kPush, Pace::kLate, Pace::kPullAgain, Pace::kLateAgain}) {
     const int64_t most = regions_.most_stripes(pace), parts = std::min<int64_t>(o_.most_stripes, most);
-    if (pace != Pace::kPull && most <= pulled) continue;
+    if ((!pulls(pace) && most <= pulled) || (runs_again(pace) && !again)) continue;
     auto& stripes = result.emplace_back(pace, std::vector<int>()).second;
     for (int64_t n = 2; n <= parts; n *= 2) stripes.push_back(static_cast<int>(n));
     if (parts > 2 && stripes.back() != parts) stripes.push_back(static_cast<int>(parts));

@@ -63,7 +63,7 @@ class Intervals {
   // Forgets what hangs on positions [begin, end), whose ops have changed.
   void forget(int begin, int end);
   // How the region that was grown last may be cut: paces, and the numbers of stripes to try of each.
-  std::vector<std::pair<Pace, std::vector<int>>> paces() const;
+  std::vector<std::pair<Pace, std::vector<int>>> paces();
 
   Regions& regions() { return regions_; }
   // Regions whose footprint was worked out.

@@ -11,6 +11,8 @@ Regions::Regions(const CutModel& model)
     : m_(model),
       axes_(model.ops.size(), -1),
       ends_(model.ops.size()),
+      begins_(model.ops.size()),
+      instead_(model.ops.size()),
       held_(model.tensors.size()),
       sums_(model.tensors.size()),
       sliced_(model.tensors.size(), -1),
@@ -126,7 +128,7 @@ void Regions::link() {
     Linked& linked = linked_[k];
     linked.op = op;
     linked.axis = &o.axes[axes_[op]];
-    linked.leaves = linked.outside = false;
+    linked.leaves = linked.outside = linked.again = false;
     linked.reads.clear();
     linked.outputs = static_cast<int>(outputs_.size());
     linked.edges = static_cast<int>(edges_.size());
@@ -154,7 +156,7 @@ void Regions::link() {
       held.dim = output.dim;
       held.output = static_cast<int>(outputs_.size()) - 1;
       held.leaves = outside;
-      held.counts = !o.view;
+      held.counts = !o.view && (outside || inside);
       held_ids_.push_back(made.tensor);
     }
     linked.outputs_end = static_cast<int>(outputs_.size());
@@ -196,7 +198,7 @@ int64_t Regions::most_stripes(Pace pace) const {
   };
   for (const int op : cut_) {
     bool end = true;
-    if (pace != Pace::kPull) {
+    if (!pulls(pace)) {
       for (const auto& read : m_.ops[op].reads) {
         const int maker = m_.tensors[read.tensor].producer;
         end = end && (maker < begin_ || maker >= end_ || axes_[maker] < 0);

@@ -88,6 +88,7 @@ struct CutModel {
   bool sums_in_place;            // whether what adds two sums may write over one
   int most_joined = 0;           // operands that an op which joins may have; 0: any number
   bool weighed = false;          // whether weights are anything but 1 for every op
+  bool again = false;            // whether regions may run rows again
   GlueWeight slice, join, merge;
   // What a region reads and makes may lie in slow memory: a slice of what comes from elsewhere is loaded, pieces of
   // what leaves are stored when they are done, and only what is read whole is there whole, from its first use to its
@@ -105,10 +106,15 @@ bool is_handed(const CutModel& model, int tensor, int dim);
 
 // What stripes are equal parts of, and how far the other ops run in each.
 enum class Pace {
-  kPull,  // of what the last ops make: others run as far as they are needed
-  kPush,  // of what the first ones make: others run as far as they can
-  kLate,  // likewise, but who makes no less than it reads runs no further than its readers do
+  kPull,       // of what the last ops make: others run as far as they are needed
+  kPush,       // of what the first ones make: others run as far as they can
+  kLate,       // likewise, but who makes no less than it reads runs no further than its readers do
+  kPullAgain,  // as kPull, and rows run again where that is less to keep
+  kLateAgain,
 };
+
+inline bool pulls(Pace pace) { return pace == Pace::kPull || pace == Pace::kPullAgain; }
+inline bool runs_again(Pace pace) { return pace == Pace::kPullAgain || pace == Pace::kLateAgain; }
 
 struct RegionCost {
   Bytes peak = 0;
@@ -134,6 +140,8 @@ class Regions {
   Bytes throughout(int begin, int end) const;
   // The most stripes that differ.
   int64_t most_stripes(Pace pace) const;
+  // Whether some op of the region would run rows again where that is less to keep.
+  bool would_run_again();
 
  private:
   // Some rows of a tensor between ops of the region, [first, end) of its dimension.
@@ -147,7 +155,7 @@ class Regions {
     int output = -1;            // of `outputs_`
     bool leaves = false;        // someone else than parts of the region reads it
     bool lasting = false;       // pieces of it are there to the end
-    bool counts = false;        // no view, in memory that is another's
+    bool counts = false;        // it is read, and no view, in memory that is another's
     std::vector<int64_t> lows;  // of each stripe: the first row that it or a later one reads
     std::vector<int> lasts;     // and which op of it reads last; -1: none does
     std::vector<int> pieces;
@@ -206,6 +214,7 @@ class Regions {
     int inputs, inputs_end, outputs, outputs_end, edges, edges_end;
     bool outside;            // whether anybody but parts of the region reads what it makes
     bool leaves;             // or nobody reads one of what it makes
+    bool again;              // whether it may run rows again, where that is less to keep
     std::vector<int> reads;  // tensors that the region makes in parts, in the order in which they are made
   };
 
@@ -218,6 +227,8 @@ class Regions {
   int64_t pushed_end(const Edge& edge, int64_t there, int64_t size) const;
   void late_ends();
   void settle();
+  void find_again();
+  void find_begins(const Linked& linked);
   void find_needs(int edge, int64_t size);
   void skip_unread(const Linked& linked);
   void find_held(const Output& output);
@@ -272,7 +283,11 @@ class Regions {
   std::vector<RowRange> spans_;
   std::vector<std::vector<int64_t>> ends_;  // of each position of the interval
   std::vector<int64_t> pushed_;
-  std::vector<Held> held_;  // of each tensor of the model; dim -1: not between ops of the region
+  bool again_ = false;                        // whether rows run again now
+  std::vector<std::vector<int64_t>> begins_;  // of each position that runs rows again; empty: every row runs once
+  std::vector<int> begun_;                    // those
+  std::vector<std::vector<int>> instead_;     // of each that may: the tensors that are kept in its place
+  std::vector<Held> held_;                    // of each tensor of the model; dim -1: not between ops of the region
   std::vector<int> held_ids_;
   std::vector<Sum> sums_;
   std::vector<Slice> slices_;

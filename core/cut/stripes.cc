@@ -235,7 +235,7 @@ void Regions::part(const Linked& linked, int stripe) {
     const int d = axis.reduced ? -1 : outputs_[j].dim;
     const Bytes size = d < 0 ? tensor.size : bytes(outputs_[j].tensor, d, part);
     int output;
-    if (part == RowRange{0, axis.size}) {
+    if (part == RowRange{0, axis.size} && begins_[op].empty()) {
       output = piece_of_storage(tensor.storage, size);
     } else {
       output = piece(size);

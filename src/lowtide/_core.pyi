@@ -766,6 +766,7 @@ class CutModel:
         most_joined: int = 0,
         glue: Sequence[tuple[int, int]] | None = None,
         transfer: tuple[int, int] | None = None,
+        again: bool = False,
     ) -> None: ...
 
 class PathRegion:
@@ -784,9 +785,9 @@ class PathRegion:
         """Axis of the last op."""
 
     @property
-    def pace(self) -> Literal["pull", "push", "late"]:
+    def pace(self) -> Literal["pull", "push", "late", "pull again", "late again"]:
         """
-        What stripes are equal parts of, and how far the other ops run: pull, push or late.
+        What stripes are equal parts of, and how far the other ops run: pull, push or late; again.
         """
 
     @property
@@ -859,7 +860,7 @@ def region_cost(
     seed: int,
     axis: int,
     stripes: int,
-    pace: Literal["pull", "push", "late"] = "pull",
+    pace: Literal["pull", "push", "late", "pull again", "late again"] = "pull",
     limit: int = 4611686018427387904,
 ) -> tuple[int, int, list[int], int] | None:
     """

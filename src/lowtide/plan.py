@@ -22,6 +22,7 @@ from lowtide.rewrites import (
     Allowed,
     Exactness,
     PlanCost,
+    PlanHalos,
     PlanLoop,
     PlanPart,
     PlanPiece,
@@ -264,8 +265,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
     what outputs may differ by; with `rounds`, parts of these are cut again, and what is said of ops, tensors and
     rewrites, origins and pieces too, is of the graph of the round before; likewise with `loops`, each an op of type
-    RowLoop, and with `fission`, of type Parts. With `allow`, a budget is impossible
-    only by what `recomputation` or `fission` says for all plans. `profile` is what is in memory at each step.
+    RowLoop, and with `fission`, of type Parts. `halos` says what rows add that run again. With `allow`, a budget is
+    impossible only by what `recomputation` or `fission` says for all plans. `profile`: what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     """
 
@@ -308,6 +309,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
     rounds: list[PlanRound] | None = None
+    halos: PlanHalos | None = None
     loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     swapping: Swapping | None = None

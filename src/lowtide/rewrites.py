@@ -71,7 +71,19 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-ALLOWED = ("fission", "unjoined", "rounds", "seams", "accumulate", "recompute", "swap", "merge", "alias", "loops")
+ALLOWED = (
+    "fission",
+    "halos",
+    "unjoined",
+    "rounds",
+    "seams",
+    "accumulate",
+    "recompute",
+    "swap",
+    "merge",
+    "alias",
+    "loops",
+)
 """What a plan may be allowed to change."""
 
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
@@ -219,18 +231,34 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     tensors: list[int]
 
 
-class CutOp(msgspec.Struct, frozen=True, kw_only=True):
-    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
+class CutOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run.
+
+    Stripe i runs those from ``ends[i - 1]`` on, or with `begins` those from ``begins[i]`` on, some of them again.
+    """
 
     op: int
     axis: int
     ends: list[int]
+    begins: list[int] | None = None
 
 
 class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind"):
     """Ops that run in parts, one stripe after another, each stripe in the order of the list."""
 
     ops: list[CutOp]
+
+
+class PlanHalos(msgspec.Struct, frozen=True, kw_only=True):
+    """Multiplications of convolutions and products: all of the model's, and those that rows add which run again."""
+
+    macs: int
+    extra_macs: int
+
+    @property
+    def overhead(self) -> float:
+        """Part that is added: 0.05 for five per cent."""
+        return self.extra_macs / self.macs if self.macs else 0.0
 
 
 class SeamOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,12 +14,14 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
-from lowtide.optimize.recut import realised, recuts, region_windows
+from lowtide.optimize.handed import may_be_handed
+from lowtide.optimize.recut import again_with, chains, realised, recuts, region_windows
 from lowtide.optimize.regions import best_regions
 from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
+from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.onnx_builder import saved
@@ -118,6 +120,59 @@ def test_where_no_way_leads_below_regions_as_high_are_cut_finer(graph: Graph) ->
     finest = _parts(graph, cutter, (16, 16, 16))
     ordered = memory_model(finest.graph, GENERIC)
     assert all(_peak(again) >= 0 for again in recuts(cutter, memory, finest, ordered, Limits(20), _peak(finest)))
+
+
+@pytest.mark.parametrize("stripes", [(4, 2, 8), (8, 8, 8), (2, 16, 4)])
+def test_a_region_in_its_own_place_changes_nothing(graph: Graph, stripes: Sequence[int]) -> None:
+    """Each region anew as it was, pieces handed on: the same parts run in the same order as before."""
+    cutter = Cutter(graph)
+    parts = hand_on(graph, _parts(graph, cutter, stripes))
+    now = realised(graph, parts, memory_model(parts.graph, GENERIC))
+    for k, region in enumerate(parts.regions):
+        kept = [other for j, other in enumerate(parts.regions) if j != k]
+        again = again_with(cutter, parts, now, kept, [region])
+        assert again.regions == parts.regions
+        assert [op.name for op in again.graph.ops] == [op.name for op in parts.graph.ops]
+
+
+def test_regions_that_hand_on_are_of_one_chain(graph: Graph) -> None:
+    """All three blocks; the last two where the first runs whole; none where all is joined."""
+    cutter = Cutter(graph)
+    parts = _parts(graph, cutter, (4, 2, 8))
+    assert chains(graph, parts) == []
+    assert chains(graph, hand_on(graph, parts)) == [frozenset(range(3))]
+    later = apply(cutter, parts.regions[1:])
+    assert chains(graph, hand_on(graph, later)) == [frozenset(range(2))]
+
+
+def test_chains_are_cut_anew_together(graph: Graph) -> None:
+    """One region of the chain is too coarse: parts that need less, of which no ops are lost."""
+    cutter, memory = Cutter(graph), memory_model(graph, GENERIC)
+    for stripes in ((8, 2, 8), (2, 8, 8)):
+        parts = hand_on(graph, _parts(graph, cutter, stripes))
+        ordered = memory_model(parts.graph, GENERIC)
+        found = list(recuts(cutter, memory, parts, ordered, Limits(20), 0))
+        assert min(_peak(again) for again in found) < _peak(parts)
+        assert all(len({op for r in again.regions for op in r.of}) == len(graph.ops) for again in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_recut_networks_that_hand_on_compute_the_same(seed: int, tmp_path: Path) -> None:
+    """Random networks in coarse regions that hand on, then anew: every candidate is run beside the network."""
+    pytest.importorskip("onnxruntime", reason="part graphs are run in onnxruntime, which is not installed")
+    from support.part_runs import RELATIVE, difference, feeds
+
+    path = saved(random_net(random.Random(seed).choice, 12), tmp_path)
+    graph = read_model(path)
+    cutter, memory = Cutter(graph), memory_model(graph, GENERIC)
+    handed = may_be_handed(cutter)
+    way = best_regions(cutter, memory, range(len(graph.ops)), Limits(10), handed=handed)
+    parts = hand_on(graph, apply(cutter, way.regions, [graph.ops[i].id for i in way.order]))
+    for again in recuts(cutter, memory, parts, memory_model(parts.graph, GENERIC), Limits(20), 0):
+        out = tmp_path / "again.onnx"
+        write_onnx_parts(path, again, [op.id for op in again.graph.ops], out)
+        assert difference(path, out, feeds(path)) <= RELATIVE
 
 
 @pytest.mark.slow

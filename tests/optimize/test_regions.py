@@ -34,13 +34,13 @@ from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
-from lowtide.transform.cut import PACES, Cutter, Pace, Region
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace, Region
 from lowtide.transform.parts import PartGraph, apply
 from support.costs import costs
 from support.small_nets import Nets, pyramid, random_net
 
 STRICT = BUILT_IN["strict"]
-PACE = st.sampled_from(PACES)
+PACE = st.sampled_from((*PACES, *AGAIN))
 _EARLY = 6
 """Questions after which a search is stopped."""
 
@@ -76,7 +76,7 @@ def _peak_of(parts: PartGraph, target: Target, interval: list[int]) -> int:
     st.integers(1, 12),
     st.integers(0, 9),
     st.integers(2, 7),
-    st.sampled_from(PACES),
+    st.sampled_from((*PACES, *AGAIN)),
 )
 def test_the_core_counts_as_the_part_graph(
     graph: Graph, first: int, many: int, way: int, stripes: int, pace: Pace
@@ -103,12 +103,13 @@ def test_the_core_counts_as_the_part_graph(
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.randoms(use_true_random=False))
-def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, draw: random.Random) -> None:
-    """By bytes that the region takes at the least; below the limit it takes what it takes without one."""
+@given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.booleans(), st.randoms(use_true_random=False))
+def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, moved: bool, draw: random.Random) -> None:
+    """By bytes that the region takes at the least, also where pieces are loaded and stored; below the limit it takes
+    what it takes without one."""
     graph = BUILT_IN[target].as_seen(graph)
     cutter, memory = Cutter(graph), memory_model(graph, BUILT_IN[target])
-    model = cut_model(cutter, memory, range(len(graph.ops)))
+    model = cut_model(cutter, memory, range(len(graph.ops)), transfers=moved)
     for _ in range(20):
         end = draw.randint(1, len(graph.ops))
         begin = draw.randrange(end)
@@ -138,7 +139,7 @@ def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Ite
             axes = cutter.grow(interval, ids[end - 1], axis)
             if axes is None:
                 continue
-            for pace in PACES:
+            for pace in (*PACES, *AGAIN) if cutter.again else PACES:
                 for stripes in range(2, 17):
                     if not every and stripes & (stripes - 1):
                         continue
@@ -309,7 +310,7 @@ def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
     st.integers(1, 12),
     st.integers(0, 9),
     st.integers(2, 7),
-    st.sampled_from(PACES),
+    st.sampled_from((*PACES, *AGAIN)),
 )
 def test_the_core_adds_up_time_as_the_part_graph(
     graph: Graph, first: int, many: int, way: int, stripes: int, pace: Pace

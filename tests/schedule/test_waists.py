@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
-from lowtide import zoo
+from lowtide import _core, zoo
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
@@ -106,6 +107,27 @@ def test_another_size_is_another_problem() -> None:
         tensors = [replace(t, size=4 * t.size, shape=None) if t.id == larger else t for t in graph.tensors]
         graph = replace(graph, tensors=tuple(tensors))
     assert len(peaks) > 1
+
+
+def test_what_was_left_open_is_soon_left_open_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it has changed; what was proved is searched as long as ever."""
+    given: list[float] = []
+    solve = _core.solve
+
+    def slow(model: _core.Model, **call: Any) -> _core.Solution:
+        given.append(call["seconds"])
+        return solve(model, **call | {"seconds": 0.0 if len(ops) == 1 else 10.0})
+
+    monkeypatch.setattr(_core, "solve", slow)
+    ops: list[Graph] = [zoo.build("random_width:width=32,n=100").graph()]
+    incremental, order = Incremental(), range(len(ops[0].ops))
+    first = incremental.search(memory_model(ops[0], BUILT_IN["strict"]), order, Limits(100))
+    assert first.lower_bound < first.peak
+    longest, count = max(given), len(given)
+    larger = tuple([replace(t, size=t.size + 1) for t in ops[0].tensors])
+    ops.append(replace(ops[0], tensors=larger))
+    incremental.search(memory_model(ops[1], BUILT_IN["strict"]), first.order, Limits(100))
+    assert max(given[count:]) < longest / 10
 
 
 def test_a_graph_without_ops_has_no_segment() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,17 @@ def _without_keep(patch: pytest.MonkeyPatch) -> None:
         held.kept = held.fresh = held.have = None
 
     patch.setattr(stripes_of_region._Stripes, "_keep", forget)
+
+
+def _again_late(patch: pytest.MonkeyPatch) -> None:
+    """Rows that run again begin one too late."""
+    begins = Cutter.begins
+
+    def later(self: Cutter, op: int, axes: Mapping[int, int], ends: Sequence[int], readers: Mapping[int, Cut]) -> Any:
+        result = begins(self, op, axes, ends, readers)
+        return tuple(min(a + 1, done) for a, done in zip(result, (0, *ends), strict=False))
+
+    patch.setattr(Cutter, "begins", later)
 
 
 def _attributes(change: Callable[[dict[str, Any], Mapping[str, Any]], None]) -> Patch:
@@ -154,6 +165,7 @@ RULES: dict[str, Patch] = {
     "halo": _narrow,
     "first row that is kept": _short,
     "kept rows": _without_keep,
+    "first row that runs again": _again_late,
     "padding": _own("pads"),
     "automatic padding": _own("auto_pad", "pads"),
     "rounding up": _own("ceil_mode", "pads"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import onnx
 
 from lowtide.graph import Graph
 from lowtide.read import read_model
-from lowtide.transform.cut import PACES, Cutter, Region
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Region
 from lowtide.transform.parts import apply
 from support.part_runs import differs
 from support.small_nets import Nets, pyramid
@@ -39,6 +40,21 @@ def same() -> Nets:
     nets, x = _image(1, 2, 11, 5)
     (a,) = nets.node("Conv", [x, nets.floats((3, 2, 4, 3), 0.3)], auto_pad="SAME_UPPER", strides=[2, 1])
     nets.node("AveragePool", [a], kernel_shape=[3, 2], auto_pad="SAME_LOWER", count_include_pad=1)
+    return nets
+
+
+def widening() -> Nets:
+    """Who makes more than it reads, alone, and with what follows it."""
+    nets, x = _image(1, 2, 9, 3)
+    (a,) = nets.node("Conv", [x, nets.floats((6, 2, 1, 1)), nets.floats((6,))])
+    (b,) = nets.node("Sigmoid", [a])
+    (c,) = nets.node("Mul", [a, b])
+    (d,) = nets.node("Conv", [c, nets.floats((6, 1, 3, 1), 0.3)], group=6, pads=[1, 0, 1, 0])
+    (e,) = nets.node("Conv", [d, nets.floats((2, 6, 1, 1), 0.3)])
+    (f,) = nets.node("Conv", [e, nets.floats((4, 2, 3, 1), 0.3)], pads=[1, 0, 1, 0])
+    (g,) = nets.node("Conv", [f, nets.floats((2, 4, 3, 1), 0.3)], strides=[2, 1])
+    (h,) = nets.node("Resize", [g, "", "", nets.ints(1, 2, 16, 3)], coordinate_transformation_mode="asymmetric")
+    nets.node("Conv", [h, nets.floats((1, 2, 3, 1), 0.3)], pads=[1, 0, 1, 0])
     return nets
 
 
@@ -158,7 +174,8 @@ def older() -> Nets:
 
 
 _ALL = (
-    pyramid, windows, same, groups, tokens, sums, pieces, stretched, spread, twice, beside, norms, diagonal, older,
+    pyramid, windows, same, widening, groups, tokens, sums, pieces, stretched, spread, twice, beside, norms, diagonal,
+    older,
 )  # fmt: skip
 SUITE: Mapping[str, Callable[[], Nets]] = {net.__name__: net for net in _ALL}
 
@@ -173,8 +190,8 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                 axes = cutter.grow(within, op.id, axis)
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
-                    for pace in PACES[: len(axes)]:
-                        yield cutter.region(graph.own_order, axes, stripes, pace)
+                    ways = (cutter.region(graph.own_order, axes, stripes, pace) for pace in (*PACES, *AGAIN))
+                    yield from dict.fromkeys(islice(ways, len(axes) if len(axes) < 2 else None))
 
 
 Drawn = tuple[int, int, int, int, int]
@@ -195,7 +212,7 @@ def drawn_regions(cutter: Cutter, drawn: Sequence[Drawn]) -> list[Region]:
         ways = cutter.axes(op)
         axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
         if axes is not None:
-            result.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
+            result.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *AGAIN)[seed % 5]))
     return result
 
 

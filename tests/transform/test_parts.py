@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,7 @@ import lowtide
 from lowtide.graph import Graph, Kind
 from lowtide.read import read_model
 from lowtide.transform import parts
-from lowtide.transform.cut import PACES, Cutter, Pace
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace
 from lowtide.transform.parts import apply
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.small_nets import Nets, random_net
@@ -112,8 +113,11 @@ def _check_rows(graph: Graph, result: parts.PartGraph) -> None:
     """Parts of an op follow one another along its axis, and all that is made is read or given out."""
     for region in result.regions:
         for one in region.cuts:
-            rows = [p.rows for p in result.parts.values() if p.of == one.op]
-            assert [b for _, b in rows[:-1]] == [a for a, _ in rows[1:]], one
+            rows = [p.rows for p in result.parts.values() if p.of == one.op and p.rows is not None]
+            if one.begins:
+                assert rows == [(a, b) for a, b in zip(one.begins, one.ends, strict=True) if a < b], one
+            else:
+                assert [b for _, b in rows[:-1]] == [a for a, _ in rows[1:]], one
     read = {t for op in graph.ops for t in op.inputs}
     unread = {t for op in graph.ops for t in op.outputs if t not in read}
     read = {t for op in result.graph.ops for t in op.inputs}
@@ -149,7 +153,7 @@ def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.Mo
     assert seen
 
 
-@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize("pace", [*PACES, *AGAIN])
 def test_no_part_is_made_of_rows_that_nobody_reads(pace: Pace, tmp_path: Path) -> None:
     """The first rows of a pool, which a slice leaves out, run with the next ones; a runtime would keep them."""
     nets = Nets(lambda options: next(iter(options)))
@@ -168,3 +172,81 @@ def test_no_part_is_made_of_rows_that_nobody_reads(pace: Pace, tmp_path: Path) -
         read = {t for op in result.graph.ops for t in op.inputs}
         outputs = {t.id for t in result.graph.tensors if t.kind is Kind.OUTPUT}
         assert all(set(op.outputs) & (read | outputs) for op in result.graph.ops)
+
+
+def _block(folder: Path, beside: str = "") -> Cutter:
+    """A convolution that makes three times what it reads, an activation, a depthwise one and one back; with somebody
+    `beside` who reads the activation, too."""
+    nets = Nets(lambda options: next(iter(options)))
+    x = nets.input((1, 2, 12, 5))
+    (a,) = nets.node("Conv", [x, nets.floats((6, 2, 1, 1)), nets.floats((6,))])
+    (b,) = nets.node("Relu", [a])
+    (c,) = nets.node("Conv", [b, nets.floats((6, 1, 3, 3), 0.3)], group=6, pads=[1, 1, 1, 1])
+    nets.node("Conv", [c, nets.floats((2, 6, 1, 1))])
+    if beside:
+        nets.node(beside, [b], axis=2)
+    (folder / "m.onnx").write_bytes(nets.model().SerializeToString())
+    return Cutter(read_model(folder / "m.onnx"))
+
+
+def _cuts(cutter: Cutter, pace: Pace) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Where the stripes of the first four ops begin and end."""
+    ops = cutter.graph.own_order[:4]
+    axes = cutter.grow(ops, ops[-1], 2)
+    assert axes is not None
+    region = cutter.region(ops, axes, 3, pace)
+    return {cutter.graph.op_by_id[cut.op].name: (cut.begins, cut.ends) for cut in region.cuts}
+
+
+def test_who_makes_more_than_it_reads_runs_rows_again(tmp_path: Path) -> None:
+    """The expansion and its activation do, as far as the window behind them reaches; who makes less keeps its rows."""
+    cutter = _block(tmp_path)
+    assert _cuts(cutter, "pull again") == {
+        "n0": ((0, 3, 7), (5, 9, 12)), "n1": ((0, 3, 7), (5, 9, 12)), "n2": ((), (4, 8, 12)), "n3": ((), (4, 8, 12)),
+    }  # fmt: skip
+    assert all(begins == () for begins, _ in _cuts(cutter, "pull").values())
+    assert {name: ends for name, (_, ends) in _cuts(cutter, "pull").items()} == {
+        name: ends for name, (_, ends) in _cuts(cutter, "pull again").items()
+    }
+
+
+def test_what_others_read_runs_once(tmp_path: Path) -> None:
+    """An activation that others read too is put together from parts that share no row; nor does it pay to make what it
+    reads again."""
+    cutter = _block(tmp_path, "Softmax")
+    again = _cuts(cutter, "pull again")
+    assert again["n1"] == ((), (5, 9, 12))
+
+
+@pytest.mark.parametrize("pace", AGAIN)
+def test_halos_computed_again_are_joined_by_nobody(pace: Pace, tmp_path: Path) -> None:
+    """Fewer ops and a lower peak in turn than with kept rows, and the same numbers to the bit."""
+    cutter = _block(tmp_path)
+    ops = cutter.graph.own_order
+    axes = cutter.grow(ops, ops[-1], 2)
+    assert axes is not None
+    once: Pace = "pull" if pace == "pull again" else "late"
+    kept, again = (apply(cutter, [cutter.region(ops, axes, 4, p)]) for p in (once, pace))
+    assert not differs(tmp_path / "m.onnx", tmp_path, cutter, again)
+    assert len(again.graph.ops) < len(kept.graph.ops)
+    joined = [again.pieces.get(op.outputs[0]) for op in again.graph.ops if again.parts[op.id].role == "join"]
+    assert joined == [None]
+    low, high = (lowtide.plan(p.graph, target="generic", method="own").peak_bytes for p in (again, kept))
+    assert low < high
+
+
+def test_no_plan_says_that_other_rows_run_again(tmp_path: Path) -> None:
+    """Rows that begin elsewhere than where they are read, or of an op that others read, are refused."""
+    from lowtide.api.rewrites.decisions import _can_be
+    from lowtide.transform.cut import Region
+
+    for beside in ("", "Softmax"):
+        cutter = _block(tmp_path, beside)
+        ops = cutter.graph.own_order[:4]
+        axes = cutter.grow(ops, ops[-1], 2)
+        assert axes is not None
+        region = cutter.region(ops, axes, 3, "pull again")
+        assert _can_be(cutter, region)
+        for begins in ((0, 4, 7), (0, 3, 6), (0, 3), (1, 3, 7), (0, 3, 7)):
+            cuts = tuple(replace(cut, begins=begins) if k == 1 else cut for k, cut in enumerate(region.cuts))
+            assert _can_be(cutter, Region(cuts)) == (begins == (0, 3, 7) and not beside)

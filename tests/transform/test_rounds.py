@@ -14,7 +14,7 @@ import lowtide
 from lowtide.graph import Graph
 from lowtide.read import read_model
 from lowtide.run_reports import RunReport
-from lowtide.transform.cut import PACES, Cutter, Region
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Region
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.transform.rounds import cut_again, of_file
 from lowtide.transform.sections import by_sections, of_user, products
@@ -51,7 +51,7 @@ def _regions(cutter: Cutter, ways: Ways) -> list[Region]:
         op = able[seed % len(able)]
         axes = cutter.grow(within, op, cutter.axes(op)[way % len(cutter.axes(op))])
         if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
+            regions.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *AGAIN)[seed % 5]))
     return regions
 
 

@@ -25,6 +25,7 @@ from lowtide.plan import (
 from lowtide.rewrites import (
     Exactness,
     PlanCost,
+    PlanHalos,
     PlanLoop,
     PlanPart,
     PlanPiece,
@@ -71,6 +72,7 @@ class PlanKeys(TypedDict, total=False):
     streams: list[PlanStream] | None
     spilling: Spilling
     rewrites: list[Rewrite] | None
+    halos: PlanHalos
     loops: list[PlanLoop]
     recomputation: Recomputation
     swapping: Swapping

@@ -124,7 +124,8 @@ def plan(
     allow
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
-        run in parts, a region in stripes, and products whose columns are read apart by sections; what one region makes
+        run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"halos"``,
+        stripes may run rows again that others would keep (`Plan.halos` says what that adds); what one region makes
         and others read in parts is put together by nobody, where that needs less and is found in time; with
         ``"unjoined"`` half of the search's time is for such regions; with ``"rounds"``,
         parts are cut again, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;

@@ -23,8 +23,8 @@ def changes(p: Any) -> None:
         metavar="WORD,...",
         help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
         "fission: run ops in parts, regions in stripes (.onnx, .tflite), and leave what one region makes and others "
-        "read in parts in pieces (.onnx); unjoined, with it: look for such regions in any case; rounds, with it: parts "
-        "again, along other dimensions; "
+        "read in parts in pieces (.onnx); halos, with it: stripes may run rows again instead of keeping them; "
+        "unjoined, with it: look for such regions in any case; rounds, with it: parts again, along other dimensions; "
         "seams: run ops behind a concat on each of its operands; accumulate: the latter with "
         "onnxruntime's own convolution, which adds to what is there (.onnx); recompute: run ops again, in the least "
         "time within --budget, or for the least peak within --max-overhead; recompute,fission: norms and means over "

@@ -113,7 +113,7 @@ def best_handed(
         if found.peak < below:
             best, below = found, found.peak
         joined = {t for t in way.handed if _is_joined(found.parts, t)}
-        if not joined or limits.over():
+        if not joined or found.peak <= way.peak or limits.over():  # without these no way was reckoned lower
             break
         dims = {t: along for t, along in dims.items() if t not in joined}
     return (None if best is None else replace(best, evaluated=evaluated)), False
@@ -131,10 +131,10 @@ def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits
     pieces are read as they come, and nothing is put together for a part."""
     again = True
     while again:
-        again = False
+        again, high = False, _at_the_peak(cutter, memory, best)
         for k, stripes in _other_stripes(cutter, best.way.regions):
             regions = best.way.regions
-            if regions[k].stripes == stripes:
+            if regions[k].stripes == stripes or k not in high:
                 continue
             for pace in PACES[:2]:
                 if limits.over():
@@ -144,9 +144,27 @@ def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits
                 way = replace(best.way, regions=(*regions[:k], region, *regions[k + 1 :]))
                 other = _in_parts(cutter, memory, way, best.evaluated)
                 if other.peak < best.peak:
-                    best, again = other, True
+                    best, again, high = other, True, _at_the_peak(cutter, memory, other)
                     break
     return best
+
+
+def _at_the_peak(cutter: Cutter, memory: MemoryModel, best: HandedOn) -> set[int]:
+    """Regions that make something that is there at the peak, or read what is put together or sliced there: what others
+    do, later or before, changes nothing of it."""
+    parts, graph = best.parts, cutter.graph
+    ordered = memory_model(parts.graph, memory.target)
+    steps = profile(ordered, range(len(parts.graph.ops)))
+    there = {s for s in range(len(ordered.storages)) if steps.first[s] <= steps.peak_step <= steps.last[s]}
+    running = parts.graph.ops[steps.peak_step].outputs
+    of = {cut.op: k for k, region in enumerate(best.way.regions) for cut in region.cuts}
+    found = set[int]()
+    for t, storage in ordered.storage_of.items():
+        if storage in there:
+            whole = parts.pieces[t].of if t in parts.pieces else t
+            readers = graph.consumers.get(whole, ()) if t in running else ()
+            found |= {of[op] for op in (*readers, graph.producer.get(whole, -1)) if op in of}
+    return found
 
 
 def _other_stripes(cutter: Cutter, regions: Sequence[Region]) -> list[tuple[int, int]]:

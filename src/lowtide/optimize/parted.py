@@ -12,8 +12,9 @@ transfers, and the step is timed part by part (`part_clock`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lowtide._core import SequenceResult
 from lowtide.analyse.liveness import profile
@@ -21,7 +22,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.cost.labelled import Families, reckoned
 from lowtide.graph import Graph
 from lowtide.optimize.part_clock import PartClock, clock_of_parts, clock_of_step
-from lowtide.optimize.recompute.least_bytes import Spent, lower, once, sweep
+from lowtide.optimize.recompute.least_bytes import Spent, lower, once, spent_by, sweep
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.sizes import format_size
@@ -45,7 +46,7 @@ _DESCENT = 0.6
 """Part of the time for a number of parts that the first sweep may take; the rest is for halving from there."""
 
 _ALONE = 0.4
-"""Part of a search with transfers for runs again alone, before."""
+"""Part of a search with transfers for what stays in memory, before."""
 
 _QUICK = 0.5
 """Part of the time in which all of them are searched."""
@@ -107,10 +108,21 @@ class Parted:
         """Of the body, nothing of which leaves memory."""
         return replace(self.sequence, transfers=())
 
+    @cached_property
+    def still(self) -> Parted:
+        """The same, nothing of which leaves memory."""
+        if self.clock is None:
+            return self
+        return replace(self, sequence=sequenced(self.sequence.model, self.order), clock=None)
+
     @property
     def begin(self) -> Spent:
         """The order in which every op of the body runs once."""
         return once(self.sequence, self.order)
+
+    def spent(self, order: Sequence[int]) -> Spent:
+        """A sequence of the body."""
+        return spent_by(self.sequence, order)
 
     def peak(self, spent: Spent) -> int:
         """Of the step, with a sequence of the body."""
@@ -201,22 +213,84 @@ def parted(
     return sorted(result, key=lambda choice: choice.count)
 
 
+Found = tuple[Parted, Spent]
+"""Parts, and the body's sequence."""
+
+
 @dataclass(frozen=True)
 class Best:
-    """What was found: the parts, the body's sequence, and how many numbers of parts were searched."""
+    """What was found: the parts and the body's sequence, and `behind` them others, the best first."""
 
     parted: Parted
     spent: Spent
-    tried: int
+    behind: tuple[Found, ...] = ()
+
+    @property
+    def ranked(self) -> list[Found]:
+        """All of them."""
+        return [(self.parted, self.spent), *self.behind]
 
 
-def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -> Best | None:
-    """The choice of least peak within a bound on time; None if even without runs again none is."""
+def _first(found: Iterable[Found], rank: Callable[[Found], tuple[float, float]]) -> list[Found]:
+    """Of each choice its best sequence, the best first."""
+    first: dict[int, Found] = {}
+    for entry in sorted(found, key=lambda entry: (*rank(entry), entry[0].count)):
+        first.setdefault(id(entry[0]), entry)
+    return list(first.values())
+
+
+def _best_of(found: Iterable[Found], rank: Callable[[Found], tuple[float, float]]) -> Best | None:
+    best, *behind = _first(found, rank) or (None,)
+    return None if best is None else Best(*best, tuple(behind))
+
+
+def _by_time(entry: Found) -> tuple[float, float]:
+    return entry[0].seconds(entry[1]), 0.0
+
+
+def _by_peak(entry: Found) -> tuple[float, float]:
+    return entry[0].peak(entry[1]), entry[0].seconds(entry[1])
+
+
+def least_peak(
+    choices: Sequence[Parted], most_seconds: float, limits: Limits, begun: Sequence[Found] = ()
+) -> Best | None:
+    """The choice of least peak within a bound on time; None if even without runs again none is.
+
+    Parameters
+    ----------
+    begun
+        Sequences of some of these choices that are known: nothing that is found is above them.
+    """
+    return _with_still(choices, limits, begun, lambda *given: _least_peak(given[0], most_seconds, *given[1:]))
+
+
+def least_time(choices: Sequence[Parted], budget: int, limits: Limits, begun: Sequence[Found] = ()) -> Best | None:
+    """The choice of least time within a budget; None if none is found. `begun` as for `least_peak`."""
+    return _with_still(choices, limits, begun, lambda *given: _least_time(given[0], budget, *given[1:]))
+
+
+Search = Callable[[Sequence[Parted], Limits, Sequence[Found]], Best | None]
+
+
+def _with_still(choices: Sequence[Parted], limits: Limits, begun: Sequence[Found], search: Search) -> Best | None:
+    """The best of a search. Where values may leave memory the same search of what stays there comes first: it tries
+    many times as much, and is where to begin."""
+    moving = {id(c.still): c for c in choices if c.clock is not None}
+    if moving:
+        still = search([c.still for c in choices], share(limits, limits.left_seconds * _ALONE), ())
+        known = [] if still is None else still.ranked
+        begun = [*begun, *((moving[id(c)], moving[id(c)].spent(s.order)) for c, s in known if id(c) in moving)]
+    return search(choices, limits, begun)
+
+
+def _least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits, begun: Sequence[Found]) -> Best | None:
     most = most_seconds * (1 + _ROUNDED)
-    within = [(c, c.begin) for c in choices if c.seconds(c.begin) <= most]
-    if not within:
+    known = [(c, s) for c, s in begun if c.seconds(s) <= most]
+    lowest = _first([*known, *((c, c.begin) for c in choices if c.seconds(c.begin) <= most)], _by_peak)
+    if not lowest:
         return None
-    found = within
+    found = lowest
 
     def improve(choice: Parted, spent: Spent, seconds: float) -> Spent:
         begin = spent
@@ -224,20 +298,17 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
         units = choice.units(most_seconds)
         if limits.over() or spent.peak <= least or units <= spent.units:
             return spent
-        share = _share(limits, seconds, f"looking for the least peak{choice.in_words}")
-        spent = _descended(choice, spent, units, least, replace(share, seconds=share.seconds * _DESCENT))
-        lowest = lower(choice.sequence, spent, units, least, share)
+        part = share(limits, seconds, f"looking for the least peak{choice.in_words}")
+        spent = _descended(choice, spent, units, least, replace(part, seconds=part.seconds * _DESCENT))
+        lowest = lower(choice.sequence, spent, units, least, part)
         kept = [s for s in (spent, *lowest.found) if choice.seconds(s) <= most]
         return min(kept, key=lambda s: (s.peak, s.units), default=begin)
 
     quick = limits.left_seconds * _QUICK / len(found)
     found = [(c, improve(c, s, quick)) for c, s in found]
-    found.sort(key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1])))
-    finalists = found[:_FINALISTS]
+    finalists = sorted(found, key=_by_peak)[:_FINALISTS]
     long = limits.left_seconds / len(finalists)
-    finalists = [(c, improve(c, s, long)) for c, s in finalists]
-    best = min(finalists, key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1])))
-    return Best(*best, len(within))
+    return _best_of([*((c, improve(c, s, long)) for c, s in finalists), *found, *known], _by_peak)
 
 
 def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limits) -> Spent:
@@ -257,22 +328,15 @@ def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limi
 
 
 def _within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SequenceResult:
-    """A sequence of the body within so many bytes. Where values may leave memory what runs again alone comes first: it
-    is searched many times as fast, and is where to begin."""
-    if choice.clock is None or len(order) != len(choice.order):
-        return search(choice.sequence, order, room, limits)
-    alone = search(choice.alone, order, room, _share(limits, limits.left_seconds * _ALONE))
-    begin = alone.order if alone.found else order
-    if limits.interrupt.seen:
-        return alone
-    both = search(choice.sequence, begin, room, limits)
-    return alone if alone.found and (not both.found or alone.cost <= both.cost) else both
+    """A sequence of the body within so many bytes."""
+    return search(choice.sequence, order, room, limits)
 
 
-def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best | None:
-    """The choice of least time within a budget; None if none is found."""
-    found: list[tuple[Parted, Spent]] = []
+def _least_time(choices: Sequence[Parted], budget: int, limits: Limits, begun: Sequence[Found]) -> Best | None:
+    found: list[Found] = []
     tried = [c for c in choices if c.rest <= budget and least_possible(c.sequence)[0] + c.base <= budget]
+    known = [(c, s) for c, s in begun if c.peak(s) <= budget]
+    first = {id(c): s for c, s in _first(known, _by_time)}
 
     def improve(choice: Parted, spent: Spent | None, seconds: float) -> Spent | None:
         begin, room = choice.begin, budget - choice.base
@@ -283,7 +347,7 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
         start, result = choice.order if spent is None else spent.order, None
         words = f"trying {format_size(budget)}{choice.in_words}"
         with limits.interrupt:
-            result = _within(choice, start, room, _share(limits, seconds, words))
+            result = _within(choice, start, room, share(limits, seconds, words))
         if result is None or not result.found or (spent is not None and spent.units <= result.cost):
             return spent
         return Spent(tuple(result.order), result.peak, result.cost)
@@ -292,14 +356,14 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
     for choice in tried:
         if found and choice.seconds(choice.begin) >= min(c.seconds(s) for c, s in found):
             continue
-        spent = improve(choice, None, quick)
+        spent = improve(choice, first.get(id(choice)), quick)
         if spent is not None:
             found.append((choice, spent))
     nearest = sorted(tried, key=lambda c: (c.peak(c.begin), c.count))[: 0 if found else _FINALISTS]
     for number, choice in enumerate(nearest):  # each had too little time
         spent = improve(choice, None, limits.left_seconds / (len(nearest) - number))
         if spent is not None:
-            return Best(choice, spent, len(tried))
+            return Best(choice, spent)
     if not found:
         return None
     found.sort(key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
@@ -308,12 +372,12 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
     missed = [c for c in tried if id(c) not in seen and c.seconds(c.begin) < fastest]
     waiting = min(missed, key=lambda c: (c.cut_ops > 0, c.peak(c.begin)), default=None)
     late = None if waiting is None else improve(waiting, None, limits.left_seconds / (1 + _FINALISTS))
-    improved = [(waiting, late)] if waiting is not None else []
+    improved = [(waiting, late)] if waiting is not None and late is not None else []
     for number, (choice, spent) in enumerate(found[:_FINALISTS]):  # what one leaves of its time is the others'
         long = limits.left_seconds / (len(found[:_FINALISTS]) - number)
         improved.append((choice, improve(choice, spent, long) or spent))
-    best = min(((c, s) for c, s in improved if s), key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
-    return Best(*best, len(tried))
+    fitting = [(c, c.begin) for c in tried if c.peak(c.begin) <= budget]
+    return _best_of([*improved, *found, *fitting, *known], _by_time)
 
 
 def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted, Spent]], bool]:
@@ -326,8 +390,8 @@ def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted,
         least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
         budgets = [begin.peak - (begin.peak - least) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
         words = f"looking for low peaks{choice.in_words}"
-        share = _share(limits, limits.left_seconds / (len(choices) - number), words)
-        points, ended = sweep(choice.sequence, choice.order, budgets, share)
+        part = share(limits, limits.left_seconds / (len(choices) - number), words)
+        points, ended = sweep(choice.sequence, choice.order, budgets, part)
         complete = complete and ended == "complete"
         found += [(choice, spent) for spent in points]
     kept: list[tuple[Parted, Spent]] = []
@@ -337,7 +401,7 @@ def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted,
     return kept[::-1], complete
 
 
-def _share(limits: Limits, seconds: float, words: str = "") -> Limits:
+def share(limits: Limits, seconds: float, words: str = "") -> Limits:
     """Limits of a search of its own that takes so many seconds at most. With `words` these are what is reported: its
     figures are of a part, or of a budget that is tried, and not of the step."""
     tell, spent = (limits.saying(words) if words else limits).report, limits.seconds - limits.left_seconds

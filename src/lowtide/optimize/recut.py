@@ -12,6 +12,10 @@ A limit below the peak is lowered by bisection. Under each, regions whose parts 
 found are kept, and count what they need there; all other ops are free, and the search looks for a way for them. Where
 none leads below the peak, regions that are as high are given twice as many stripes. Nothing rests on what the search
 believes: the parts are ordered again, and their peak is what counts.
+
+Regions that hand pieces to each other (`lowtide.optimize.handed`) are cut anew together, those of one chain: what
+counts for a region is what the others of its chain leave to it. Where that leads nowhere, the highest regions of a
+chain are tried at each other pace, and in twice as many stripes.
 """
 
 from __future__ import annotations
@@ -21,16 +25,20 @@ from dataclasses import dataclass, replace
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
+from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Op
-from lowtide.optimize.regions import FINEST, way_within
+from lowtide.optimize.handed import may_be_handed
+from lowtide.optimize.regions import FINEST, Bounds, best_regions, way_within
 from lowtide.stop import Limits
 from lowtide.topological import topological
-from lowtide.transform.cut import PACES, Cutter, Pace, Region
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
 _NEARLY = 256
 """The bisection ends when the limit is known to such a part of the peak."""
+_CHAIN = 0.5
+"""Share of the time that is left that each search for a chain's regions has."""
 
 
 @dataclass(frozen=True)
@@ -126,16 +134,21 @@ def recuts(
     now = realised(cutter.graph, parts, ordered)
     found = _furthest(cutter, memory, parts, now, limits, least)
     if found is not None:
-        yield _again(cutter, parts, now, *found)
+        yield again_with(cutter, parts, now, *found)
+    if chains(cutter.graph, parts):
+        anew = _chains_anew(cutter, memory, parts, now, limits, least)
+        if anew is not None:
+            yield again_with(cutter, parts, now, *anew)
     fine = [region.stripes > FINEST // 2 for region in parts.regions]
     high = [k for k, size in enumerate(now.regions) if size == now.peak]
     tried = {found and tuple(found[1])}
-    for pace in PACES if high and not any(fine[k] for k in high) else ():
+    paces = (*PACES, *AGAIN) if cutter.again else PACES
+    for pace in paces if high and not any(fine[k] for k in high) else ():
         finer = [_finer(cutter, parts.regions[k], pace, now) for k in high]
         kept = [region for k, region in enumerate(parts.regions) if k not in high]
         if tuple(finer) not in tried and not limits.over():
             tried.add(tuple(finer))
-            yield _again(cutter, parts, now, kept, finer)
+            yield again_with(cutter, parts, now, kept, finer)
 
 
 def _finer(cutter: Cutter, region: Region, pace: Pace, now: Realised) -> Region:
@@ -160,9 +173,105 @@ def _furthest(
     return found
 
 
-def _again(cutter: Cutter, parts: PartGraph, now: Realised, kept: Sequence[Region], new: Sequence[Region]) -> PartGraph:
-    again = apply(cutter, [*kept, *new], [cutter.graph.ops[i].id for i in now.order])
-    if _hands_on(cutter.graph, parts):
+def _chains_anew(
+    cutter: Cutter,
+    memory: MemoryModel,
+    parts: PartGraph,
+    now: Realised,
+    limits: Limits,
+    least: int,
+) -> tuple[list[Region], list[Region]] | None:
+    """Regions that stay, and new ones in the place of those as high as the peak and of all that share their chains;
+    None: something else is as high, or one of them gets no lower."""
+    high = {k for k, size in enumerate(now.regions) if size == now.peak}
+    if not high or now.peak in now.whole.values():
+        return None
+    gone, new = set[int](), list[Region]()
+    handed = chains(cutter.graph, parts)
+    for chain in (*handed, *(frozenset({k}) for k in high if not any(k in chain for chain in handed))):
+        if not chain & high:
+            continue
+        anew = _chain_anew(cutter, memory, parts, now, chain, limits, least)
+        if anew is not None:
+            gone |= chain
+            new += anew
+            continue
+        for k in sorted(chain & high):
+            other = _other_pace(cutter, memory, parts, now, k, limits)
+            if other is None:
+                return None
+            gone.add(k)
+            new.append(other)
+    return [region for k, region in enumerate(parts.regions) if k not in gone], new
+
+
+def _chain_anew(
+    cutter: Cutter,
+    memory: MemoryModel,
+    parts: PartGraph,
+    now: Realised,
+    chain: frozenset[int],
+    limits: Limits,
+    least: int,
+) -> list[Region] | None:
+    """New regions for the ops of a chain and those that run whole before and between, below the peak, joined if that
+    will do; None: none were found. What else is high does not count."""
+    graph, sizes, stay = cutter.graph, dict(now.whole), set[int]()
+    step = {graph.ops[i].id: k for k, i in enumerate(now.order)}
+    for k, region in enumerate(parts.regions):
+        if k not in chain:
+            stay |= region.of.keys()
+            sizes.update((op, min(now.regions[k], least)) for op in region.of)
+    steps = [step[op] for k in chain for op in parts.regions[k].of]
+    begin = max((step[op] + 1 for op in stay if step[op] < min(steps)), default=0)
+    free = {op for op, k in step.items() if begin <= k <= max(steps)} - stay
+    if cutter.only is not None:
+        free &= set(cutter.only)
+    own = profile(memory, now.order).footprint
+    footprint = [sizes.get(graph.ops[i].id, own[k]) for k, i in enumerate(now.order)]
+    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free)
+    for handed in ({}, may_be_handed(rest)):
+        began = limits.seconds - limits.left_seconds
+        look = replace(limits, seconds=began + _CHAIN * limits.left_seconds)
+        way = best_regions(rest, memory, now.order, look, Bounds(least), handed=handed, footprint=footprint)
+        if way.regions and way.peak < now.peak:
+            return list(way.regions)
+    return None
+
+
+def _other_pace(
+    cutter: Cutter, memory: MemoryModel, parts: PartGraph, now: Realised, k: int, limits: Limits
+) -> Region | None:
+    """A region at another pace, in as many stripes or twice as many, that needs fewer bytes in turn than now: the first
+    that is found; None: there is none."""
+    old = parts.regions[k]
+    within = [cutter.graph.ops[i].id for i in now.order if cutter.graph.ops[i].id in old.of]
+    kept = [region for j, region in enumerate(parts.regions) if j != k]
+    tried = {old}
+    for stripes in (old.stripes, 2 * old.stripes):
+        for pace in PACES:
+            region = cutter.region(within, {cut.op: cut.axis for cut in old.cuts}, stripes, pace)
+            if region in tried or stripes > FINEST or limits.over():
+                continue
+            tried.add(region)
+            again = again_with(cutter, parts, now, kept, [region])
+            sizes = realised(cutter.graph, again, memory_model(again.graph, memory.target)).regions
+            if sizes[again.regions.index(region)] < now.regions[k]:
+                return region
+    return None
+
+
+def again_with(
+    cutter: Cutter, parts: PartGraph, now: Realised, kept: Sequence[Region], new: Sequence[Region]
+) -> PartGraph:
+    """The parts with new regions beside those that stay, in an own order to begin with: what stays runs as it did."""
+    graph, step = cutter.graph, {i: k for k, i in enumerate(now.order)}
+
+    def last(region: Region) -> int:
+        return max(step[graph.index_of[op]] for op in region.of)
+
+    again = apply(cutter, sorted([*kept, *new], key=last), [graph.ops[i].id for i in now.order])
+    if chains(cutter.graph, parts):
         again = hand_on(cutter.graph, again)
     return replace(again, graph=_as_before(parts, again, new))
 
@@ -182,19 +291,23 @@ def _below(
         free &= set(cutter.only)
     own = profile(memory, now.order).footprint
     footprint = [sizes.get(graph.ops[i].id, own[k]) for k, i in enumerate(now.order)]
-    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free)
+    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free, again=cutter.again)
     way = way_within(rest, memory, now.order, limits, limit, footprint)
     return None if way is None else (kept, list(way.regions))
 
 
-def _hands_on(graph: Graph, parts: PartGraph) -> bool:
-    """Whether what some region makes for others is put together by nobody."""
-    for region in parts.regions:
-        for t in (t for op in region.of for t in graph.op_by_id[op].outputs):
-            outside = any(reader not in region.of for reader in graph.consumers.get(t, ()))
-            if outside and t not in parts.graph.producer:
-                return True
-    return False
+def chains(graph: Graph, parts: PartGraph) -> list[frozenset[int]]:
+    """Regions that hand on to each other, one way or another, what nobody puts together."""
+    of = {op: k for k, region in enumerate(parts.regions) for op in region.of}
+    found: list[frozenset[int]] = []
+    for op, k in of.items():
+        for t in graph.op_by_id[op].outputs:
+            readers = {of.get(reader, k) for reader in graph.consumers.get(t, ())} - {k}
+            if readers and t not in parts.graph.producer:
+                joined = [chain for chain in found if chain & (readers | {k})]
+                found = [chain for chain in found if chain not in joined]
+                found.append(frozenset({k} | readers).union(*joined))
+    return found
 
 
 def _as_before(parts: PartGraph, again: PartGraph, new: Sequence[Region]) -> Graph:
@@ -203,12 +316,14 @@ def _as_before(parts: PartGraph, again: PartGraph, new: Sequence[Region]) -> Gra
     late: dict[int, int] = {}
     for k, op in enumerate(parts.graph.ops):
         part = parts.parts.get(op.id)
-        late[op.id if part is None or part.of is None else part.of] = k
-    last = [max(late[op] for op in region.of) for region in new]
-    regions = _regions_of(again.graph, again, {op: k for k, region in enumerate(new) for op in region.of})
+        if part is None or part.of is not None:  # numbers of what stands between parts are others in each part graph
+            late[op.id if part is None or part.of is None else part.of] = k
+    last = {k: max(late[op] for op in region.of) for k, region in enumerate(again.regions) if region in new}
+    regions = _regions_of(again.graph, again, {op: k for k, region in enumerate(again.regions) for op in region.of})
     keys, at = list[int](), 0
     for op in again.graph.ops:
-        at = last[regions[op.id]] if op.id in regions else step.get(op.name, late.get(op.id, at))
+        found = last.get(regions.get(op.id, -1))
+        at = step.get(op.name, late.get(op.id, at)) if found is None else found
         keys.append(at)
     order = topological(dict(enumerate(again.graph.predecessors)), keys.__getitem__)
     return replace(again.graph, ops=tuple(again.graph.ops[i] for i in order))

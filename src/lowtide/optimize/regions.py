@@ -94,10 +94,12 @@ def best_regions(
     bounds: Bounds = ANY,
     cost: CostModel | None = None,
     handed: Mapping[int, Sequence[int]] = NOTHING,
+    footprint: Sequence[int] | None = None,
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
-    The way may be along another order, in which ops of a region that lay apart are neighbours.
+    The way may be along another order, in which ops of a region that lay apart are neighbours, unless it is said what
+    steps need.
 
     Parameters
     ----------
@@ -109,12 +111,14 @@ def best_regions(
         What ops take: under each limit on the peak the way of least time is taken, not that of fewest ops.
     handed
         Dimensions along which the pieces of some tensors may go to their readers as they are, put together by nobody.
+    footprint
+        Bytes that count for each step that runs whole; default what it needs.
     """
-    model = cut_model(cutter, memory, order, cost, handed=handed)
+    model = cut_model(cutter, memory, order, cost, handed=handed, footprint=footprint)
     stop = _stop(memory, order, limits, bounds.least)
     most = bounds.most_nanoseconds
     position = {i: k for k, i in enumerate(order)}
-    before = [[position[p] for p in memory.graph.predecessors[i]] for i in order]
+    before = [[position[p] for p in memory.graph.predecessors[i]] for i in order] if footprint is None else []
     way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most, before)
     return _way(cutter, order, way, timed=cost is not None)
 
@@ -276,7 +280,7 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = speller(graph)
     most = 0 if spell is None else spell.MOST_JOINED
-    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer)
+    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.again)
 
 
 def _op(

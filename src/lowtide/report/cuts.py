@@ -23,6 +23,14 @@ def not_cut_text(plan: Plan) -> str | None:
     return f"the best cuts that were found have {live} live at once, and need {required} in all"
 
 
+def _again_text(plan: Plan) -> str:
+    """How many regions run rows again, and what that adds."""
+    cut = [r for one in (*(plan.rounds or ()), plan) for r in one.rewrites or () if isinstance(r, CutRegion)]
+    again = sum(any(c.begins is not None for c in r.ops) for r in cut)
+    added = 100 * plan.halos.overhead if plan.halos is not None else 0.0
+    return f"halos of {format_count(again, 'region')} computed again, {added:.1f} % more multiplications"
+
+
 def cut_text(plan: Plan) -> str:
     """What is cut, what runs for it, and what the outputs may differ by."""
     rounds = [*(plan.rounds or ()), plan]
@@ -39,6 +47,7 @@ def cut_text(plan: Plan) -> str:
     where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
     where += [f"{format_count(len(by_sections), 'product')} by sections"] if by_sections else []
     where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
+    where += [_again_text(plan)] if plan.halos is not None else []
     often = f", in {len(rounds)} rounds" if len(rounds) > 1 else ""
     return (
         f"{', '.join(where)}{often}: {len(plan.order):,} ops run instead of "

@@ -18,9 +18,9 @@ from lowtide.schedule.exact import Exact
 from lowtide.schedule.waists import Segment, Waists
 from lowtide.stop import Limits
 
-_SHARE, _LONGER = 0.5, 0.5
-"""Part of the time that is left for the search of one segment; and how much of it one whose bound was left open must
-have had so as not to be asked again."""
+_SHARE, _LONGER, _AGAIN = 0.5, 0.5, 1 / 12
+"""Part of the time that is left for the search of one segment; how much of it one whose bound was left open must have
+had so as not to be asked again; and how much of it one has that was left open before it changed."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,13 @@ class Incremental:
     """Searches graphs that have much in common; what it has solved, it keeps."""
 
     _solved: dict[bytes, Solved] = field(default_factory=dict[bytes, Solved])
+    _open: dict[int, float] = field(default_factory=dict[int, float])  # seconds of ops whose segment was left open
 
     def search(self, model: MemoryModel, order: Sequence[int], limits: Limits) -> Incremented:
         """The order of least peak, the highest segments first.
+
+        Where the search of a segment was left open and the segment has changed since, it is left open again soon: the
+        order to begin with has what was found of it.
 
         Parameters
         ----------
@@ -91,7 +95,8 @@ class Incremental:
             found = self._solved.get(segment.key)
             seconds = limits.left_seconds * _SHARE
             if found is None or (found.bound < found.peak and found.seconds < _LONGER * seconds):
-                found, spent = self._solve(segment, found, limits, seconds)
+                ids = [model.graph.ops[i].id for i in segment.ops]
+                found, spent = self._solve(segment, found, limits, seconds, ids)
                 searched, states = searched + 1, states + spent
             else:
                 known += 1
@@ -103,14 +108,18 @@ class Incremental:
             whole, peak = tuple(order), before
         return Incremented(whole, peak, bound, len(segments), searched, known, states)
 
-    def _solve(self, segment: Segment, before: Solved | None, limits: Limits, seconds: float) -> tuple[Solved, int]:
-        """The exact scheduler's answer, and how many states it took."""
+    def _solve(
+        self, segment: Segment, before: Solved | None, limits: Limits, seconds: float, ids: Sequence[int]
+    ) -> tuple[Solved, int]:
+        """The exact scheduler's answer, and how many states it took; `ids`: of the segment's ops."""
         start = list(segment.order if before is None else before.order)
+        had = sorted(self._open.get(v, 0.0) for v in ids)[len(ids) // 2]  # most of them
+        changed = before is None and had > 0 and had >= _LONGER * seconds
         result = _core.solve(
             segment.model,
             start=start,
             switches=Exact().switches,
-            seconds=seconds,
+            seconds=seconds * _AGAIN if changed else seconds,
             memory_bytes=limits.memory_bytes,
             seed=limits.seed,
             budget=-1,
@@ -125,4 +134,5 @@ class Incremental:
         bound = max(result.lower_bound, before.bound if before else 0)
         solved = Solved(tuple(result.order), result.peak, bound, seconds)
         self._solved[segment.key] = solved
+        self._open |= dict.fromkeys(ids, seconds if bound < result.peak else 0.0)
         return solved, result.states + result.beam_states

@@ -5,10 +5,17 @@
                                           ...
 
 A region is some ops, each with an axis of its access along which it is cut and, for every stripe, the row up to which
-it has then run: nothing runs twice, and rows that a later stripe reads again are kept. A tensor between ops of the
+it has then run: rows that a later stripe reads again are kept, and nothing runs twice. Or they are computed again, by
+ops that make more than they read:
+
+    region: expand -> depthwise           stripe 0   expand[0:9]  depthwise[0:8]
+                                          stripe 1   expand[7:17] depthwise[8:16]         rows 7:9 ran twice
+
+of which nothing is kept, and nothing is joined: what they read is kept, which is less. A tensor between ops of the
 region is there a few rows at a time; what the region reads from elsewhere is whole, and what it makes for others is
 put together. An op whose axis is summed over adds up. Source: MAGIS (ASPLOS 2024, section 4.1: fission along
-dimensions); patch-wise inference with kept rows (msf-CNN); the axes are those of `lowtide.ops.access`.
+dimensions); patch-wise inference with kept rows (msf-CNN), or with rows computed again (MCUNetV2, NeurIPS 2021: by all
+ops; that it pays for those that make more than they read is ours); the axes are those of `lowtide.ops.access`.
 """
 
 from __future__ import annotations
@@ -23,11 +30,13 @@ from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Accumulating, Spelling, accumulating, spelling
 
-Pace = Literal["pull", "push", "late"]
+Pace = Literal["pull", "push", "late", "pull again", "late again"]
 """What stripes of a region are equal parts of. pull: of what the last ops make, and the others run as far as they are
 needed. push: of what the first ones make, and the others run as far as they can. late: likewise, but who makes no less
-than it reads runs no further than its readers do."""
+than it reads runs no further than its readers do. again: rows that stripes before made run again, where that is less to
+keep (`Cutter.running_again`)."""
 PACES: tuple[Pace, ...] = ("pull", "push", "late")
+AGAIN: tuple[Pace, ...] = ("pull again", "late again")
 
 
 @dataclass(frozen=True)
@@ -42,15 +51,23 @@ class Cut:
         Of the op's access.
     ends
         For each stripe, how many rows of the axis have run when it is over; never falling.
+    begins
+        For each stripe, the first row that it runs, where it runs all that it reads of this op again: nothing is kept
+        for later stripes. Empty: every row runs once.
     """
 
     op: int
     axis: int
     ends: tuple[int, ...]
+    begins: tuple[int, ...] = ()
 
     def rows(self, stripe: int) -> tuple[int, int]:
         """Rows of the axis that a stripe runs."""
-        return (self.ends[stripe - 1] if stripe else 0, self.ends[stripe])
+        return (self.begins[stripe] if self.begins else self.done(stripe), self.ends[stripe])
+
+    def done(self, stripe: int) -> int:
+        """How many rows have run before a stripe."""
+        return self.ends[stripe - 1] if stripe else 0
 
 
 @dataclass(frozen=True)
@@ -79,10 +96,14 @@ class Cutter:
         Whether only cuts count that cannot change a bit, whatever kernel the runtime chooses for another shape.
     only
         Ids of the ops that may be cut; None: any.
+    again
+        Whether a search may take regions whose ops run rows again.
     """
 
-    def __init__(self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None) -> None:
-        self.graph, self.exact_bits, self.only = graph, exact_bits, only
+    def __init__(
+        self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None, again: bool = False
+    ) -> None:
+        self.graph, self.exact_bits, self.only, self.again = graph, exact_bits, only, again
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
 
@@ -217,21 +238,72 @@ class Cutter:
             Op ids; the stripes run them in this order.
         """
         within = [op for op in order if op in axes]
+        again = self.running_again(within, axes) if pace in AGAIN else frozenset[int]()
+        pulls = pace.startswith("pull")
         ends: dict[int, tuple[int, ...]] = {}
-        for op in within if pace != "pull" else ():
+        for op in within if not pulls else ():
             ends[op] = self._pushed(op, axes, stripes, ends)
         for op in reversed(within) if pace != "push" else ():
-            if pace == "pull":
+            if pulls:
                 ends[op] = self._pulled(op, axes, stripes, ends)
-            elif self._may_wait(op, axes):
+            elif op in again or self._may_wait(op, axes):
                 ends[op] = tuple(map(min, self._pulled(op, axes, stripes, ends), ends[op]))
+        cuts: dict[int, Cut] = {}
         for op in reversed(within):
-            ends[op] = self._read(op, axes, ends)
-        return Region(tuple(Cut(op, axes[op], ends[op]) for op in within))
+            ends[op] = self._read(op, axes, ends, cuts)
+            cuts[op] = Cut(op, axes[op], ends[op], self.begins(op, axes, ends[op], cuts) if op in again else ())
+        return Region(tuple([cuts[op] for op in within]))
 
-    def _read(self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    def running_again(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
+        """Ops of a region that make more than they read, all of it for others of the region.
+
+        What is read of such an op by one that needs no rows around its own counts as what that op reads, which is what
+        is kept in its place: so an activation behind a convolution goes with it.
+        """
+        kept_for: dict[int, frozenset[int]] = {}  # of ops that run again: the tensors that are kept in their place
+        for op in within:
+            instead: set[int] = set()
+            for _, t, dims in self.reads(op):
+                maker = self.graph.producer.get(t, -1)
+                alone = all(i is None or i.axis != axes[op] or i.lo == i.hi for i in dims)
+                instead |= kept_for[maker] if maker in kept_for and alone else {t}
+            made = self.graph.op_by_id[op].outputs
+            more = sum(self.graph.tensor_by_id[t].size for t in made) > sum(
+                self.graph.tensor_by_id[t].size for t in instead
+            )
+            if more and self.stays(op, axes):
+                kept_for[op] = frozenset(instead)
+        return frozenset(kept_for)
+
+    def stays(self, op: int, inside: Collection[int]) -> bool:
+        """Whether somebody reads what an op makes, all of it, and nobody but some ops."""
+        made = self.graph.op_by_id[op].outputs
+        readers = {r for t in made for r in self.graph.consumers.get(t, ())}
+        leaves = any(self.graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made)
+        return bool(readers) and not leaves and all(r in inside for r in readers)
+
+    def begins(
+        self, op: int, axes: Mapping[int, int], ends: Sequence[int], readers: Mapping[int, Cut]
+    ) -> tuple[int, ...]:
+        """The first row that each stripe of an op runs, so that its readers find in what it makes all that they read;
+        empty if they read no row that ran before."""
+        made, (size, grain) = self.graph.op_by_id[op].outputs, self._size(op, axes[op])
+        result = done = [0, *ends[:-1]]
+        for reader in dict.fromkeys(r for t in made for r in self.graph.consumers.get(t, ())):
+            cut, known = readers[reader], self.meaning(reader)
+            assert known is not None, reader
+            for index in (i for _, t, dims in self.reads(reader) if t in made for i in dims):
+                if index is not None and index.axis == cut.axis:
+                    spans = [needed(known, cut.axis, index, cut.rows(i), size) for i in range(len(ends))]
+                    result = [min(x, a) if a < b else x for x, (a, b) in zip(result, spans, strict=True)]
+        begins = tuple([x // grain * grain for x in result])
+        return begins if list(begins) != done else ()
+
+    def _read(
+        self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]], cuts: Mapping[int, Cut]
+    ) -> tuple[int, ...]:
         """The ends of an op where a part of rows that nobody reads runs with the next part, or not at all."""
-        spans = self._read_rows(op, axes, ends)
+        spans = self._read_rows(op, axes, cuts)
         if not spans:
             return ends[op]
         result, at = [], 0
@@ -241,9 +313,7 @@ class Cutter:
             result.append(at)
         return tuple(result)
 
-    def _read_rows(
-        self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]
-    ) -> list[tuple[int, int]]:
+    def _read_rows(self, op: int, axes: Mapping[int, int], cuts: Mapping[int, Cut]) -> list[tuple[int, int]]:
         """Rows of what an op makes that parts of the region read; none if others read it, too."""
         graph, size, spans = self.graph, self._size(op, axes[op])[0], []
         for t in graph.op_by_id[op].outputs:
@@ -255,20 +325,15 @@ class Cutter:
                 assert known is not None, reader
                 for index in (i for _, read, dims in self.reads(reader) if read == t for i in dims):
                     if index is not None and index.axis == axes[reader]:
-                        parts = zip((0, *ends[reader]), ends[reader], strict=False)
+                        parts = map(cuts[reader].rows, range(len(cuts[reader].ends)))
                         spans += [needed(known, axes[reader], index, rows, size) for rows in parts]
         return [(a, b) for a, b in spans if a < b]
 
     def _may_wait(self, op: int, axes: Mapping[int, int]) -> bool:
         """Whether an op makes no less than it reads, and all of it for others of the region."""
-        graph = self.graph
-        made = graph.op_by_id[op].outputs
-        readers = [reader for t in made for reader in graph.consumers.get(t, ())]
-        if not readers or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made):
-            return False
-        written = sum(graph.tensor_by_id[t].size for t in made)
-        read = sum(graph.tensor_by_id[t].size for _, t, _ in self.reads(op))
-        return written >= read and all(reader in axes for reader in readers)
+        written = sum(self.graph.tensor_by_id[t].size for t in self.graph.op_by_id[op].outputs)
+        read = sum(self.graph.tensor_by_id[t].size for _, t, _ in self.reads(op))
+        return written >= read and self.stays(op, axes)
 
     def _size(self, op: int, axis: int) -> tuple[int, int]:
         """Rows of an axis, and at multiples of how many of them parts begin."""

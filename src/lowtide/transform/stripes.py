@@ -6,7 +6,8 @@ Of a tensor T between them, stripe i has::
     kept i   rows before those that this or a later stripe reads again, from the stripe before
     have i   kept i and rows i, put together if there are both
 
-and who reads fewer rows than `have i` reads a slice of them.
+and who reads fewer rows than `have i` reads a slice of them. Of an op that runs rows again nothing is kept: `rows i`
+are all that stripe i reads of T.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class _Stripes:
         size = (graph.tensor_by_id[tensor].shape or ())[dim]
         readers = [self.region.of[r] for r in graph.consumers.get(tensor, ()) if r in self.region.of]
         lows, low = [size] * stripes, size
-        for i in reversed(range(stripes)):
+        again = self.region.of[graph.producer[tensor]].begins
+        for i in reversed(range(stripes if not again else 0)):
             for cut in readers:
                 low = min(low, *(rows[0] for rows in self._reads(cut, tensor, i)), size)
             lows[i] = low
@@ -162,7 +164,7 @@ class _Stripes:
         known = self.cutter.meaning(cut.op)
         assert known is not None
         shape = self.graph.tensor_by_id[t].shape or ()
-        if rows == (0, known.access.sizes[cut.axis]):
+        if rows == (0, known.access.sizes[cut.axis]) and not cut.begins:
             return t
         if reduced:
             return self.b.piece(t, tuple((0, s) for s in shape), "terms_", (rows,))

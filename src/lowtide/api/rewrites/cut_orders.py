@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
+_FIRST = 0.85
+"""The same of regions cut anew before that."""
 _LEAST_GAIN = 512
 """Regions are cut anew as long as that gains such a part of the peak."""
 _MOST_PARTS = 2**14
@@ -100,13 +102,17 @@ class PartOrders:
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
         """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are
-        cut anew where their peak is, as long as that gains."""
-        best, proved = self._ordered(proposal, limits)
+        cut anew where their peak is, as long as that gains. Where they hand on what they make, that comes before the
+        search window by window: what one region needs in turn holds up all others, and windows do not help."""
+        from lowtide.optimize.recut import chains
+
+        first = bool(chains(self.cutter.graph, proposal.parts))
+        best, proved = self._ordered(proposal, limits, windows=not first)
         self.turn = proposal
         result = proposal if proved else best
         if self.interrupted or not self._may_recut(best):
             return result
-        over = _until(limits, _WINDOWS).seconds
+        over = _until(limits, _FIRST if first else _WINDOWS).seconds
         settled = self._settled(best, proposal, _as_long_again(limits, over))
         again = self._recut(settled, best.own_peak, _as_long_again(limits, over))
         while again is not None:
@@ -114,12 +120,14 @@ class PartOrders:
             below = settled.own_peak - settled.own_peak // _LEAST_GAIN
             again = self._recut(settled, below, _as_long_again(limits, over))
         if settled.own_peak >= best.own_peak:
-            return result
+            if not first:
+                return result
+            settled = best
         self.turn = settled
         best, _ = self._ordered(settled, limits)
         return best if best.own_peak < settled.own_peak else settled
 
-    def _ordered(self, proposal: Proposal, limits: Limits) -> tuple[Proposal, bool]:
+    def _ordered(self, proposal: Proposal, limits: Limits, *, windows: bool = True) -> tuple[Proposal, bool]:
         """The parts in the best own order that was found, and whether that is proved or all that was asked for."""
         from lowtide.schedule.windows import improved
 
@@ -130,7 +138,7 @@ class PartOrders:
         schedule = self.goal.find_order(proposal.problem, self.job.search, look)
         done = method.name != "exact" or schedule.stopped in ("proof", "interrupt")
         order = tuple(schedule.order)
-        if not done:
+        if not done and windows:
             enough = max(schedule.lower_bound, self.goal.room(proposal.problem) or 0)
             order, seen = improved(memory, schedule.order, _until(limits, _WINDOWS), enough)
             self.interrupted = self.interrupted or seen

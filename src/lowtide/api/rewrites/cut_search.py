@@ -101,7 +101,7 @@ class CutSearch:
         graph = self.problem.graph
         lies_over = self.first is not None and any(op.overwrites is not None for op in graph.ops)
         only = {op.id for op in graph.ops if op.overwrites is None} if lies_over else None
-        return Cutter(graph, exact_bits=self.job.exact_bits, only=only)
+        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, again="halos" in self.job.allow)
 
     @cached_property
     def _costs(self) -> CostModel | None:
@@ -303,7 +303,8 @@ class CutSearch:
         """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
         it is soon through, and a budget is not met by these; with `unjoined` whenever there is time."""
         job, graph = self.job, self.problem.graph
-        if self.interrupted or job.allow not in (("fission",), ("fission", "unjoined")) or self.first is not None:
+        alone = set(job.allow) - {"halos", "unjoined"} == {"fission"}
+        if self.interrupted or not alone or self.first is not None:
             return False
         if graph.dialect != "onnx" or self.keeps or job.costs is not None:
             return False
@@ -335,7 +336,7 @@ class CutSearch:
         if seamed is not None:
             seams, problem = seamed.parts.seams, seamed.problem
             whole = {op.id for op in problem.graph.ops} - seamed.parts.parts.keys()
-            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole)
+            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole, again=cutter.again)
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
@@ -363,12 +364,16 @@ class CutSearch:
 
     def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
         from lowtide.optimize.regions import Bounds, best_regions, front_ways
+        from lowtide.transform.cut import Cutter
 
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
         if self.keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
+            if cutter.again:  # rows that are kept may need fewer bytes for each op
+                once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only)
+                ways += front_ways(once, problem.memory, order, limits, cost)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)
@@ -403,6 +408,8 @@ class CutSearch:
         if patient:
             until = started + max(PATIENCE_SECONDS, _LAST * started)
             limits = replace(limits, seconds=min(limits.seconds, until))
+        from lowtide.transform.halos import halos_of
+
         answer, user = self.goal.solve(proposal.problem, self.job.search, limits), self._of_user
         search_keys = {"uncut_peak_bytes": user.uncut.keys["peak_bytes"], **proposal.figures}
         keys: PlanKeys = {
@@ -412,6 +419,9 @@ class CutSearch:
             "proved_over": "orders",
             "search": {**answer.keys.get("search", {}), **search_keys},
         }
+        halos = halos_of(self.cutter, proposal.parts.regions)
+        if halos is not None:
+            keys["halos"] = halos
         if self.job.costs is not None and self._costs is not None and user._costs is not None:
             keys["cost"] = self.job.costs.of_plan(user._costs.whole(), self._costs.parts(parts))
         if patient and keys["stopped"] == "time" and not self.limits.over():

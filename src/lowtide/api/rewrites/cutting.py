@@ -42,6 +42,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
+    if "halos" in listed and not {"fission"} < set(listed) <= {"fission", "halos", "seams", "accumulate"}:
+        raise InputError("halos are what regions compute again; write --allow fission,halos, or with seams")
     if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
         raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
     if "merge" in listed and not {"recompute", "fission"} < set(listed):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from lowtide.api.models import load
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, Recompute, SeamOp, Sections, Sums
 from lowtide.sizes import NO_DIMS, Dims
@@ -50,7 +50,12 @@ def looser(one: Exactness, other: Exactness | None) -> Exactness:
 def as_rewrites(parts: PartGraph) -> list[Sections | Sums | Recompute | CutRegion | CutSeams]:
     """What a plan says was decided."""
     regions = [
-        CutRegion(ops=[CutOp(op=cut.op, axis=cut.axis, ends=list(cut.ends)) for cut in region.cuts])
+        CutRegion(
+            ops=[
+                CutOp(op=cut.op, axis=cut.axis, ends=list(cut.ends), begins=list(cut.begins) or None)
+                for cut in region.cuts
+            ]
+        )
         for region in parts.regions
     ]
     seams = [
@@ -82,7 +87,9 @@ def regions_of(rewrites: Iterable[object]) -> list[Region]:
     from lowtide.transform.cut import Cut, Region
 
     return [
-        Region(tuple(Cut(c.op, c.axis, tuple(c.ends)) for c in r.ops)) for r in rewrites if isinstance(r, CutRegion)
+        Region(tuple(Cut(c.op, c.axis, tuple(c.ends), tuple(c.begins or ())) for c in r.ops))
+        for r in rewrites
+        if isinstance(r, CutRegion)
     ]
 
 
@@ -262,8 +269,9 @@ def _passed(graph: Graph, plan: Plan, place: str) -> tuple[Expanded, Runs] | Non
 
 def _can_be(cutter: Cutter, region: Region) -> bool:
     """Whether a region that was read from a file has ops of the graph, axes that they are cut along, and as many
-    stripes of each, which never fall and end with the axis, or where nobody reads on."""
-    if not region.cuts or not region.stripes:
+    stripes of each, which never fall and end with the axis, or where nobody reads on; rows that run again are those
+    that are read."""
+    if not region.cuts or not region.stripes or any(len(c.begins) not in (0, region.stripes) for c in region.cuts):
         return False
     for cut in region.cuts:
         if cut.op not in cutter.graph.index_of or cut.axis not in cutter.axes(cut.op):
@@ -273,18 +281,17 @@ def _can_be(cutter: Cutter, region: Region) -> bool:
         ends = (0, *cut.ends, known.access.sizes[cut.axis])
         if len(cut.ends) != region.stripes or list(ends) != sorted(ends):
             return False
-        if ends[-1] != ends[-2] and (not ends[-2] or _leaves(cutter.graph, region, cut.op)):
+        stays = cutter.stays(cut.op, region.of)
+        if ends[-1] != ends[-2] and not (ends[-2] and stays):
+            return False
+        if cut.begins and (not stays or cut.begins != _again(cutter, region, cut)):
             return False
     return True
 
 
-def _leaves(graph: Graph, region: Region, op: int) -> bool:
-    """Whether somebody beside the region reads what an op makes, all of it."""
-    made = graph.op_by_id[op].outputs
-    readers = {r for t in made for r in graph.consumers.get(t, ())}
-    return (
-        not readers or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made) or not readers <= region.of.keys()
-    )
+def _again(cutter: Cutter, region: Region, cut: Cut) -> tuple[int, ...]:
+    """The first row that each stripe of an op has to run if nothing of it is kept."""
+    return cutter.begins(cut.op, {one.op: one.axis for one in region.cuts}, cut.ends, region.of)
 
 
 def _can_be_seam(cutter: Cutter, cut: SeamCut) -> bool:

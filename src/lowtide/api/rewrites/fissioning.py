@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from lowtide.api.answer import Answer, PlanKeys, assemble
+from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
-from lowtide.api.profiles import with_profile
 from lowtide.api.rewrites.bounding import bound_on_plans
 from lowtide.api.rewrites.merging import merged_step
-from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
-from lowtide.api.rewrites.swapping import Host, bandwidth_of, costs_of_step, numbers
+from lowtide.api.rewrites.step_plans import ORDERS, Placed, StepPlans, until
+from lowtide.api.rewrites.subsets import reached
+from lowtide.api.rewrites.swapping import bandwidth_of, costs_of_step
 from lowtide.errors import InputError
-from lowtide.fission_plan import PlanFamily, PlanFission, PlanMerge, StepFission
+from lowtide.fission_plan import PlanFamily, PlanMerge, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
-from lowtide.rewrites import Recompute
 from lowtide.stop import Limits, Progress, noting
 
 if TYPE_CHECKING:
     from lowtide.analyse.model import MemoryModel
     from lowtide.cost.file import CostFamily
     from lowtide.cost.labelled import Families
-    from lowtide.optimize.parted import Parted
+    from lowtide.optimize.parted import Found, Parted
     from lowtide.optimize.recompute.front import Front
     from lowtide.optimize.recompute.least_bytes import Spent
-    from lowtide.transform.fission import Loop, Region
+    from lowtide.transform.fission import Region
 
-_ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.8
-"""Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
+_ONCE, _SEARCHED = 0.1, 0.8
+"""Shares of the time: for the step's own best order, and until which parts are sought within a bound on time."""
 
 _MOST_OPS = 0.5
 """Part of the ops that the largest region has where no stretches are asked for."""
@@ -44,11 +42,18 @@ _FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
 """Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
 which on one is taken for it, and the share of the time after which no further one is tried."""
 
-_ENDING = 0.5
-"""Seconds of each order and arena after Ctrl-C."""
+_SOUGHT, _PLACED = 0.55, 8
+"""Within a budget: the share of the time until which parts are sought, the rest is for what fits with its arena; and
+plans that are placed for that."""
 
-_PLACED, _MENDS = 6, 256
-"""Times that a plan is placed, each for less room, until its arena fits the budget; and repairs tried for each."""
+_APART = 0.3
+"""Part of the time in which a step whose siblings may be one is planned as it stands."""
+
+_LATE, _AT_LEAST = 3, 1.0
+"""Searches for what fits when the time is up, and seconds of each."""
+
+_LOWEST = 3
+"""Plans that are placed for the least arena within a bound on time."""
 
 
 def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -68,7 +73,31 @@ def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
         words = ",".join(job.allow)
         raise InputError(f"--allow {words} needs --budget or --max-overhead, and takes one of them")
     with noting(limits.interrupt):
-        return _Step(job, goal, problem, limits).solve()
+        if "merge" not in job.allow:
+            return _Step(job, goal, problem, limits).solve()
+        return _merged_or_not(job, goal, problem, limits)
+
+
+def _merged_or_not(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> Answer:
+    """The better of two plans: the step's own, in a part of the time, and that of the step with siblings as one."""
+    from lowtide.optimize.parted import share
+
+    began = limits.left_seconds
+    step = _Step(job, goal, problem, limits)
+    if not step.merged:
+        return step.solve()
+    apart = replace(job, allow=tuple(word for word in job.allow if word != "merge"))
+    first = _Step(apart, goal, problem, share(limits, limits.left_seconds * _APART)).solve()
+    answer = min(step.solve(), first, key=_better)
+    return replace(answer.under(job.allow), schedule_seconds=began - limits.left_seconds)
+
+
+def _better(answer: Answer) -> tuple[bool, float, float]:
+    """By which the better of two answers stands."""
+    fission, room = answer.keys.get("fission"), answer.keys["required_bytes"]
+    assert fission is not None, answer.method
+    met, seconds = answer.keys["status"] in ("ok", "unproved"), fission.predicted_seconds
+    return (not met, room, seconds) if answer.keys.get("budget_bytes") is None else (not met, seconds, room)
 
 
 def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
@@ -119,15 +148,6 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
         raise InputError(f"--method {job.repeats.name} runs ops again and cuts none; use --allow recompute with it")
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """A choice with its plans: of each body, and of what stands around."""
-
-    answer: Answer
-    parts: tuple[PlanFission, ...]
-    seconds: float
-
-
 class _Step:
     """One call."""
 
@@ -149,6 +169,7 @@ class _Step:
         began = time.perf_counter()
         self.once = self._order(self.problem, limits.seconds * _ONCE)
         self.placing_seconds = time.perf_counter() - began
+        self.plans = StepPlans(job, goal, self.problem, self.once, self.bandwidth, self.costs.sha256, limits)
         self.bound: Mapping[str, Any] = {}
         if self.bandwidth is None:  # it counts no transfers
             most = None if self.max_overhead is None else self._most_seconds()
@@ -162,19 +183,14 @@ class _Step:
         method = plain.method("exact", {}) if not self.job.search.best else self.job.search.method
         search = replace(self.job.search, method=method, require_optimal=False)
         began = time.perf_counter()
-        answer = plain.solve(problem, search, self._until(seconds))
+        answer = plain.solve(problem, search, until(self.limits, seconds))
         self.limits.tally.add("orders", 1, began)
         self.limits.interrupt.seen |= answer.keys["stopped"] == "interrupt"
         return answer
 
-    def _until(self, seconds: float) -> Limits:
-        """Limits of an order, or of an arena: of few seconds after Ctrl-C."""
-        seconds = min(seconds, _ENDING) if self.limits.interrupt.seen else seconds
-        return Limits(seconds, self.limits.memory_bytes, self.limits.seed)
-
     def _positions(self, graph: Graph) -> Sequence[int]:
         before = self.limits.interrupt.seen
-        order = self._order(Problem.of(graph, self.problem.target), self.limits.seconds * _ORDERS).order
+        order = self._order(Problem.of(graph, self.problem.target), self.limits.seconds * ORDERS).order
         if self.limits.interrupt.seen and not before:  # the search for it ended with what it had
             raise KeyboardInterrupt
         return order
@@ -183,31 +199,60 @@ class _Step:
         """The best choice, placed."""
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
         if budget is not None and self.once.keys["required_bytes"] <= budget:
-            return self._answer(self._place(self._whole(), None))
-        choices = self.choices()
-        best: _Placed | None = None
+            return self._answer(self.plans.place(self._whole(), None))
+        whole = self._whole()
+        begun: Sequence[Found] = ()
+        if not isinstance(self.job.repeats, Microbatch):
+            with self.limits.interrupt:
+                begun = reached(self.plans, whole, replace(self.costs, max_overhead=self._most_added()))
+        enough = budget is not None and any(whole.seconds(s) <= whole.seconds(whole.begin) for _, s in begun)
+        choices = [whole] if enough else self.choices(whole)
+        best: Placed | None = None
         with self.limits.interrupt:
-            best = self._sought(choices, budget)
+            found = begun if enough else self._found(choices, budget, begun)
+            best = self._lowest(found) if budget is None else self._fastest(found, budget)
         if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
             lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
-            best = self._place(self._whole() if budget is None else lowest, None)
+            best = self.plans.place(self._whole() if budget is None else lowest, None)
         return self._answer(best)
 
-    def _sought(self, choices: Sequence[Parted], budget: int | None) -> _Placed | None:
-        """The best choice, placed again for less room until its arena fits; None if none is found."""
-        best: _Placed | None = None
-        room, found = budget, self._best(choices, budget)
-        for _ in range(_PLACED):
-            if found is None:
+    def _lowest(self, found: Sequence[Found]) -> Placed | None:
+        """Of the first few that of the smallest arena."""
+        best: Placed | None = None
+        for choice, spent in found[:_LOWEST]:
+            if best is not None and (choice.peak(spent) >= _room_of(best) or self.limits.over()):
                 break
-            placed_one = self._place(*found)
-            if best is None or placed_one.answer.keys["required_bytes"] < best.answer.keys["required_bytes"]:
-                best = placed_one
-            over = 0 if budget is None else best.answer.keys["required_bytes"] - self.goal.reserve - budget
-            if room is None or over <= 0:
+            placed = self.plans.place(choice, spent)
+            best = placed if best is None or _room_of(placed) < _room_of(best) else best
+        return best
+
+    def _fastest(self, found: Sequence[Found], budget: int) -> Placed | None:
+        """The fastest whose arena fits: what does not fit is sought in less room, what does goes on for less time. If
+        none fits, what comes nearest."""
+        waiting = [(choice.seconds(spent), n, choice, spent, budget) for n, (choice, spent) in enumerate(found)]
+        best: Placed | None = None
+        over, number, late = 0, len(waiting), 0
+        while waiting and number < len(found) + _PLACED:
+            seconds, _, choice, spent, room = heappop(waiting)
+            if best is not None and over <= 0 and seconds >= best.seconds:
                 break
-            room -= max(over, self.problem.target.alignment)
-            found = None if self.limits.interrupt.seen else self._lower(choices, *found, room)
+            began = time.perf_counter()
+            placed, number = self.plans.place(choice, spent), number + 1
+            self.placing_seconds = max(self.placing_seconds, time.perf_counter() - began)
+            lost = _room_of(placed) - self.goal.reserve - budget
+            if best is None or (max(0, lost), placed.seconds) < (max(0, over), best.seconds):
+                best, over = placed, lost
+            if lost > 0:  # the further below the budget, the more often it was not enough
+                room -= max(lost * 3 // 2, self.problem.target.alignment, budget - room)
+            else:
+                room = min(budget, room - lost * 2 // 3)
+            left = self.limits.left_seconds - self.placing_seconds
+            late += left <= 0
+            if left <= 0 and (over <= 0 or late > _LATE):
+                continue
+            again = self._again(choice, spent, room, max(left / 2, _AT_LEAST))
+            if again is not None and (lost > 0 or choice.seconds(again) < seconds):
+                heappush(waiting, (choice.seconds(again), number, choice, again, room))
         return best
 
     def _whole(self) -> Parted:
@@ -215,13 +260,13 @@ class _Step:
 
         return whole(self.problem.graph, self.problem.target, self.once.order, self.bandwidth)
 
-    def choices(self) -> list[Parted]:
+    def choices(self, whole: Parted | None = None) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
         from lowtide.optimize.step_regions import all_but_updates, step_regions, why_no_batches
 
         micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
         if micro is None:
-            return self._joint()
+            return self._joint(whole or self._whole())
         found = step_regions(self.problem.graph)
         regions = [r for r in found.regions if all_but_updates(self.problem.graph, r)]
         if not regions:
@@ -229,12 +274,12 @@ class _Step:
             raise InputError(f"method {micro.name} cannot do this: {why}", self.user.place)
         return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
 
-    def _joint(self) -> list[Parted]:
+    def _joint(self, whole: Parted) -> list[Parted]:
         """The step as it stands, and regions in parts, as many as there are until Ctrl-C."""
         from lowtide.optimize.parted import part_counts
         from lowtide.optimize.step_regions import step_regions
 
-        choices = [self._whole()]
+        choices = [whole]
         if self.limits.interrupt.seen:
             return choices
         with self.limits.interrupt:
@@ -302,125 +347,53 @@ class _Step:
         """Whether no further region is tried."""
         return self.limits.left_seconds < (1 - _TREE) * self.limits.seconds
 
-    def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
+    def _found(self, choices: Sequence[Parted], room: int | None, begun: Sequence[Found]) -> list[Found]:
+        """What is within the budget, the fastest first; or within the time, the lowest first."""
         from lowtide.optimize.parted import least_peak, least_time
 
         if isinstance(self.job.repeats, Microbatch):
             return self._micro(choices, room)
-        until = min(self.limits.seconds * _SEARCHED, self.limits.seconds - self.placing_seconds)
-        share = replace(self.limits, seconds=until)
-        if room is not None:
-            best = least_time(choices, room, share)
+        share = _SEARCHED if room is None else _SOUGHT
+        until = min(self.limits.seconds * share, self.limits.seconds - self.placing_seconds)
+        limits = replace(self.limits, seconds=until)
+        if room is None:
+            best = least_peak(choices, self._most_seconds(), limits, begun)
         else:
-            best = least_peak(choices, self._most_seconds(), share)
-        return None if best is None else (best.parted, best.spent)
+            best = least_time(choices, room, limits, begun)
+        found = [*([] if best is None else best.ranked), *begun]
+        return list({(id(choice), spent.order): (choice, spent) for choice, spent in found}.values())
 
-    def _lower(self, choices: Sequence[Parted], choice: Parted, spent: Spent, room: int) -> tuple[Parted, Spent] | None:
-        """The same parts in less room, from the sequence that there is; of micro-batches other parts. None if there is
-        nothing."""
+    def _again(self, choice: Parted, spent: Spent, room: int, seconds: float) -> Spent | None:
+        """The same parts within so much room, from the sequence that there is; None if there is nothing."""
         from lowtide.optimize.recompute.least_bytes import Spent
         from lowtide.optimize.recompute.sequence import search
 
-        if isinstance(self.job.repeats, Microbatch):
-            lower = self._micro(choices, room)
-            return lower if lower is not None and lower[0].peak(lower[1]) <= room else None
-        seconds, shared = max(1.0, self.limits.left_seconds / _PLACED), self.limits
+        shared = self.limits
+        if isinstance(self.job.repeats, Microbatch) or shared.interrupt.seen or room <= max(choice.rest, choice.base):
+            return None
         limits = Limits(seconds, seed=shared.seed, interrupt=shared.interrupt, tally=shared.tally)
-        result = search(choice.sequence, spent.order, room - choice.base, limits, steps=_MENDS)
-        return (choice, Spent(tuple(result.order), result.peak, result.cost)) if result.found else None
+        result = search(choice.sequence, spent.order, room - choice.base, limits)
+        return Spent(tuple(result.order), result.peak, result.cost) if result.found else None
+
+    def _most_added(self) -> float | None:
+        """What the step that is searched may take more, as a part of its time."""
+        whole = sum(op.cost or 0.0 for op in self.problem.graph.ops)
+        return None if self.max_overhead is None or not whole else self._most_seconds() / whole - 1
 
     def _most_seconds(self) -> float:
         return self.uncut_seconds * (1 + (self.max_overhead or 0.0))
 
-    def _micro(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
-        """Parts alone: the fewest within the budget, or those of least peak within the time."""
+    def _micro(self, choices: Sequence[Parted], room: int | None) -> list[Found]:
+        """Parts alone: the fewest within the budget first, or those of least peak within the time."""
         options = [(c, c.begin) for c in choices]
-        if room is not None:
-            fitting = [o for o in options if o[0].peak(o[1]) <= room]
-            return min(fitting or options, key=lambda o: o[0].seconds(o[1]) if fitting else o[0].peak(o[1]))
-        within = [o for o in options if o[0].seconds(o[1]) <= self._most_seconds() * (1 + 1e-12)]
-        return min(within, key=lambda o: o[0].peak(o[1])) if within else None
+        if room is None:
+            within = [o for o in options if o[0].seconds(o[1]) <= self._most_seconds() * (1 + 1e-12)]
+            return sorted(within, key=lambda o: o[0].peak(o[1]))
+        lowest = sorted(options, key=lambda o: o[0].peak(o[1]))
+        fitting = [o for o in lowest if o[0].peak(o[1]) <= room]
+        return sorted(fitting, key=lambda o: o[0].seconds(o[1])) or lowest[:1]
 
-    def _place(self, choice: Parted, spent: Spent | None) -> _Placed:
-        """A choice with its plans."""
-        began = time.perf_counter()
-        with_plans = self._plans(choice, spent)
-        self.limits.tally.add("placements", 1, began)
-        return with_plans
-
-    def _plans(self, choice: Parted, spent: Spent | None) -> _Placed:
-        """Plans of a choice: the body's, then that of what stands around it."""
-        if choice.within:
-            return self._several_placed(choice, spent)
-        if choice.region is None:
-            call = self._call(self.problem, choice, self.goal)
-            order = choice.order if spent is None else spent.order
-            answer = self._sequence(call, order)
-            return _Placed(answer, (), _seconds(choice, answer))
-        part, loop = self._part(choice, choice.order if spent is None else spent.order, 0)
-        outer = self._around(loop)
-        return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
-
-    def _part(self, choice: Parted, order: Sequence[int], number: int) -> tuple[PlanFission, Loop]:
-        """A region with its body's plan, and what the graph around it has in its place: the loop of that number."""
-        from lowtide.transform.fission import Loop
-
-        assert choice.region is not None
-        assert choice.body is not None
-        assert choice.fission is not None
-        problem = Problem.of(choice.body.graph, self.problem.target)
-        body = self._sequence(self._call(problem, choice, OneArena()), order)
-        loop = Loop(choice.region, body.keys["required_bytes"], _seconds(choice, body))
-        words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
-        plan = msgspec.to_builtins(with_profile(assemble(body, self.job.rules, self.job.search.seed), body, problem))
-        op = max(self.problem.graph.op_by_id) + 1 + number
-        return PlanFission(op=op, ops=words, ends=list(choice.fission.ends), body=plan), loop
-
-    def _several_placed(self, choice: Parted, spent: Spent | None) -> _Placed:
-        """Several regions: each body as it begins, then what stands around them as it was searched."""
-        from lowtide.optimize.together import around
-
-        placed_ones = [self._part(inner, inner.order, k) for k, inner in enumerate(choice.within)]
-        loops, graph, target = [loop for _, loop in placed_ones], self.problem.graph, self.problem.target
-        outside = around(graph, target, choice.within, loops, lambda _: choice.order, self.bandwidth)
-        call = self._call(Problem.of(outside.sequence.model.graph, target), outside, self.goal)
-        answer = self._sequence(call, outside.order if spent is None else spent.order)
-        return _Placed(answer, tuple(part for part, _ in placed_ones), _seconds(outside, answer))
-
-    def _word(self, op_id: int, axis: int) -> str:
-        from lowtide.ops.labels import word_of
-        from lowtide.transform.fission import access_of
-
-        op = self.problem.graph.op_by_id[op_id]
-        return word_of(op, access_of(self.problem.graph, op), axis)
-
-    def _call(self, problem: Problem, choice: Parted, goal: OneArena) -> RecomputeCall:
-        words = ("recompute",) if self.bandwidth is None else ("recompute", "swap")
-        job = replace(self.job.of_graph(problem.graph), allow=words, costs=None, repeats=None, goal=goal)
-        once = replace(self.once, problem=problem, order=choice.order)
-        limits = self._until(_ENDING) if self.limits.interrupt.seen else self.limits.saying("placing the parts")
-        host = None
-        if self.bandwidth is not None:
-            host = Host(self.bandwidth, choice.sequence.costs.units, self.costs.sha256, again=True)
-        return RecomputeCall(job, goal, problem, choice.sequence, once, limits, host)
-
-    def _sequence(self, call: RecomputeCall, order: Sequence[int]) -> Answer:
-        from lowtide.optimize.recompute.bound import PriceBound
-
-        answer = placed(call, order, "complete", {})
-        figures = {k: v for k, v in answer.keys.get("search", {}).items() if k != "once_peak_bytes"}
-        keys: PlanKeys = {**recomputation_keys(call, answer, PriceBound(0)), "search": figures}
-        return replace(answer, keys=keys)
-
-    def _around(self, loop: Loop) -> Answer:
-        from lowtide.transform.fission import outer_of
-
-        outer = outer_of(self.problem.graph, [loop])
-        problem = Problem.of(outer, self.problem.target)
-        search = replace(self.job.search, require_optimal=False)
-        return self.goal.solve(problem, search, self._until(max(1.0, self.limits.seconds * _ORDERS)))
-
-    def _answer(self, best: _Placed) -> Answer:
+    def _answer(self, best: Placed) -> Answer:
         micro = isinstance(self.job.repeats, Microbatch)
         overhead = best.seconds / self.uncut_seconds - 1 if self.uncut_seconds else 0.0
         fission = StepFission(
@@ -466,20 +439,8 @@ def _family(family: CostFamily) -> PlanFamily:
     return PlanFamily(**{name: getattr(family, name) for name in fields})
 
 
-def _seconds(choice: Parted, answer: Answer) -> float:
-    """What the runs of a choice take, as they are placed, in the order in which they run."""
-    if choice.clock is not None:
-        ids = [answer.graph.ops[i].id for i in answer.order]
-        return choice.clock.seconds(numbers(choice.sequence, answer.keys.get("rewrites") or (), ids))
-    of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
-    cost: Mapping[int, float] = {op.id: op.cost or 0.0 for op in answer.graph.ops if op.id not in of}
-    return sum(cost[_origin(answer.graph.ops[i].id, of)] for i in answer.order)
-
-
-def _origin(op: int, of: Mapping[int, int]) -> int:
-    while op in of:
-        op = of[op]
-    return op
+def _room_of(placed: Placed) -> int:
+    return placed.answer.keys["required_bytes"]
 
 
 def floor_bytes(memory: MemoryModel) -> int:

@@ -12,9 +12,10 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.roomier import roomier
 from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
-from lowtide.rewrites import Recomputation, Recompute
+from lowtide.rewrites import Recomputation, Recompute, Rewrite, Swap
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     InputError
         There is neither a budget nor a bound on time, or the target's runtime has an arena of its own.
     """
-    from lowtide.optimize.recompute.sequence import least_possible, sequenced
+    from lowtide.optimize.recompute.sequence import sequenced
 
     goal = job.goal
     assert isinstance(goal, OneArena), goal
@@ -78,8 +79,15 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
     sequence = sequence if host is None else host.problem(sequence)
-    call = RecomputeCall(job, goal, problem, sequence, once, limits, host)
-    least, _ = least_possible(sequence)
+    return repeated(RecomputeCall(job, goal, problem, sequence, once, limits, host))
+
+
+def repeated(call: RecomputeCall) -> Answer:
+    """The plan of a call whose best order is known."""
+    from lowtide.optimize.recompute.sequence import least_possible
+
+    job, goal, once = call.job, call.goal, call.once
+    least, _ = least_possible(call.sequence)
     if goal.budget is None:
         return _lowest(call, None)
     room = goal.budget - goal.reserve
@@ -291,13 +299,15 @@ def _lowest(call: RecomputeCall, bound: PriceBound | None) -> Answer:
 
 
 def placed(call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
-    """A sequence as a graph, with its arena."""
+    """A sequence as a graph, with its arena: in another order of no higher peak and no more time, where that takes less
+    room, and there is none too much."""
     from lowtide.transform.runs import apply
 
     runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))
-    at = runs.graph.index_of
-    fixed = replace(call.job.search, method=_Given(tuple(at[v] for v in runs.order)), require_optimal=False, gap=0.0)
-    answer = call.goal.solve(Problem.of(runs.graph, call.problem.target), fixed, call.limits)
+    at, problem = runs.graph.index_of, Problem.of(runs.graph, call.problem.target)
+    given = _roomier(call, problem, tuple(at[v] for v in runs.order), runs.rewrites)
+    fixed = replace(call.job.search, method=_Given(given), require_optimal=False, gap=0.0)
+    answer = call.goal.solve(problem, fixed, call.limits)
     keys: PlanKeys = {
         **answer.keys,
         "rewrites": list(runs.rewrites) or None,
@@ -310,6 +320,22 @@ def placed(call: RecomputeCall, order: Sequence[int], stopped: str, figures: Map
     }
     seconds = call.limits.seconds - call.limits.left_seconds
     return replace(answer, keys=keys, own_order_peak_bytes=call.problem.own_order_peak_bytes, schedule_seconds=seconds)
+
+
+def _roomier(
+    call: RecomputeCall, problem: Problem, order: tuple[int, ...], rewrites: Sequence[Rewrite]
+) -> tuple[int, ...]:
+    """The same runs in an order that leaves the arena more room, if one is found that takes no more time; else as they
+    are."""
+    ids = {v for r in rewrites if isinstance(r, Swap) for v in (r.store, *(load.op for load in r.loads))}
+    transfers = {problem.graph.index_of[v] for v in ids}
+    other = roomier(problem, order, transfers, call.goal.room(problem), call.limits)
+    if other is None or call.host is None:
+        return other or order
+    first, second = (
+        call.host.planned(call.sequence, rewrites, [problem.graph.ops[i].id for i in runs]) for runs in (order, other)
+    )
+    return other if second <= first else order
 
 
 def recomputation_keys(

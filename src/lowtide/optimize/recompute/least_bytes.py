@@ -51,6 +51,12 @@ def once(problem: Sequenced, order: Sequence[int]) -> Spent:
     return Spent(tuple(begin), max(footprints, default=0), problem.costs.total - problem.unmoved_units)
 
 
+def spent_by(problem: Sequenced, order: Sequence[int]) -> Spent:
+    """A sequence as it is: positions, and transfers."""
+    runs, core = problem.without_views(order), problem.core(problem.model.alignment)
+    return Spent(tuple(runs), max(core.footprints(runs), default=0), core.cost(runs))
+
+
 def least_bytes(problem: Sequenced, order: Sequence[int], most: int, least: int, limits: Limits) -> Lowest:
     """The sequence of least peak whose cost is within a bound.
 

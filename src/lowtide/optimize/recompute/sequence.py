@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lowtide._core import SequenceProblem, SequenceResult, cut_starts, search_sequence
 from lowtide.analyse.model import MemoryModel
@@ -110,6 +111,11 @@ class Sequenced:
         ]
         moves = [] if bound else [(row.value, row.store, row.load) for row in self.transfers]
         return SequenceProblem(rows, values, moves)
+
+    @cached_property
+    def exact(self) -> SequenceProblem:
+        """As the core takes it, sizes as they are."""
+        return self.core()
 
     def _with_their_views(self) -> list[int]:
         """Costs of ops, each with all views of what it makes: they may have to run again with it. Views themselves are

@@ -235,7 +235,8 @@ class _Parts:
             raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
+        begins = cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends]
+        if cut.axis != axis or rows not in zip(begins, cut.ends, strict=False):
             raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
         if len(part.outputs) != len(op.outputs):
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")

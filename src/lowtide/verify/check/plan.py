@@ -20,6 +20,7 @@ from lowtide.verify.check.bound import check_bound, check_budget, largest_single
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_counts, check_figures
 from lowtide.verify.check.fission import verify_fission
+from lowtide.verify.check.halos import check_halos
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
@@ -273,12 +274,16 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
         raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exact!r}")
     if plan.proved_over is None:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
+    again = check_halos(rounds, plan)
     rewrites = [r for _, one in rounds for r in one.rewrites or ()]
     cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams))
     sections = sum(isinstance(r, Sections) for r in rewrites)
     apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
     often = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
-    return f"{apart}{format_count(cut, 'op')} cut{often}, {len(whole.ops):,} ops in all; each is given what it needs"
+    return (
+        f"{apart}{format_count(cut, 'op')} cut{often}, {len(whole.ops):,} ops in all; each is given what it needs"
+        + ("" if again is None else f"; {again}")
+    )
 
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:

@@ -79,4 +79,4 @@ def with_dropped(
 
 def peak_of(problem: Sequenced, sequence: Sequence[int]) -> int:
     """Bytes that a sequence needs, nothing written in place."""
-    return max(problem.core().footprints(list(sequence)), default=0)
+    return max(problem.exact.footprints(list(sequence)), default=0)

@@ -11,9 +11,10 @@ clock.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from lowtide.errors import InputError
@@ -72,14 +73,14 @@ class Pofo:
         return Rotor(most_blocks=self.most_blocks).supports(problem)
 
     def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:
-        """The answer that takes least time by the clock."""
+        """The answer that takes least time by the clock: as long as the ops take, each once, is least of all."""
         chain = best_chain(problem, order, self.most_blocks)
         if isinstance(chain, str):
             return Repeated((), "complete", chain)
         among = f"checkpoints and transfers of a chain of {len(chain.blocks)} blocks"
         stages = stages_of(chain)
         tables = Tables.of(stages, 20 * self.slots, stages.most_bytes, limits)
-        alone = Rotor(most_blocks=self.most_blocks).repeat(problem, order, budget, limits).order
+        alone = Rotor().along(chain, budget, limits).order
         best = (clock(problem, alone), alone) if alone else None
         played = 0
         room = budget - sum(v.size for v in problem.values if v.maker < 0)
@@ -91,7 +92,7 @@ class Pofo:
                 played += 1
                 if peak_of(problem, sequence) <= budget and (best is None or clock(problem, sequence) < best[0]):
                     best = clock(problem, sequence), tuple(sequence)
-            if limits.over():
+            if limits.over() or (best is not None and best[0] <= problem.costs.total):
                 break
         ended = "time" if tables is None or limits.over() else "complete"
         counters = {"blocks": len(chain.blocks), "played": played}
@@ -246,21 +247,27 @@ def with_transfers(problem: Sequenced, sequence: Sequence[int], values: Sequence
     is room."""
     row_of = {row.value: k for k, row in enumerate(problem.transfers)}
     starts = [0, *accumulate(problem.costs.units[i] for i in sequence)]
-    gaps = sorted((*_gap(problem, sequence, starts, x), x) for x in dict.fromkeys(values) if x in row_of)
-    live = problem.core().footprints(list(sequence))
+    gaps = _gaps(problem, sequence, starts, {x for x in values if x in row_of})
+    live = problem.exact.footprints(list(sequence))
     size = [v.size for v in problem.values]
     away: list[list[int]] = []  # first step of which it is gone, step that reads it, value
     ends = 0
-    for p, q, x in gaps:
-        made = max(step for step in range(p + 1) if x in problem.ops[sequence[step]].makes)
+    for p, q, x, made in gaps:
         ends = max(ends, starts[made + 1]) + problem.transfers[row_of[x]].store
-        at = next((step for step in range(p + 1, q) if starts[step] >= ends), q)
-        away.append([at, q, x])
+        away.append([min(q, max(p + 1, bisect_left(starts, ends))), q, x])
+    change, gone = [0] * (len(sequence) + 1), 0  # bytes that leave before a step, less those that come back
+    for at, q, x in away:
+        change[at] += size[x]
+        change[q] -= size[x]
     for step in range(len(sequence)):
-        over = live[step] - budget - sum(size[x] for at, q, x in away if at <= step < q)
-        for row, (p, _, x) in zip(away, gaps, strict=True):
+        gone += change[step]
+        over = live[step] - budget - gone
+        if over <= 0:
+            continue
+        for row, (p, _, x, _) in zip(away, gaps, strict=True):
             if over > 0 and p < step < row[0]:
-                row[0], over = step, over - size[x]
+                change[row[0]] -= size[x]
+                row[0], over, gone = step, over - size[x], gone + size[x]
     away = [row for row in away if row[0] < row[1]]
     for at, q, x in away:
         for step in range(at, q):
@@ -281,10 +288,22 @@ def with_transfers(problem: Sequenced, sequence: Sequence[int], values: Sequence
     return [entry for step, i in enumerate(sequence) for entry in (*before.get(step, ()), i)]
 
 
-def _gap(problem: Sequenced, sequence: Sequence[int], starts: Sequence[int], x: int) -> tuple[int, int]:
-    """The longest time between two uses of a value, the second of which reads it: their steps."""
-    uses = [(step, x in problem.ops[i].reads) for step, i in enumerate(sequence)
-            if x in problem.ops[i].reads or x in problem.ops[i].makes]  # fmt: skip
-    pairs = [(starts[q] - starts[p + 1], p, q) for (p, _), (q, reads) in pairwise(uses) if reads]
-    _, p, q = max(pairs, default=(0, 0, 1))
-    return p, q
+def _gaps(
+    problem: Sequenced, sequence: Sequence[int], starts: Sequence[int], values: set[int]
+) -> list[tuple[int, int, int, int]]:
+    """Of each value the longest time between two uses of it, the second of which reads it: the steps of both, the
+    value, and the step that made it. The first steps first."""
+    longest: dict[int, tuple[int, int, int, int]] = {}
+    used: dict[int, int] = {}
+    made: dict[int, int] = {}
+    for step, i in enumerate(sequence):
+        op = problem.ops[i]
+        for x in values.intersection(op.reads):
+            if x in used:
+                before = used[x]
+                gap = (starts[step] - starts[before + 1], before, step, made[x])
+                longest[x] = max(longest.get(x, gap), gap)
+            used[x] = step
+        for x in values.intersection(op.makes):
+            used[x] = made[x] = step
+    return sorted((p, q, x, maker) for x, (_, p, q, maker) in longest.items())

@@ -63,14 +63,18 @@ class Rotor:
         chain = best_chain(problem, order, self.most_blocks)
         if isinstance(chain, str):
             return Repeated((), "complete", chain)
-        among = f"checkpoints of a chain of {len(chain.blocks)} blocks"
+        return self.along(chain, budget, limits)
+
+    def along(self, chain: Chain, budget: int, limits: Limits) -> Repeated:
+        """The same for a chain that is known."""
+        problem, among = chain.problem, f"checkpoints of a chain of {len(chain.blocks)} blocks"
         stages = stages_of(chain)
         tables = Tables.of(stages, self.slots, stages.most_bytes, limits)
         if tables is None:
             return Repeated((), "time", among)
         tried = 0
         for slots in tables.answers():
-            sequence = without_idle(chain.problem, sequence_of(chain, tables.steps(slots)))
+            sequence = without_idle(problem, sequence_of(chain, tables.steps(slots)))
             tried += 1
             if peak_of(problem, sequence) <= budget:
                 return Repeated(

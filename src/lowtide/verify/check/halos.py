@@ -1,0 +1,57 @@
+"""What rows that run again add to a model's multiplications, counted part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Op
+from lowtide.ops.families import flops_of
+from lowtide.ops.forms import Contraction, Convolution
+from lowtide.ops.meaning import meaning
+from lowtide.plan import Plan
+from lowtide.rewrites import CutRegion
+
+
+def check_halos(rounds: Sequence[tuple[Graph, Plan]], plan: Plan) -> str | None:
+    """``halos``: the multiplications that the plan says it adds are those of its parts; None: no row runs twice.
+
+    Parameters
+    ----------
+    rounds
+        The graph that each round of the plan cuts, and what is said of it.
+
+    Raises
+    ------
+    VerificationError
+        Another figure is said, or none where rows run again.
+    """
+    extra, ops = Fraction(0), 0
+    for graph, one in rounds:
+        again = {c.op for r in one.rewrites or () if isinstance(r, CutRegion) for c in r.ops if c.begins is not None}
+        for op in again:
+            listed = [p.part for p in one.ops if p.part is not None and p.part.role == "part" and p.origin == [op]]
+            rows = [row for part in listed for row in range(*(part.rows or (0, 0)))]
+            known = meaning(graph, graph.op_by_id[op])
+            if known is None or not listed or listed[0].axis is None:
+                raise VerificationError("halos", f"op {op} runs rows again, and has no parts")
+            size = known.access.sizes[listed[0].axis]
+            extra += Fraction(_macs(graph, graph.op_by_id[op]) * (len(rows) - len(set(rows))), size)
+        ops += len(again)
+    said = plan.halos
+    if not ops and said is None:
+        return None
+    macs = sum(_macs(rounds[0][0], op) for op in rounds[0][0].ops)
+    if said is None or (said.macs, said.extra_macs) != (macs, extra):
+        told = "nothing is said" if said is None else f"{said.extra_macs:,} of {said.macs:,} are said"
+        raise VerificationError("halos", f"rows that run again add {extra} multiplications to {macs:,}; {told}")
+    return f"{ops:,} ops run rows again: {100 * said.overhead:.3f} % more multiplications"
+
+
+def _macs(graph: Graph, op: Op) -> int:
+    known = meaning(graph, op)
+    if known is None or not isinstance(known.form, Convolution | Contraction):
+        return 0
+    given = tuple([None if t is None else graph.tensor_by_id[t].shape for t in op.operands or op.inputs])
+    return flops_of(known.form, given, tuple([graph.tensor_by_id[t].shape for t in op.outputs])) // 2
