@@ -15,14 +15,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +28,12 @@ from below_tflite import mobilenet_v2
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.api.writing import write_zoo
+from lowtide.bench.in_turn import milliseconds_in_turn
 from lowtide.bench.machine import machine
 from lowtide.bench.networks import models_named
 from lowtide.errors import InputError
 from lowtide.plan import Plan
-from lowtide.run.onnx import draw
-from lowtide.run.ort_session import PLANNED, open_session
+from lowtide.run.ort_session import PLANNED
 from lowtide.run_reports import RunReport, TfliteRunReport
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cut, Cutter, Region
@@ -49,27 +45,6 @@ ZOO = ("mobilenet_v2_035:side=224", "mcunet_v2_vww", "mcunet_320kb")
 BOUNDED, WITHIN = ("mobilenet_v2",), 0.1
 """Models planned within so much more time, by a cost file, as well."""
 WAYS = ("fission", "fission,halos")
-RUNS, SECONDS = 15, 4.0
-"""Runs of each model in turn, and the time after which there are fewer, 4 at least."""
-
-
-def milliseconds(paths: Sequence[Path]) -> list[float]:
-    """Medians of the processor's time of models that run in turn, in a process of their own."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_milliseconds, list(paths)).result()
-
-
-def _milliseconds(paths: list[Path]) -> list[float]:
-    sessions = [open_session(path, replace(PLANNED, profiled=False), "", "") for path in paths]
-    feeds, _ = draw(sessions[0], paths[0], 0, 1, {})
-    taken: list[list[float]] = [[] for _ in paths]
-    began = time.perf_counter()
-    while len(taken[0]) < 4 or (len(taken[0]) < RUNS and time.perf_counter() - began < SECONDS):
-        for session, seconds in zip(sessions, taken, strict=True):
-            start = time.process_time()
-            session.run(None, feeds[0])
-            seconds.append(time.process_time() - start)
-    return [1e3 * statistics.median(seconds) for seconds in taken]
 
 
 def in_onnxruntime(path: Path, bounds: Mapping[str, Any], seconds: float, folder: Path) -> list[dict[str, Any]]:
@@ -88,7 +63,7 @@ def in_onnxruntime(path: Path, bounds: Mapping[str, Any], seconds: float, folder
             | {"in_use_bytes": ran.planned.peak_bytes, "predicted": None if plan.cost is None else plan.cost.overhead}
             | {"as_planned": all(n.planned_bytes in (None, n.in_use_bytes) for n in ran.planned.nodes)}
         )
-    whole, *both = milliseconds(files)
+    whole, *both = milliseconds_in_turn([(file, PLANNED) for file in files])[0]
     rows = [row | {"whole_ms": whole, "ms": ms} for row, ms in zip(rows, both, strict=True)]
     for row in rows:
         _say(row)

@@ -19,20 +19,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
-from multiprocessing import get_context
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import lowtide
 from below import table
+from lowtide.bench.in_turn import milliseconds_in_turn
 from lowtide.bench.machine import machine
 from lowtide.bench.networks import models_named
 from lowtide.cost.file import CostFile, Level
 from lowtide.errors import InputError
-from lowtide.run.onnx import draw
-from lowtide.run.ort_session import AS_SHIPPED, PLANNED, SessionSettings, open_session
+from lowtide.run.ort_session import AS_SHIPPED, PLANNED, SessionSettings
 from lowtide.run_reports import RunReport
 
 BOUNDS = (0.0, 0.05, 0.07, 0.08, 0.1, 0.3)
@@ -40,39 +38,17 @@ BOUNDS = (0.0, 0.05, 0.07, 0.08, 0.1, 0.3)
 MODELS = (
     "mobilenet_v2", "resnet50", "densenet121", "whisper_tiny_encoder", "swin_t", "inception_v3_299", "nasnetamobile",
 )  # fmt: skip
-ROUNDS, RUNS, SECONDS = 3, 15, 2.0
-"""Measurements of a pair; runs of each in turn, and the time after which a measurement ends with fewer, 4 at least."""
+ROUNDS = 3
+"""Measurements of a pair."""
 
 
 def overhead(
     before: tuple[Path, SessionSettings], after: tuple[Path, SessionSettings]
 ) -> tuple[float, float, list[float]]:
-    """Milliseconds of both, as medians of the middle round, and the ratio of each round less 1.
-
-    In a process of its own: where much was allocated and freed before, the allocator takes longer for small tensors (a
-    plan of 1,280 ops that takes 25 % longer took 236 % behind the measurements of a cost file).
-    """
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_overhead, before, after).result()
-
-
-def _overhead(
-    before: tuple[Path, SessionSettings], after: tuple[Path, SessionSettings]
-) -> tuple[float, float, list[float]]:
-    sessions = [open_session(path, replace(settings, profiled=False), "", "") for path, settings in (before, after)]
-    feeds, _ = draw(sessions[0], before[0], 0, 1, {})
-    rounds = []
-    for _ in range(ROUNDS):
-        taken: list[list[float]] = [[], []]
-        began = time.perf_counter()
-        while len(taken[0]) < 4 or (len(taken[0]) < RUNS and time.perf_counter() - began < SECONDS):
-            for session, seconds in zip(sessions, taken, strict=True):
-                start = time.process_time()
-                session.run(None, feeds[0])
-                seconds.append(time.process_time() - start)
-        rounds.append([1e3 * statistics.median(seconds) for seconds in taken])
-    rounds.sort(key=lambda pair: pair[1] / pair[0])
-    return *rounds[ROUNDS // 2], [after / before - 1 for before, after in rounds]
+    """Milliseconds of both, as medians of the middle round, and the ratio of each round less 1."""
+    rounds = sorted(milliseconds_in_turn((before, after), ROUNDS), key=lambda pair: pair[1] / pair[0])
+    middle = rounds[ROUNDS // 2]
+    return middle[0], middle[1], [pair[1] / pair[0] - 1 for pair in rounds]
 
 
 def same_kernels(

@@ -156,32 +156,35 @@ def test_chains_are_cut_anew_together(graph: Graph) -> None:
         assert all(len({op for r in again.regions for op in r.of}) == len(graph.ops) for again in found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_recut_networks_that_hand_on_compute_the_same(seed: int, tmp_path: Path) -> None:
-    """Random networks in coarse regions that hand on, then anew: every candidate is run beside the network."""
+def _run_recuts(path: Path, cutter: Cutter, parts: PartGraph) -> None:
+    """Every candidate for parts that are cut anew, beside the network."""
     pytest.importorskip("onnxruntime", reason="part graphs are run in onnxruntime, which is not installed")
     from support.part_runs import RELATIVE, difference, feeds
 
-    path = saved(random_net(random.Random(seed).choice, 12), tmp_path)
-    graph = read_model(path)
-    cutter, memory = Cutter(graph), memory_model(graph, GENERIC)
-    handed = may_be_handed(cutter)
-    way = best_regions(cutter, memory, range(len(graph.ops)), Limits(10), handed=handed)
-    parts = hand_on(graph, apply(cutter, way.regions, [graph.ops[i].id for i in way.order]))
+    memory = memory_model(cutter.graph, GENERIC)
     for again in recuts(cutter, memory, parts, memory_model(parts.graph, GENERIC), Limits(20), 0):
-        out = tmp_path / "again.onnx"
+        out = path.parent / "again.onnx"
         write_onnx_parts(path, again, [op.id for op in again.graph.ops], out)
         assert difference(path, out, feeds(path)) <= RELATIVE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
+def test_recut_networks_that_hand_on_compute_the_same(seed: int, tmp_path: Path) -> None:
+    """Random networks in coarse regions that hand on, then anew: every candidate is run beside the network."""
+    path = saved(random_net(random.Random(seed).choice, 12), tmp_path)
+    graph = read_model(path)
+    cutter, memory = Cutter(graph), memory_model(graph, GENERIC)
+    handed = may_be_handed(cutter)
+    way = best_regions(cutter, memory, range(len(graph.ops)), Limits(10), handed=handed)
+    parts = hand_on(graph, apply(cutter, way.regions, [graph.ops[i].id for i in way.order]))
+    _run_recuts(path, cutter, parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
 def test_recut_networks_compute_the_same(seed: int, tmp_path: Path) -> None:
     """Random networks, cut in two stripes, then anew: every candidate is run beside the network."""
-    pytest.importorskip("onnxruntime", reason="part graphs are run in onnxruntime, which is not installed")
-    from support.part_runs import RELATIVE, difference, feeds
-
     path = saved(random_net(random.Random(seed).choice, 12), tmp_path)
     graph = read_model(path)
     cutter, memory = Cutter(graph), memory_model(graph, GENERIC)
@@ -191,10 +194,7 @@ def test_recut_networks_compute_the_same(seed: int, tmp_path: Path) -> None:
         ops = [cut.op for cut in region.cuts]
         regions.append(cutter.region(ops, {cut.op: cut.axis for cut in region.cuts}, 2))
     parts = apply(cutter, regions)
-    for again in recuts(cutter, memory, parts, memory_model(parts.graph, GENERIC), Limits(20), 0):
-        out = tmp_path / "again.onnx"
-        write_onnx_parts(path, again, [op.id for op in again.graph.ops], out)
-        assert difference(path, out, feeds(path)) <= RELATIVE
+    _run_recuts(path, cutter, parts)
 
 
 @pytest.mark.slow

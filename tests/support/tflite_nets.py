@@ -43,6 +43,15 @@ def pyramid() -> Net:
     return net
 
 
+def wide_net() -> Net:
+    """A wide tensor between narrow ones, which two dimensions cut lower than one."""
+    net = Net()
+    x = net.tensor((1, 16, 16, 4))
+    wide = net.conv(net.conv(x, 8), 32)
+    net.ends([x], [net.conv(net.conv(wide, 4, (3, 3), (4, 4)), 4, (1, 1))])
+    return net
+
+
 def _conv(net: Net, x: int, pick: Pick, *, depthwise: bool) -> int:
     kernel = pick(((1, 1), (3, 3), (3, 2), (2, 3), (5, 1), (1, 4)))
     stride = pick(((1, 1), (1, 1), (2, 2), (2, 1), (1, 2), (3, 3)))

@@ -15,8 +15,7 @@ from lowtide.transform.tflite_file import with_file
 
 pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
 pytest.importorskip("ai_edge_litert", reason="parts are run in LiteRT, which is not installed")
-from support.tflite_builder import Net
-from support.tflite_nets import Whole, random_tflite, regions
+from support.tflite_nets import Whole, random_tflite, regions, wide_net
 
 
 def _cut_again(whole: Whole, rng: random.Random) -> PartGraph | None:
@@ -58,12 +57,8 @@ def test_random_networks_of_bytes_cut_again(first: int) -> None:
 @pytest.mark.slow
 def test_two_dimensions_need_less(tmp_path: Path) -> None:
     """A wide tensor by rows and then by channels or columns: the plan holds, and both runtimes give the same bits."""
-    net = Net()
-    x = net.tensor((1, 16, 16, 4))
-    wide = net.conv(net.conv(x, 8), 32)
-    net.ends([x], [net.conv(net.conv(wide, 4, (3, 3), (4, 4)), 4, (1, 1))])
     model = tmp_path / "net.tflite"
-    model.write_bytes(net.bytes())
+    model.write_bytes(wide_net().bytes())
     one = lowtide.plan(model, target="generic", allow="fission", time=20)
     both = lowtide.plan(model, target="generic", allow="fission,rounds", time=20)
     assert both.required_bytes < one.required_bytes

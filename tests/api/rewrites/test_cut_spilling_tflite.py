@@ -15,6 +15,7 @@ from lowtide.ops.tflite import part as tflite_part
 pytest.importorskip("tflite_micro", reason="plans are run in TFLM, which is not installed")
 pytest.importorskip("ai_edge_litert", reason="plans are run in LiteRT, which is not installed")
 from support.tflite_builder import Net
+from support.tflite_nets import wide_net
 
 FAST = 1024
 """Three rows and the one that is made of them are 768 B, the first two beside three padded above 960 B; beside three
@@ -73,12 +74,8 @@ def test_what_is_not_found_is_not_impossible(model: Path, capsys: pytest.Capture
 @pytest.mark.slow
 def test_parts_that_are_cut_again_move_less(tmp_path: Path) -> None:
     """Two dimensions of a wide tensor fit where one does not; what is planned is checked, and runs bit for bit."""
-    net = Net()
-    x = net.tensor((1, 16, 16, 4))
-    wide = net.conv(net.conv(x, 8), 32)
-    net.ends([x], [net.conv(net.conv(wide, 4, (3, 3), (4, 4)), 4, (1, 1))])
     model = tmp_path / "net.tflite"
-    model.write_bytes(net.bytes())
+    model.write_bytes(wide_net().bytes())
     once, again = (
         lowtide.plan(model, target="generic", memories={"fast": 3072}, allow=words, time=20)
         for words in ("fission", "fission,rounds")
