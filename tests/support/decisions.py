@@ -92,7 +92,7 @@ def drawn_plan(graph: Graph, seed: int) -> Plan:
     random, step = Random(seed), _step(graph, seed)
     region = random_region(step.problem.graph, random) if random.random() < 0.95 else None
     choice = step._whole() if region is None else _choice(step, region, random)
-    placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
+    placed = step.plans.place(choice, Spent(random_order(choice, random), 0, 0))
     return assemble(step._answer(placed), step.job.rules, seed)
 
 
@@ -115,7 +115,7 @@ def drawn_several(graph: Graph, seed: int) -> Plan | None:
         return None
     if len(within) < 2:
         return None
-    placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
+    placed = step.plans.place(choice, Spent(random_order(choice, random), 0, 0))
     return assemble(step._answer(placed), step.job.rules, seed)
 
 
