@@ -240,13 +240,12 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
-    if plan.memories is None and plan.status == "impossible" and not plan.allow and graph is user_graph:
-        statuses = ("impossible",) if alone_too_large(graph, plan, memory) else None
+    alone = plan.memories is None and graph is user_graph and not plan.allow and alone_too_large(graph, plan, memory)
     seen = check_profile(plan, memory, own, steps)
     checks += [HeldRule("profile", seen)] if seen else []
     checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
     least = least_permitted(user_graph, user_memory, plan, target)
-    checks.append(HeldRule("status", check_budget(plan, target, least, statuses)))
+    checks.append(HeldRule("status", check_budget(plan, target, least, statuses, alone=alone)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 
