@@ -16,7 +16,7 @@ from lowtide.sizes import Size, format_size, parse_size
 from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
-from lowtide.torch.frozen import words_of
+from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
@@ -87,6 +87,7 @@ class Job:
         said = [
             f"{', '.join(kinds)}: last bits may differ from eager's" if kinds else "",
             words_of(captured.changed),
+            DRAWS if captured.draws else "",
             f"tensor {', '.join(wanted)} of the batch gets no gradient: parameters alone do" if wanted else "",
         ]
         return [words for words in said if words]
