@@ -384,6 +384,8 @@ def _check_overwrites(op: Op, tensors: Mapping[int, Tensor], place: str) -> None
             raise InputError(f"{op.label} writes over tensor {t}, which it does not read; name an input", place)
         if tensors[t].kind is Kind.CONSTANT:
             raise InputError(f"{op.label} writes over {tensors[t].label}, which is constant; make it an input", place)
+        if t in (op.overwrites or ()):
+            raise InputError(f"{op.label} has tensor {t} in writes and in overwrites; keep one", place)
     for t in op.overwrites or ():
         if t not in op.inputs:
             raise InputError(f"{op.label} may overwrite tensor {t}, which it does not read; name an input", place)

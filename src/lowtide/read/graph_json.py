@@ -113,7 +113,26 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     graph = Graph(
         raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest, raw.dialect, file_order=file_order
     )
+    _check_said(graph, source)
     return in_order_of_writes(graph)
+
+
+def _check_said(graph: Graph, source: str) -> None:
+    """Raise `InputError` where an entry says what means nothing, or what its memory cannot hold."""
+    for t in graph.tensors:
+        if t.alias_of is None and t.alias_offset:
+            raise InputError(f"{t.label} has alias_offset and no alias_of; name the tensor that it lies in", source)
+        end, at = t.size, t
+        while at.alias_of is not None:
+            end, at = end + at.alias_offset, graph.tensor_by_id[at.alias_of]
+        if t.size and end > at.size:
+            message = f"{t.label} ends {end} B from the start of {at.label}, which has {at.size} B"
+            raise InputError(f"{message}; correct its alias_offset or a size", source)
+    for op in (*graph.ops, *graph.folded):
+        if "labels" in op.attributes and graph.dialect != "labels":
+            raise InputError(
+                f'{op.label} has labels, which dialect "labels" alone reads; name it, or drop them', source
+            )
 
 
 def _writes(entry: OpEntry, aliases: set[int]) -> tuple[int, ...] | None:

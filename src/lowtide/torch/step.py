@@ -13,7 +13,7 @@ from lowtide.graph import Graph
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size, format_size, parse_size
-from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
+from lowtide.torch.asked import check_call, check_gradient_hooks, overhead_of, part_of, seconds_of
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.frozen import DRAWS, words_of
@@ -57,6 +57,8 @@ class Job:
             torch cannot trace it; or the optimizer has none of the module's parameters.
         """
         check_call(library(), self.model, self.loss_fn, batch)
+        if self.training:
+            check_gradient_hooks(self.model)
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
@@ -424,10 +426,11 @@ def wishes_of(
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return Wishes(least, table, measure, seconds_of(time), saved, report, _allowed(allow), overhead_of(overhead), part)
+    return Wishes(least, table, measure, seconds_of(time), saved, report, allowed(allow), overhead_of(overhead), part)
 
 
-def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+    """What may be changed of a step. Raises `InputError` for an unknown word."""
     listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
     for word in listed:
         if word not in _CHANGES:
