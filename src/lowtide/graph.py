@@ -145,6 +145,9 @@ class Op:
     `overwrites` are those inputs that the op's only output, of the same size, may lie over if they die there, whatever
     its type is, under targets without a runtime's own rule; ``None``: the type decides.
 
+    `writes` are those inputs over whose bytes the op writes: who reads the old ones runs earlier, and what it makes
+    there is ``alias_of`` them. ``None``: not known of an op that makes an alias (`lowtide.ops.effects`).
+
     `cost` is how long a run takes, in a unit that the whole graph shares; ``None``: not known.
 
     `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
@@ -176,6 +179,7 @@ class Op:
     bodies: tuple[Graph, ...] = ()
     overwrites: tuple[int, ...] | None = None
     cost: float | None = None
+    writes: tuple[int, ...] | None = ()
 
     @property
     def label(self) -> str:
@@ -374,7 +378,14 @@ def _check_id(what: str, number: int, place: str) -> None:
 
 
 def _check_overwrites(op: Op, tensors: Mapping[int, Tensor], place: str) -> None:
-    """That an op's right to write over inputs can be honoured."""
+    """That what an op writes over, or may lie over, can be honoured."""
+    for t in op.writes or ():
+        if t not in op.inputs:
+            raise InputError(f"{op.label} writes over tensor {t}, which it does not read; name an input", place)
+        if tensors[t].kind is Kind.CONSTANT:
+            raise InputError(f"{op.label} writes over {tensors[t].label}, which is constant; make it an input", place)
+        if t in (op.overwrites or ()):
+            raise InputError(f"{op.label} has tensor {t} in writes and in overwrites; keep one", place)
     for t in op.overwrites or ():
         if t not in op.inputs:
             raise InputError(f"{op.label} may overwrite tensor {t}, which it does not read; name an input", place)
@@ -438,6 +449,9 @@ def _check_constants(graph: Graph, tensors: Mapping[int, Tensor], place: str) ->
                     "make that an input, or drop the alias_of",
                     place,
                 )
+        for t in op.writes or ():
+            if tensors[roots[t]].kind is Kind.CONSTANT:
+                raise InputError(f"{op.label} writes over {tensors[t].label}, which lies in a constant", place)
 
 
 def _check_order(graph: Graph, producers: dict[int, Op], ops: dict[int, Op], place: str) -> None:

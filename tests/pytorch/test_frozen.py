@@ -65,6 +65,79 @@ class TestTraced:
         net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.1))
         assert "forward changes" not in repr(compile_step(net, torch.sum, (torch.randn(3, 4),), measure=False))
 
+    def test_hooks_that_forward_puts_in_are_taken_away(self) -> None:
+        """Also from torch's own layers; those that were there stay, in their order, and run in the trace."""
+        ran = list[str]()
+
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer, self.ready = torch.nn.Linear(4, 4), False
+                self.layer.register_forward_hook(lambda module, inputs, output: ran.append("first"))
+
+            def forward(self, x: Any) -> Any:
+                if not self.ready:
+                    self.ready = True
+                    self.layer.register_forward_hook(lambda module, inputs, output: output * 2)
+                return self.layer(x).sum()
+
+        net, x = Net(), torch.randn(3, 4)
+        hooks = [*net.layer._forward_hooks.items()]
+        step = compile_step(net, None, (x,), measure=False)
+        assert ran
+        assert [*net.layer._forward_hooks.items()] == hooks
+        assert torch.equal(step(x), net(x))
+        assert "'ready'" in repr(step)
+        assert "_forward_hooks" not in repr(step)
+
+    def test_what_objects_and_lists_inside_hold_is_put_back(self) -> None:
+        """However deep, and tensors among it."""
+
+        class Cache:
+            def __init__(self) -> None:
+                self.keys, self.sizes = [torch.zeros(4)], {"deep": [({1}, [0])]}
+
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer, self.cache = torch.nn.Linear(4, 4), Cache()
+
+            def forward(self, x: Any) -> Any:
+                self.cache.keys[0] = x
+                self.cache.keys.append(x)
+                self.cache.sizes["deep"][0][0].add(2)
+                self.cache.sizes["deep"][0][1].append(1)
+                self.cache.extra = x
+                return self.layer(x).sum()
+
+        net = Net()
+        (first,) = net.cache.keys
+        step = compile_step(net, None, (torch.randn(3, 4),), measure=False)
+        assert (len(net.cache.keys), net.cache.sizes) == (1, {"deep": [({1}, [0])]})
+        assert net.cache.keys[0] is first
+        assert not hasattr(net.cache, "extra")
+        assert "forward changes 'cache' in Python" in repr(step)
+
+    def test_random_numbers_of_python_are_as_they_were(self) -> None:
+        """The step repeats what the trace drew, and says so."""
+        draw: Any = import_module("random").random
+
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = torch.nn.Linear(4, 4)
+
+            def forward(self, x: Any) -> Any:
+                return self.layer(x * draw()).sum()
+
+        net, x = Net(), torch.randn(3, 4)
+        import_module("random").seed(3)
+        step = compile_step(net, None, (x,), measure=False)
+        assert "draws from Python's random" in repr(step)
+        assert torch.equal(step(x), net(x))
+        torch.rand(1)
+        assert "draws" not in repr(compile_step(torch.nn.Linear(4, 4), torch.sum, (x,), measure=False))
+
     def test_a_module_that_raises_is_as_it_was(self) -> None:
         """What a trace began is put back whatever ends it."""
         net = counting()

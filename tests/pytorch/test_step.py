@@ -354,3 +354,21 @@ def deep() -> tuple[Any, Any, tuple[Any, Any]]:
     nn = torch.nn
     model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(10)))
     return model, nn.functional.mse_loss, (torch.randn(256, 16), torch.randn(256, 16))
+
+
+@pytest.mark.parametrize("call", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_on_a_gradient_is_refused(call: str) -> None:
+    """A step would not run it; a forward pass has no gradients, and a frozen parameter none."""
+    model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
+    handle = getattr(model.weight, call)(lambda given: None)
+    with pytest.raises(InputError, match=rf"parameter 'weight' has a hook on its gradient \({call}\)"):
+        compile_step(model, torch.sum, (x,), measure=False)
+    compile(model, (x,), measure=False)
+    handle.remove()
+    compile_step(model, torch.sum, (x,), measure=False)
+
+
+def test_a_curve_has_no_swap() -> None:
+    """What it does not look for is refused, not dropped."""
+    with pytest.raises(InputError, match="a curve has no plans with swap"):
+        curve(torch.nn.Linear(4, 4), torch.sum, (torch.randn(3, 4),), measure=False, allow="recompute,swap")

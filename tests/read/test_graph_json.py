@@ -66,6 +66,35 @@ def test_malformed_graphs_are_refused(change, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "op", "message"),
+    [
+        (
+            {"alias_of": 0, "alias_offset": 32},
+            {},
+            "v ends 96 B from the start of x, which has 64 B; correct its alias_off",
+        ),
+        ({"size": 65, "alias_of": 0}, {}, "v ends 65 B from the start of x, which has 64 B"),
+        ({"alias_offset": 8}, {}, "v has alias_offset and no alias_of"),
+        ({}, {"labels": "n -> n"}, 'has labels, which dialect "labels" alone reads'),
+        ({"alias_of": 0}, {"writes": [1]}, "writes over tensor 1, which it does not read"),
+        ({"alias_of": 0}, {"writes": [0], "overwrites": [0]}, "has tensor 0 in writes and in overwrites; keep one"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tensor, op, message):
+    """Nothing that an entry says is dropped, and no memory grows for an alias."""
+    data = {
+        "name": "g",
+        "tensors": [
+            {"id": 0, "size": 64, "kind": "input", "name": "x"},
+            {"id": 1, "size": 64, "kind": "output", "name": "v"} | tensor,
+        ],
+        "ops": [{"id": 0, "inputs": [0], "outputs": [1]} | op],
+    }
+    with pytest.raises(InputError, match=message):
+        parse_graph_json(json.dumps(data).encode())
+
+
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"[1, 2]", b'{"name": "\xff"}', b"[" * 100_000])
 def test_what_is_no_json_is_refused(data):
     """Empty, text, another shape, bad UTF-8, absurd depth."""

@@ -9,6 +9,7 @@ from lowtide.api.objects import Model, is_program, mend, mend_of_file
 from lowtide.arguments import typed
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
+from lowtide.ops.effects import in_order_of_writes
 from lowtide.sizes import NO_DIMS, Dims
 
 
@@ -71,7 +72,7 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
     """
     if isinstance(model, Graph):
         _no_dims(dims, model.source or model.name)
-        return model
+        return in_order_of_writes(model) if any(op.writes != () for op in model.ops) else model
     if is_program(model):
         from lowtide.api.exported import graph_of
 
@@ -92,7 +93,7 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
         result = _call(*own)
         if isinstance(result, Graph):
             _no_dims(dims, name)
-            return result if result.sha256 else replace(result, sha256=_digest(result))
+            return load(result if result.sha256 else replace(result, sha256=_digest(result)))
         return load(result, dims)
     from lowtide.read import read_model
 

@@ -193,6 +193,7 @@ def accumulating(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Accumu
         or op_meaning.opaque is not None
         or op.bodies
         or op.after
+        or op.writes
         or axis not in op_meaning.access.reduce
     ):
         return None
@@ -209,6 +210,7 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         or op_meaning.mutates
         or op.bodies
         or op.after
+        or op.writes
     ):
         return None
     if op_meaning.access.exactness(axis) == "never":

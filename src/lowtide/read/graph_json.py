@@ -13,7 +13,9 @@ from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
+from lowtide.ops.effects import in_order_of_writes
 from lowtide.ops.folding import fold_constants
+from lowtide.ops.table import names_only
 from lowtide.schemas import json_schema
 
 OWN_KEYS = "x_"
@@ -40,7 +42,9 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
     output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
     in a unit of the graph's own, for plans that run ops again. `labels`: which rows it reads for which rows of its
-    results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``)."""
+    results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``). `writes`: the inputs over
+    whose bytes it writes, so that who reads the old ones runs earlier; ``[]``: none, as a view; null: it may, where it
+    makes an alias."""
 
     id: Id
     inputs: list[Id]
@@ -53,6 +57,7 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     overwrites: list[Id] | None = None
     cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
     labels: str | None = None
+    writes: list[Id] | None = None
 
 
 class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,20 +97,49 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
         )
         for t in raw.tensors
     ]  # fmt: skip
+    aliases = {t.id for t in raw.tensors if t.alias_of is not None}
     ops = [
         Op(
             o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after),
             overwrites=None if o.overwrites is None else tuple(o.overwrites), cost=o.cost,
             attributes={} if o.labels is None else {"labels": o.labels},
+            writes=_writes(o, aliases),
         )
         for o in raw.ops
     ]  # fmt: skip
     marked, remaining, folded = fold_constants(tensors, ops)
     digest = hashlib.sha256(data).hexdigest()
     file_order = tuple(op.id for op in ops) if folded else ()
-    return Graph(
+    graph = Graph(
         raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest, raw.dialect, file_order=file_order
     )
+    _check_said(graph, source)
+    return in_order_of_writes(graph)
+
+
+def _check_said(graph: Graph, source: str) -> None:
+    """Raise `InputError` where an entry says what means nothing, or what its memory cannot hold."""
+    for t in graph.tensors:
+        if t.alias_of is None and t.alias_offset:
+            raise InputError(f"{t.label} has alias_offset and no alias_of; name the tensor that it lies in", source)
+        end, at = t.size, t
+        while at.alias_of is not None:
+            end, at = end + at.alias_offset, graph.tensor_by_id[at.alias_of]
+        if t.size and end > at.size:
+            message = f"{t.label} ends {end} B from the start of {at.label}, which has {at.size} B"
+            raise InputError(f"{message}; correct its alias_offset or a size", source)
+    for op in (*graph.ops, *graph.folded):
+        if "labels" in op.attributes and graph.dialect != "labels":
+            raise InputError(
+                f'{op.label} has labels, which dialect "labels" alone reads; name it, or drop them', source
+            )
+
+
+def _writes(entry: OpEntry, aliases: set[int]) -> tuple[int, ...] | None:
+    """What an op says that it writes over; None where it makes an alias, is no view by its type, and says nothing."""
+    if entry.writes is not None:
+        return tuple(entry.writes)
+    return () if names_only(entry.type) or aliases.isdisjoint(entry.outputs) else None
 
 
 def _decode(data: bytes, source: str) -> GraphDocument:

@@ -94,3 +94,19 @@ def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
         raise InputError(
             f"the example is of type {type(example).__name__}; give a tuple of what a call takes, as (x, y) or (x,)"
         )
+
+
+def check_gradient_hooks(model: Any) -> None:
+    """That no parameter has a hook on its gradient, which a step, where autograd does not run, would not call.
+
+    Raises
+    ------
+    InputError
+        One has.
+    """
+    for name, parameter in model.named_parameters():
+        for made_by in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+            if parameter.requires_grad and getattr(parameter, made_by, None):
+                call = "register_hook" if made_by == "_backward_hooks" else "register_post_accumulate_grad_hook"
+                message = f"parameter {name!r} has a hook on its gradient ({call}), which a step does not run"
+                raise InputError(f"{message}; remove it, and change .grad between the step and the optimizer")

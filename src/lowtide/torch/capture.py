@@ -75,7 +75,7 @@ class Capture:
     """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form.
 
     `empty`: whether they have no memory, so that nothing can be measured. `changed`: what Python changes on the module
-    while it runs, by path, which the step does not.
+    while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers.
     """
 
     traced: Traced
@@ -83,6 +83,7 @@ class Capture:
     output: Output
     empty: bool = False
     changed: tuple[str, ...] = ()
+    draws: bool = False
 
 
 def capture(
@@ -135,7 +136,7 @@ def capture(
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             traced = reader.traced(type(model).__name__)
             given = {name: stands_for.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
-            return Capture(traced, given, output, bool(stands_for), _of_user(state.changed()))
+            return Capture(traced, given, output, bool(stands_for), _of_user(state.changed()), state.draws())
     except InputError:
         raise
     except (ImportError, AttributeError) as error:
@@ -242,7 +243,7 @@ def _wrapper(
             self.state = PythonState(torch, self)
 
         def forward(self, *tensors: Any) -> Any:
-            self.state.put_back()
+            self.state.put_back(traced=True)
             assigned = Assigned(self)
             values = list(fixed)
             for k, tensor in zip(places, tensors, strict=True):

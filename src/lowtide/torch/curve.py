@@ -14,7 +14,7 @@ from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
 from lowtide.torch.planning import Wishes, plan_front
-from lowtide.torch.step import Job, measurable, wishes_of
+from lowtide.torch.step import Job, allowed, measurable, wishes_of
 from lowtide.torch.step_plan import StepPlan
 
 
@@ -83,6 +83,8 @@ def curve(
         raise InputError(f"a curve has 2 points at least, and not {points}")
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
+    if "swap" in allowed(allow):
+        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or overhead=")
     wishes: Wishes = wishes_of(None, costs, measure, None, time, report, allow)
     job = Job(model, loss_fn, optimizer, rules, wishes, True, False)
     captured, program = job.traced(example)

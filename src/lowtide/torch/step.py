@@ -13,10 +13,10 @@ from lowtide.graph import Graph
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size, format_size, parse_size
-from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
+from lowtide.torch.asked import check_call, check_gradient_hooks, overhead_of, part_of, seconds_of
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
-from lowtide.torch.frozen import words_of
+from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
@@ -57,6 +57,8 @@ class Job:
             torch cannot trace it; or the optimizer has none of the module's parameters.
         """
         check_call(library(), self.model, self.loss_fn, batch)
+        if self.training:
+            check_gradient_hooks(self.model)
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
@@ -87,6 +89,7 @@ class Job:
         said = [
             f"{', '.join(kinds)}: last bits may differ from eager's" if kinds else "",
             words_of(captured.changed),
+            DRAWS if captured.draws else "",
             f"tensor {', '.join(wanted)} of the batch gets no gradient: parameters alone do" if wanted else "",
         ]
         return [words for words in said if words]
@@ -423,10 +426,11 @@ def wishes_of(
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return Wishes(least, table, measure, seconds_of(time), saved, report, _allowed(allow), overhead_of(overhead), part)
+    return Wishes(least, table, measure, seconds_of(time), saved, report, allowed(allow), overhead_of(overhead), part)
 
 
-def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+    """What may be changed of a step. Raises `InputError` for an unknown word."""
     listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
     for word in listed:
         if word not in _CHANGES:

@@ -66,6 +66,7 @@ def repeatable(graph: Graph) -> frozenset[int]:
         op.id
         for op in graph.ops
         if not op.after
+        and not op.writes
         and op.id not in ordered
         and not op.attributes.get("random")
         and (names_only(op.type) or all(graph.tensor_by_id[t].alias_of is None for t in op.outputs))

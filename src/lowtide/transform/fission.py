@@ -136,7 +136,7 @@ def access_of(graph: Graph, op: Op) -> Access:
     if known is None or known.opaque is not None:
         why = "the graph is in no dialect" if known is None else known.opaque
         raise NoFission(f"{op.label} cannot run in parts: {why}")
-    if known.random or known.mutates:
+    if known.random or known.mutates or op.writes:
         raise NoFission(f"{op.label} cannot run in parts: it is random, or writes over what it reads")
     if op.after:
         raise NoFission(f"{op.label} cannot run in parts: it stands behind ops of which it reads nothing")

@@ -188,7 +188,7 @@ class LoopRules:
     @cached_property
     def _tied(self) -> set[int]:
         """Ops that have to run before or after others although no tensor says so."""
-        return {o for op in self.graph.ops for o in (*op.after, *((op.id,) if op.after else ()))}
+        return {o for op in self.graph.ops for o in (*op.after, *((op.id,) if op.after or op.writes else ()))}
 
     @cached_property
     def _aliased(self) -> set[int]:

@@ -170,6 +170,8 @@ def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
     entry |= {} if op.flops is None else {"flops": op.flops}
     entry |= {"after": op.after} if op.after else {}
     entry |= {} if op.overwrites is None else {"overwrites": op.overwrites}
+    if op.writes or (op.writes is not None and any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs)):
+        entry["writes"] = op.writes
     entry |= {"labels": op.attributes["labels"]} if graph.dialect == "labels" and "labels" in op.attributes else {}
     return entry
 

@@ -178,6 +178,8 @@ def test_places_and_boards():
         ({"banks": ["a=4", "a=5"]}, "two memories are named a"),
         ({"banks": ["a=4x"]}, "size of a is '4x'"),
         ({"banks": ["a=4@3"]}, "alignment of a is 3"),
+        ({"banks": ["a=4@32"], "target": "generic"}, "memory a is to be aligned to 32, and the target aligns .* to 64"),
+        ({"banks": ["psram=4@8"], "board": "esp32s3"}, "psram of the board is aligned to 32, and @8 asks for less"),
         ({"banks": ["a=4"], "budget": 4}, "--budget is for one arena"),
         ({"banks": ["a=4"], "places": {"t9": "a"}}, "'t9' is no tensor of the model"),
         ({"banks": ["a=4"], "places": {"t1": "b"}}, "t1 is to lie in 'b'; the memories are a"),

@@ -215,6 +215,7 @@ def test_every_named_failure_is_provoked() -> None:
     elsewhere = {
         "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
         "recompute", "regions", "aliases", "streams", "profile", "loops", "fission", "body",
+            "writes",
     }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 

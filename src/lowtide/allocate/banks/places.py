@@ -40,7 +40,33 @@ def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...
     InputError
         No such board, or a memory without a name or size, or named twice.
     """
-    given: list[Bank] = []
+    given = _given(banks)
+    check_names([bank for bank, _ in given])
+    if board is None:
+        return tuple([bank for bank, _ in given])
+    known = {bank.name: bank for bank in find_board(board).banks}
+    for bank, asked in given:
+        own = known[bank.name].alignment if bank.name in known else 1
+        if asked and bank.alignment < own:
+            message = f"memory {bank.name} of the board is aligned to {own}, and @{bank.alignment} asks for less"
+            raise InputError(f"{message}; leave it out, or describe a board of your own")
+        known[bank.name] = replace(bank, alignment=max(own, bank.alignment))
+    return tuple(known.values())
+
+
+def check_alignments(banks: Banks | None, alignment: int) -> None:
+    """Raise `InputError` if a memory is asked to have an alignment below the one that all offsets have."""
+    for bank, asked in _given(banks):
+        if asked and bank.alignment < alignment:
+            raise InputError(
+                f"memory {bank.name} is to be aligned to {bank.alignment}, and the target aligns everything to "
+                f"{alignment}; leave @{bank.alignment} out, or change the target, as generic,alignment={bank.alignment}"
+            )
+
+
+def _given(banks: Banks | None) -> list[tuple[Bank, bool]]:
+    """The memories that a call names, and of each whether it says an alignment."""
+    given: list[tuple[Bank, bool]] = []
     entries = [f"{k}={v}" for k, v in banks.items()] if isinstance(banks, Mapping) else (banks or ())
     for entry in entries:
         name, equals, rest = entry.partition("=")
@@ -48,19 +74,10 @@ def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...
         if not (equals and name.strip() and size.strip()):
             raise InputError(f"memory {entry[:80]!r} is not NAME=SIZE, as in sram=256KiB")
         alignment = parse_size(unit, f"alignment of {name}") if at else 1
-        if alignment & (alignment - 1) or alignment > 2**30:
+        if alignment & (alignment - 1) or not 1 <= alignment <= 2**30:
             raise InputError(f"alignment of {name} is {alignment}; use a power of two of at most 2^30")
-        given.append(Bank(name.strip(), parse_size(size, f"size of {name}"), alignment))
-    check_names(given)
-    if board is None:
-        return tuple(given)
-    changed = {b.name: b for b in given}
-    known = find_board(board).banks
-    merged = [
-        replace(changed[b.name], alignment=max(b.alignment, changed[b.name].alignment)) if b.name in changed else b
-        for b in known
-    ]
-    return (*merged, *(b for b in given if b.name not in {k.name for k in known}))
+        given.append((Bank(name.strip(), parse_size(size, f"size of {name}"), alignment), bool(at)))
+    return given
 
 
 def allowed_banks(names: str | Sequence[str], banks: Sequence[Bank], of: str) -> tuple[int, ...]:

@@ -41,12 +41,15 @@ class SeveralMemories(Ordering):
         Bytes that are required beside what the memories hold.
     pointer
         Bits of a pointer where they are.
+    asked
+        The memories as a call says them, whose alignments the target's offsets have to honour.
     """
 
     banks: tuple[Bank, ...]
     places: Places = field(default_factory=dict)
     reserve: int = 0
     pointer: int = 32
+    asked: Banks | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", dict(self.places))
@@ -70,7 +73,7 @@ class SeveralMemories(Ordering):
             raise InputError("--budget is for one arena; with --bank and --board every memory has its own size")
         if arena.spread:
             raise InputError("--spread is for one arena with a budget; leave it out with --bank and --board")
-        return cls(there, places, arena.reserve, 32 if board is None else find_board(board).pointer)
+        return cls(there, places, arena.reserve, 32 if board is None else find_board(board).pointer, banks)
 
     @property
     def for_arenas(self) -> ArenaMemories:
@@ -85,10 +88,12 @@ class SeveralMemories(Ordering):
 
     def check(self, job: Job) -> None:
         """Runtimes with one arena of their own have only that; those with two place these."""
+        from lowtide.allocate.banks.places import check_alignments
         from lowtide.runtimes.registry import runtime_of
 
         if job.allow:
             raise InputError("--allow is for one arena; leave it out, or the memories")
+        check_alignments(self.asked, job.target.alignment)
         arenas = runtime_of(job.target).arenas
         if arenas == 1:
             name = job.target.name

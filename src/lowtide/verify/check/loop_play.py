@@ -78,7 +78,7 @@ class LoopPlay:
         self.access = {}
         for op in self.ops:
             known = meaning(graph, op)
-            tied = op.after or any(op.id in other.after for other in graph.ops)
+            tied = op.after or op.writes or any(op.id in other.after for other in graph.ops)
             if known is None or known.opaque or known.random or known.mutates or op.bodies or tied:
                 raise fail(f"{op.label} cannot run in parts")
             self.access[op.id] = known.access

@@ -36,6 +36,7 @@ from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.check.sums import check_again
+from lowtide.verify.check.writes import check_writes
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
 
@@ -45,6 +46,7 @@ FAILURES = {
     "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
+    "writes": "who reads bytes that an op writes over reads what it reads in the file's own order",
     "in_place": "each claimed pair is allowed, its input dies there, and an op has one at most",
     "own_order_peak": "own_order_peak_bytes is the peak of the file's own order",
     "peak": "peak_bytes is the peak of the plan's order with the claimed pairs, and no others, in place",
@@ -165,6 +167,8 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
     checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))
     checks.append(HeldRule("order", check_order(whole_graph, plan.order)))
+    kept = check_writes(graph, whole_graph, plan)
+    checks += [HeldRule("writes", kept)] if kept else []
 
     own = simulate(graph, memory, graph.own_order)
     if plan.own_order_peak_bytes != own.peak:

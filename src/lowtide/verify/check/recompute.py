@@ -389,7 +389,7 @@ def _reads_there(memory: CheckedMemory, op: Op, tensor: int) -> bool:
 
 def _ordered(graph: Graph) -> set[int]:
     """Ops that `after` speaks of, which therefore run once."""
-    return {u for op in graph.ops for u in op.after} | {op.id for op in graph.ops if op.after}
+    return {u for op in graph.ops for u in op.after} | {op.id for op in graph.ops if op.after or op.writes}
 
 
 def _needed(graph: Graph, op: int) -> set[int]:

@@ -4,9 +4,8 @@ Each storage has a pattern of its own. Graph inputs are written before step 0. W
 are compared with their patterns, its outputs written (views write nothing) and its workspace scribbled over;
 then all are compared again, but for an input that the op overwrites. Outputs are compared at the end.
 
-What the graph's own `alias_of` puts on the same bytes has one pattern: an op that makes an alias is taken to
-see what is there, not to change it. A reader of older bytes that such an op does change is not missed here
-(docs/contract.md, Files).
+What the graph's own `alias_of` puts on the same bytes has one pattern, as if the op that makes an alias saw what is
+there. Where ops write over it, or may, `lowtide.verify.check.writes` plays who reads what.
 
 Above `MAX_ARENA_BYTES`, or when more than `MAX_MOVED_BYTES` would be moved, a map from address intervals to
 (storage, shift) stands for the bytes. It is exact: two storages never have the same pattern.
@@ -37,7 +36,7 @@ _PERIOD = 65521
 class ByteReplay:
     """How the arena was replayed: ``"bytes"`` or ``"intervals"``, and how many reads were compared.
 
-    `aliases`: tensors that the graph puts on the bytes of others; they are taken to see them, not to change them.
+    `aliases`: tensors that the graph puts on the bytes of others, of ops that write over nothing.
     """
 
     mode: str
@@ -202,4 +201,6 @@ def replay(
     for t in graph.tensors:
         if t.kind.value == "output":
             look(t.id, "the end")
-    return ByteReplay(mode, reads, moved, sum(t.alias_of is not None and t.size > 0 for t in graph.tensors))
+    writing = {t for op in graph.ops if op.writes != () for t in op.outputs}
+    views = [t for t in graph.tensors if t.alias_of is not None and t.size > 0 and t.id not in writing]
+    return ByteReplay(mode, reads, moved, len(views))
