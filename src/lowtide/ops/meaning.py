@@ -117,10 +117,16 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # a file may say anything; what does not fit together is no meaning, and no reason to stop
         return _opaque(node, f"its parameters do not fit its shapes ({error})", dialect)
-    by_neighbours = getattr(dialect, "rounds_by_neighbours", None)
-    if by_neighbours is not None and by_neighbours(node):
+    if rounds_by_neighbours(graph, op):
         access = replace(access, exact=_at_least_kernel(access.exact), merged=_at_least_kernel(access.merged))
     return Meaning(family_of(form), form, access, flops, dialect.is_random(node), dialect.mutates(node))
+
+
+def rounds_by_neighbours(graph: Graph, op: Op) -> bool:
+    """Whether a node that is put beside an op's, a slice or a second run of it, can move the bits of results."""
+    name = _ADAPTORS.get(graph.dialect)
+    asked = None if name is None else getattr(import_module(name), "rounds_by_neighbours", None)
+    return asked is not None and asked(Node(graph, op))
 
 
 def _at_least_kernel(exact: Exact) -> Exact:
