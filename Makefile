@@ -63,11 +63,12 @@ mutations: $(READY)
 	$(BIN)/python tests/fission_mutations.py
 
 # A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed, and
-# five thousand networks under random cuts run in onnxruntime.
+# five thousand networks under random cuts run in onnxruntime, and as many models of all versions planned and written.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
 	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
 	$(BIN)/python tests/stress_cuts.py 5000 -o bench/results/stress-cuts
+	$(BIN)/python tests/stress_onnx.py --count 5000 --seed 1 -o bench/results/drawn-onnx.md
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +47,11 @@ class Outputs:
             self.commit()
         else:
             self.discard()
+
+    @property
+    def pending(self) -> Mapping[Path, Path]:
+        """Where each file lies until `commit`, by the name that it will have."""
+        return self._pending
 
     def protect(self, path: str | Path) -> None:
         """Add a file that no output may be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lowtide.names import brief
@@ -9,13 +10,25 @@ from lowtide.rewrites import Exactness
 
 ROUNDING = 1e-4
 """Share of an output's largest magnitude by which other kernels, and sums in another order, may move it."""
+_ROUNDING_OF = {"float16": 2e-2, "bfloat16": 2e-1}
+"""The same in models with tensors of half precision, which have 11 and 8 significant bits."""
+
+
+def rounding(dtypes: Iterable[str | None]) -> float:
+    """Share of an output's largest magnitude by which other kernels may move it in a model of tensors of these types.
+
+    >>> rounding(["float32", "float16", None])
+    0.02
+    """
+    return max((_ROUNDING_OF.get(dtype or "", ROUNDING) for dtype in dtypes), default=ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputComparison:
     """One output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes.
 
-    `largest` is the largest magnitude of the original's, `exactness` what the plan promises.
+    `largest` is the largest magnitude of the original's, `exactness` what the plan promises, `rounding` how far from it
+    as a share of `largest` what is not `bits` may be.
     """
 
     name: str
@@ -24,13 +37,14 @@ class OutputComparison:
     vacuous: bool
     largest: float = 0.0
     exactness: Exactness = "bits"
+    rounding: float = ROUNDING
 
     @property
     def as_promised(self) -> bool:
         """Whether it differs by no more than the plan says."""
         if self.exactness == "bits" or self.max_abs_difference is None:
             return self.equal
-        return self.max_abs_difference <= ROUNDING * self.largest
+        return self.max_abs_difference <= self.rounding * self.largest
 
 
 @dataclass(frozen=True)

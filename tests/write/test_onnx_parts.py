@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import lowtide
 from lowtide import files
 from lowtide.errors import InputError
 from lowtide.read import read_model
@@ -318,3 +319,26 @@ def test_free_dimensions_are_those_that_were_cut(tmp_path: Path) -> None:
     assert difference(source, target, feed) <= 1e-5
     with pytest.raises(Exception, match="invalid dimensions"):
         session(target).run(None, {"x": np.ones((12, 8), np.float32)})
+
+
+@pytest.mark.parametrize(("opset", "inputs"), [(10, "b s"), (11, "b roi s"), (12, "b roi s"), (13, "b _ s")])
+def test_resize_in_parts_keeps_its_empty_region_of_interest(tmp_path: Path, opset: int, inputs: str) -> None:
+    """A Resize of version 11 may not be without an operand that is empty; the plan holds, and onnxruntime opens it."""
+    rng = np.random.default_rng(1)
+    weights = [
+        *(
+            constant(n, [*rng.standard_normal(9 * 12).tolist()][: a * b], (a, b, 1, 1))
+            for n, a, b in (("w", 12, 3), ("v", 2, 12))
+        ),
+        constant("roi", (), (0,)),
+        constant("s", [1, 1, 2, 2]),
+    ]
+    nodes = [node("Conv", "x w", "a"), node("Relu", "a", "b"), node("Resize", inputs, "c"), node("Conv", "c v", "y")]
+    made = model(nodes, [value("x", (1, 3, 16, 16))], [value("y", (1, 2, 32, 32))], weights, opset=opset)
+    source, target = saved(made, tmp_path), tmp_path / "parts.onnx"
+    plan = lowtide.plan(source, allow="fission", time=2)
+    plan.apply(source, target)
+    resizes = [n for n in onnx.load(target).graph.node if n.op_type == "Resize"]
+    assert len(resizes) > 1
+    onnx.checker.check_model(str(target))
+    assert not difference(source, target, feeds(source))

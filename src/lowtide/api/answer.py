@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
@@ -10,6 +10,7 @@ from lowtide.api.problem import Problem, Rules
 from lowtide.certificates import Certificate
 from lowtide.fission_plan import StepFission
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.meaning import rounds_by_neighbours
 from lowtide.plan import (
     Plan,
     PlanConflict,
@@ -175,8 +176,13 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         rules=target,
         dims=_dims(answer.problem.graph),
         rounds=_rounds(answer) or None,
-        **answer.keys,
+        **{**answer.keys, "exactness": answer.keys.get("exactness") or _exactness_of_clones(graph, again)},
     )
+
+
+def _exactness_of_clones(graph: Graph, clones: Iterable[int]) -> Exactness | None:
+    """What outputs may differ by where ops run again, and none is cut."""
+    return "kernel" if any(rounds_by_neighbours(graph, graph.op_by_id[v]) for v in clones) else None
 
 
 def _rounds(answer: Answer) -> list[PlanRound]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.api.models import files_read, user_function
+from lowtide.api.opening import not_opened
 from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
@@ -59,6 +60,8 @@ def runtime_optimized(
         Not an ONNX model, onnxruntime cannot load it, an unknown level, or `out` cannot be written or is the model.
     MissingExtraError
         onnxruntime is not installed.
+    VerificationError
+        ``open``: onnxruntime does not open at its default level what it made.
     """
     from lowtide.run.ort_shapes import declare_shapes
 
@@ -87,6 +90,7 @@ def runtime_optimized(
                 if not _readable(path, unnamed):
                     declare_shapes(path, sizes, seed)
             chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
+            not_opened(files[chosen], Path(out))
             with files[chosen].open("rb") as made:
                 shutil.copyfileobj(made, file)
             _copy_data(files[chosen], Path(out), outputs)

@@ -12,6 +12,7 @@ from lowtide.api.exported import as_file
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
 from lowtide.api.objects import Exported
+from lowtide.api.opening import open_written
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.arguments import typed
 from lowtide.errors import InputError
@@ -87,6 +88,8 @@ def apply(plan: Plan, model: str | Path | Exported, out: str | Path, *, copy_ext
     ------
     InputError
         The plan is for another model, or the output cannot be written (`docs/contract.md`, Files).
+    VerificationError
+        ``open``: the model's runtime does not open what would be written.
     """
     with as_file(model) as file:
         write_all(plan, file, PlanFiles(out, copy_external=copy_external))
@@ -113,7 +116,7 @@ def write_all(
 
     Raises
     ------
-    InputError
+    InputError, VerificationError
         As `apply`.
     """
     if plan.moves and files.exports.paths:
@@ -129,7 +132,7 @@ def write_all(
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
-            _write_model(plan, model, files, Path(folder), outputs, dims)
+            open_written(outputs, _write_model(plan, model, files, Path(folder), outputs, dims))
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:
@@ -143,7 +146,8 @@ def _planned_target(plan: Plan, target: str | Target) -> str | Target:
     return plan.target if named else target
 
 
-def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs, dims: Dims) -> None:
+def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs, dims: Dims) -> Path:
+    """Write the plan's model; the file that it was made of."""
     from lowtide.runtimes.tflm.offline import offline_offsets
     from lowtide.write import write_model
 
@@ -161,12 +165,15 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     if again:
         from lowtide.api.rewrites.repeated import write_repeated
 
-        return write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
-    if in_parts(plan.rewrites):
+        write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
+    elif in_parts(plan.rewrites):
         from lowtide.api.rewrites.decisions import write_parts
 
-        return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)
-    return write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)
+        write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)
+    else:
+        offsets = offline_offsets(plan)
+        write_model(source, plan.order, files.out, files.copy_external, outputs, offsets, plan.kernels)
+    return source
 
 
 def _contents(
@@ -239,18 +246,26 @@ def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
     ------
     InputError
         No such network or parameter, another ending, or the output cannot be written.
+    VerificationError
+        ``open``: onnxruntime does not open it.
     """
+    _ending(f"zoo:{name}", out)
+    with Outputs() as outputs:
+        _zoo_into(outputs, name, out, seed)
+        open_written(outputs)
+
+
+def _zoo_into(outputs: Outputs, name: str, out: str | Path, seed: int) -> None:
+    """A network of the zoo as a file, in the format that the file's name says."""
     from lowtide import zoo
 
-    _ending(f"zoo:{name}", out)
     net = zoo.build(name)
-    with Outputs() as outputs:
-        if str(out).lower().endswith(".onnx"):
-            outputs.write(out, net.onnx(seed).SerializeToString(deterministic=True))
-        else:
-            from lowtide.write.graph_json import graph_json_bytes
+    if str(out).lower().endswith(".onnx"):
+        outputs.write(out, net.onnx(seed).SerializeToString(deterministic=True))
+    else:
+        from lowtide.write.graph_json import graph_json_bytes
 
-            outputs.write(out, graph_json_bytes(net.graph()))
+        outputs.write(out, graph_json_bytes(net.graph()))
 
 
 def _file_of(model: str | Path) -> Path | None:
@@ -277,7 +292,8 @@ def _zoo_file(model: str | Path, seed: int, folder: Path, out: str | Path) -> Pa
     """A zoo network as a file, in the format of the output."""
     _ending(model, out)
     source = folder / ("model.onnx" if str(out).lower().endswith(".onnx") else "model.graph.json")
-    write_zoo(str(model)[4:], source, seed)
+    with Outputs() as outputs:
+        _zoo_into(outputs, str(model)[4:], source, seed)
     return source
 
 

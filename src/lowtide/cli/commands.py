@@ -57,12 +57,13 @@ def plan(options: argparse.Namespace) -> int:
         check_files(model, settings, files)
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
-    options.line.end()
+    options.line.doing("writing, and opening what was written")
     files = files.possible(plan) if options.memories else files
     if files.paths:
         write_all(
             plan, model, files, trace=trace, target=settings["target"], dims=settings["dims"], board=options.board
         )
+    options.line.end()
     if options.json:
         show_json(plan)
     else:

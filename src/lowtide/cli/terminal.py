@@ -136,6 +136,11 @@ class ProgressLine:
         shown = f"{bar(done / max(1, of))} " if self._terminal else ""
         self._tell(f"{shown}{self._last}, {begun:.0f} s")
 
+    def doing(self, text: str) -> None:
+        """What goes on from now, where nothing reports how far it is."""
+        self.clear()
+        self._last_sign, self._last = time.monotonic(), text
+
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""
         self.clear()

@@ -19,17 +19,19 @@ line where it is like others::
 `node.values(i)` gives the values of a constant operand (axes, shapes, pads) and makes it a literal of the form: pass
 ``literal=node.literals()`` on. Shapes need not be in the form, the family gets them. An op like no family gets a
 `Custom` form with an `Access` of its own: results may have different axes, and an axis that a result lacks is in
-`reduce`. Nothing of it is believed before it is probed in the runtime that the dialect comes from (`run/probe.py`).
+`reduce`. An adaptor may also offer ``rounds_by_neighbours(node) -> bool``: whether a node that is put beside the op's
+can move the bits of its results, so that no cut is exact. Nothing of it is believed before it is probed in the runtime
+that the dialect comes from (`run/probe.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Protocol, cast
 
 from lowtide.graph import Graph, Op
-from lowtide.ops.access import Access
+from lowtide.ops.access import Access, Exact
 from lowtide.ops.families import access_of, family_of, flops_of
 from lowtide.ops.forms import Form, Opaque
 from lowtide.ops.node import Node, NoForm
@@ -115,7 +117,20 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # a file may say anything; what does not fit together is no meaning, and no reason to stop
         return _opaque(node, f"its parameters do not fit its shapes ({error})", dialect)
+    if rounds_by_neighbours(graph, op):
+        access = replace(access, exact=_at_least_kernel(access.exact), merged=_at_least_kernel(access.merged))
     return Meaning(family_of(form), form, access, flops, dialect.is_random(node), dialect.mutates(node))
+
+
+def rounds_by_neighbours(graph: Graph, op: Op) -> bool:
+    """Whether a node that is put beside an op's, a slice or a second run of it, can move the bits of results."""
+    name = _ADAPTORS.get(graph.dialect)
+    asked = None if name is None else getattr(import_module(name), "rounds_by_neighbours", None)
+    return asked is not None and asked(Node(graph, op))
+
+
+def _at_least_kernel(exact: Exact) -> Exact:
+    return "kernel" if exact == "bits" else exact
 
 
 def _opaque(node: Node, reason: str, dialect: Dialect) -> Meaning:

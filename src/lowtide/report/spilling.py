@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowtide.plan import Plan
 from lowtide.report.columns import columns
 from lowtide.report.cuts import cut_text
-from lowtide.rewrites import Recompute
+from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import format_count, format_size
 
 MOST_MOVES = 40
@@ -27,7 +27,7 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
     ]
     rows += [(m.name, f"{format_size(m.size_bytes or 0)} used of {format_size(m.capacity_bytes)}") for m in memories]
     gap = "" if traffic == bound else f", {100 * (traffic - bound) / bound:,.1f} % above the bound" if bound else ""
-    if plan.exactness:
+    if plan.exactness and in_parts(plan.rewrites):
         rows.append(("cut", cut_text(plan)))
     rows += [
         ("traffic", f"{format_size(traffic)} in {format_count(len(moves), 'move')}{_streams(plan)}{gap}"),
@@ -114,7 +114,7 @@ def _proof(plan: Plan) -> str:
         "solver": "a solver",
         "none": _without_moves(plan) if plan.optimal else "nothing is proved",
     }.get(proof.kind if proof else "none", "")
-    of_parts = " of these parts" if plan.exactness else ""
+    of_parts = " of these parts" if plan.exactness and in_parts(plan.rewrites) else ""
     return f"no order{of_parts} has less ({text})" if plan.optimal else f"{text}{',' if of_parts else ''}{of_parts}"
 
 

@@ -29,7 +29,7 @@ from lowtide.run.ort_session import (
     runtime,
 )
 from lowtide.run.random_weights import check_weights
-from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
+from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport, rounding
 from lowtide.sizes import NO_DIMS, Dims, split_dims
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def run_onnx(
     footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
     second = _measure(planned, planned_nodes, place, second_profile, footprints)
     ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
-    exactness = plan.exactness or "bits"
+    promised = plan.exactness or "bits", rounding(t.dtype for t in plan.tensors)
     return RunReport(
         tuple(
-            _compare(name, [w[i] for w in original_outputs], [c[i] for c in planned_outputs], bool(feeds[0]), exactness)
+            _compare(name, [w[i] for w in original_outputs], [c[i] for c in planned_outputs], bool(feeds[0]), promised)
             for i, name in enumerate(names)
         ),
         first,
@@ -362,14 +362,14 @@ def _measure(
 
 
 def _compare(
-    name: str, original: list[Any], planned: list[Any], has_inputs: bool, exactness: Exactness
+    name: str, original: list[Any], planned: list[Any], has_inputs: bool, promised: tuple[Exactness, float]
 ) -> OutputComparison:
     pairs = list(zip(original, planned, strict=True))
     equal = all(_same(a, b) for a, b in pairs)
     apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
     changes = has_inputs and any(not _same(original[0], other) for other in original[1:])
     largest = max((_distance(a, np.zeros_like(a)) for a in original if isinstance(a, np.ndarray)), default=0.0)
-    return OutputComparison(name, equal, apart, not changes, largest, exactness)
+    return OutputComparison(name, equal, apart, not changes, largest, *promised)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -14,17 +14,17 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
+from lowtide.run.opening import EXTERNAL_FOLDER
 
 Level = Literal["extended", "all"]
 
 INLINE_BYTES = 3 * 2**29
 """Weights up to this size are written into the file itself."""
 
-_FOLDER = "session.model_external_initializers_file_folder_path"
 _DATA_FILE = "session.optimized_model_external_initializers_file_name"
 _DATA_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
-"""onnxruntime's own names of settings: where a model's external data lies, where the optimised one's goes, and from how
-many bytes on a tensor goes there."""
+"""onnxruntime's own names of settings: where the optimised model's external data goes, and from how many bytes on a
+tensor goes there."""
 
 
 def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended") -> None:
@@ -64,7 +64,7 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
             options.add_free_dimension_override_by_name(name, size)
     source, outside = _with_shapes(model)
     if isinstance(source, bytes):
-        options.add_session_config_entry(_FOLDER, str(model.parent.absolute()))
+        options.add_session_config_entry(EXTERNAL_FOLDER, str(model.parent.absolute()))
     if outside > INLINE_BYTES:
         options.add_session_config_entry(_DATA_FILE, f"{out.name}.data")
         options.add_session_config_entry(_DATA_LEAST, "1024")

@@ -126,16 +126,31 @@ def ask(
 ) -> dict[str, Any]:
     """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
     what = {"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": tensors}
-    request = json.dumps(what | {"timed": timed})
+    return _answer(what | {"timed": timed}, files[0])
+
+
+def ask_to_open(runtimes: Sequence[str], file: str) -> dict[str, str]:
+    """Open a file in runtimes, in a process of its own: which of them refuse it, and why."""
+    answer = _answer({"open": file, "runtimes": list(runtimes)}, file)
+    return answer["refused"] if "refused" in answer else {" or ".join(runtimes): answer["error"]}
+
+
+def _answer(request: dict[str, Any], file: str) -> dict[str, Any]:
+    """What the process says; of one that does not end well ``{"error": why, "file": file}``."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
             [sys.executable, "-m", "lowtide.run.tflite_process"],
-            input=request, capture_output=True, text=True, env=environment, timeout=_PATIENCE_SECONDS, check=False,
-        )  # fmt: skip
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
-        return {"error": f"no answer after {_PATIENCE_SECONDS} s", "file": files[0]}
+        return {"error": f"no answer after {_PATIENCE_SECONDS} s", "file": file}
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"error": f"its process ended with status {done.returncode}: {last[:200]}", "file": files[0]}
+        return {"error": f"its process ended with status {done.returncode}: {last[:200]}", "file": file}
     return json.loads(done.stdout)

@@ -3,7 +3,8 @@
 TFLM and LiteRT are native code that trusts its files, and TFLM prints what it measures to file descriptor 2: neither
 belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "tensors"}``, the
 last being for each file the tensors of subgraph 0 that are no constants; standard output gets one object, with
-``"error"`` (and ``"file"``) if the runtime refuses.
+``"error"`` (and ``"file"``) if the runtime refuses. With ``{"open", "runtimes"}`` a file is opened in each of these and
+not run: ``"refused"`` says why by runtime.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class Refused(Exception):
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.read())
+    if "open" in request:
+        json.dump({"refused": refusals(request["open"], request["runtimes"])}, sys.stdout)
+        return
     try:
         answer = run(request["runtime"], request["files"], request["seed"], request["inputs"], request["tensors"])
         if request.get("timed"):
@@ -47,6 +51,17 @@ def main() -> None:
     except Refused as error:
         answer = {"error": str(error), "file": error.file}
     json.dump(answer, sys.stdout)
+
+
+def refusals(file: str, runtimes: Sequence[str]) -> dict[str, str]:
+    """Why runtimes do not open a file; those that do are left out."""
+    refused = {}
+    for name in runtimes:
+        try:
+            (_tflm if name == "tflm" else _litert)(name, file)
+        except Refused as error:
+            refused[name] = str(error)
+    return refused
 
 
 def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Sequence[Sequence[int]]) -> dict[str, Any]:

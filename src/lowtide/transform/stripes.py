@@ -143,8 +143,8 @@ class _Stripes:
         spelled = how.spell(rows, shapes)
 
         def given(i: int, t: int, box: Box) -> int | None:
-            if any(a >= b for a, b in box):
-                return None
+            if any(a >= b for a, b in box) and (isinstance(known.form, Concat) or not self._is_whole(t, box)):
+                return None  # a tensor that is empty as it stands is given: an op may not be without it
             at = self._given(t, box, stripe)
             return self._pad(t, at, box, spelled.padding) if i == 0 and any(map(any, spelled.padding)) else at
 

@@ -15,6 +15,7 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.roomier import roomier
 from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
+from lowtide.ops.meaning import rounds_by_neighbours
 from lowtide.rewrites import Recomputation, Recompute, Rewrite
 from lowtide.stop import Limits
 
@@ -74,6 +75,12 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     assert isinstance(goal, OneArena), goal
     _check(job, goal)
     _check_method(job, problem)
+    if job.exact_bits and any(rounds_by_neighbours(problem.graph, op) for op in problem.graph.ops):
+        raise InputError(
+            "its tensors have half precision, which onnxruntime rounds by which nodes are neighbours: an op that runs "
+            "again may move a bit; leave out --exact-bits, or recompute",
+            problem.place,
+        )
     host = host_of(job, problem.graph)
     limits = limits.over_choices()
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))

@@ -33,6 +33,9 @@ _BY_PLACE = frozenset(
 few of a tensor in another way. Measured on onnxruntime 1.31 for x86-64; all other elementwise ops, norms and reductions
 gave the same bits in every cut."""
 
+HALF = ("float16", "bfloat16")
+"""Element types that few kernels of onnxruntime's CPU provider take."""
+
 
 def form(node: Node) -> Form:
     """Canonical parameters of an ONNX op.
@@ -76,3 +79,13 @@ def is_random(node: Node) -> bool:
 def mutates(node: Node) -> tuple[int, ...]:
     """None: ONNX ops write over nothing."""
     return ()
+
+
+def rounds_by_neighbours(node: Node) -> bool:
+    """Whether an operand or a result has half precision.
+
+    onnxruntime's CPU provider has few kernels for these types. Around all others it casts to float32 and back, and
+    drops the two casts between neighbours, its optimiser switched off or not: a slice, a join or a second run of an op
+    between them decides where values are rounded to 16 bits. Measured on onnxruntime 1.32.
+    """
+    return any(t is not None and t.dtype in HALF for t in (*node.operands, *node.results))

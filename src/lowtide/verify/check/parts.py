@@ -304,7 +304,7 @@ class _Parts:
         later: bool,
     ) -> None:
         """Each operand holds just the rows that the part needs, and all of what is not cut."""
-        given = op.operands or op.inputs
+        given, is_concat = op.operands or op.inputs, op.type in ("Concat", "CONCATENATION")
         wanted: list[tuple[int, Box] | tuple[int, ...] | None] = []
         axis, rows = part.axis or 0, part.rows or (0, 0)
         for i, t in enumerate(given):
@@ -313,11 +313,13 @@ class _Parts:
             elif spelled is not None and i in spelled.literals:
                 wanted.append(tuple(spelled.literals[i]))
             else:
-                box = needed(access, i, self.graph.tensor_by_id[t].shape or (), axis, rows)
+                shape = self.graph.tensor_by_id[t].shape or ()
+                box = needed(access, i, shape, axis, rows)
                 if i == 0 and spelled is not None and spelled.padding:
                     box = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, spelled.padding, strict=True))
-                wanted.append((t, box) if all(a < b for a, b in box) else None)
-        if op.type in ("Concat", "CONCATENATION"):
+                is_given = all(a < b for a, b in box) or (0 in shape and not is_concat)
+                wanted.append((t, box) if is_given else None)
+        if is_concat:
             wanted = [w for w in wanted if w is not None]
         while wanted and wanted[-1] is None:
             wanted.pop()

@@ -31,7 +31,7 @@ from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
-from lowtide.verify.check.rewrites import before_cuts, with_ops
+from lowtide.verify.check.rewrites import before_cuts, check_clones_exactness, with_ops
 from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
@@ -163,6 +163,7 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     notes: list[str] = []
     memory = work_out(graph, target)
     as_written = with_ops(graph, plan)  # as a runtime has it that copies
+    check_clones_exactness(graph, plan)
     whole_graph = aliased(as_written, plan, target) if has_aliases(plan) else as_written
     whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
     checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))

@@ -85,6 +85,26 @@ def before_cuts(graph: Graph, plan: Plan) -> Graph:
     return _with_clones(whole, clones, plan) if clones else whole
 
 
+def check_clones_exactness(graph: Graph, plan: Plan) -> None:
+    """That a plan which runs ops again, and cuts none, says so where a second run beside others moves bits: where a
+    tensor that the op reads or makes has half precision, and the file is ONNX.
+
+    Raises
+    ------
+    VerificationError
+        ``rewrites``.
+    """
+    again = {r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    if not again or has_cuts(plan) or has_aliases(plan) or plan.fission is not None:
+        return
+    tensors = {t.id: t.dtype for t in graph.tensors}
+    touched = {tensors[t] for op in graph.ops if op.id in again for t in (*op.inputs, *op.outputs)}
+    half = graph.dialect == "onnx" and bool(touched & {"float16", "bfloat16"})
+    if plan.exactness != ("kernel" if half else None):
+        why = "of half precision, which are rounded by their neighbours" if half else "that make the same each time"
+        raise VerificationError("rewrites", f"the plan promises {plan.exactness!r}, and ops run again {why}")
+
+
 def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph:
     """The graph with these ops more, one after the other; it is put together once, at the end."""
     names, op_names = {t.id: t.name for t in plan.tensors}, {op.id: op.name for op in plan.ops}

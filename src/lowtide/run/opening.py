@@ -1,0 +1,60 @@
+"""Whether a runtime opens a file: a session at onnxruntime's default level, interpreters of TFLM and LiteRT."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+"""onnxruntime's own name of a setting: where the external data of a model lies that is given as bytes."""
+
+
+def onnx_refusal(file: Path, external: Path | None = None) -> str:
+    """Why onnxruntime does not open an ONNX file at its default level of optimisation; empty: it does.
+
+    Parameters
+    ----------
+    external
+        The folder of its external data, if that is another one than its own.
+
+    Raises
+    ------
+    ImportError
+        onnxruntime is not installed.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    source: str | bytes = str(file)
+    if external is not None:
+        source = file.read_bytes()
+        options.add_session_config_entry(EXTERNAL_FOLDER, str(external.absolute()))
+    try:
+        onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own kinds of error have no common base
+        return _gist(error)
+    return ""
+
+
+def _gist(error: Exception) -> str:
+    """What is wrong, of onnxruntime's message that spells the whole node out before it says so."""
+    said = (str(error).splitlines() or [type(error).__name__])[0]
+    return said.rpartition(" failed:")[2].rpartition(" , Error ")[2][:300]
+
+
+def tflite_refusals(file: Path) -> dict[str, str]:
+    """Why runtimes do not open a .tflite file, by their names; those that do are left out.
+
+    Raises
+    ------
+    ImportError
+        Neither tflite-micro nor ai-edge-litert is installed.
+    """
+    from lowtide.run.tflite import RUNTIMES, ask_to_open
+
+    there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
+    if not there:
+        raise ImportError
+    return ask_to_open(there, str(file))
