@@ -20,7 +20,7 @@ from lowtide.report.loops import loop_rows
 from lowtide.rewrites import COUNTED, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
-from lowtide.rules.tflm.libraries import KERNEL_WORDS
+from lowtide.rules.tflm.libraries import KERNEL_WORDS, libraries_text
 from lowtide.sizes import format_count, format_size
 from lowtide.spill_plan import PlanMemory
 from lowtide.target import Target, to_toml
@@ -170,7 +170,10 @@ def parts_text(parts: RuntimeParts) -> str:
     strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
     sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
     text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
-    return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
+    if not parts.arenas:
+        return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
+    text += f"; enough whichever kernels run, and the plan holds with them: {libraries_text(parts.arenas)}"
+    return text + (f"; more is needed with {libraries_text(parts.beyond)}: name those kernels" if parts.beyond else "")
 
 
 def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:

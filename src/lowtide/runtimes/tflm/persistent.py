@@ -131,7 +131,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
                 tail.take(*build.quantisation)
                 tail.take(4 + 4 * channels, 4)
     strange = (op for _, op in ops if not is_modelled(op))
-    hidden = (op for op in graph.ops if scratch_unknown(op, build.kernels))
+    hidden = (op for op in graph.ops if scratch_unknown(op))
     impossible = (why for subgraph, op in ops if (why := refused(op, subgraph)))
     unknown = tuple(dict.fromkeys((*(op.type for op in (*strange, *hidden)), *impossible)))
     exact = not unknown and not handles and not optional and (len(model.subgraphs) == 1 or not _asking(model, graph))
