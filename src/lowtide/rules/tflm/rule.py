@@ -126,7 +126,7 @@ def scratch(graph: Graph, op: Op, pointer: int = 8) -> tuple[int, ...]:
     return ()
 
 
-def scratch_unknown(op: Op) -> bool:
-    """Whether the op's kernel may ask for scratch that this module cannot tell: most custom operators."""
-    name = op.type.removeprefix("CUSTOM:")
-    return name != op.type and not name.startswith("Signal") and name != "CIRCULAR_BUFFER"
+def scratch_unknown(type_: str) -> bool:
+    """Whether the kernel of a type may ask for scratch that this module cannot tell: most custom operators."""
+    name = type_.removeprefix("CUSTOM:")
+    return name != type_ and not name.startswith("Signal") and name != "CIRCULAR_BUFFER"

@@ -14,7 +14,7 @@ from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure, RuntimeParts, Sure
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
 from lowtide.rules.tflm.libraries import BEYOND, LIBRARIES, Library
-from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.runtimes.base import Apart, Plain, Planned, Required
 from lowtide.runtimes.tflm.builds import apart_for, build_for
 from lowtide.runtimes.tflm.least import least_apart, least_parts
@@ -232,7 +232,6 @@ def _with_kernels(
         return None
     build = build_for(target)
     parts = arena_parts(model, graph, order, build)
-    hidden = [op.type for op in graph.ops if scratch_unknown(op)]
     return Required(
         head.bytes,
         parts.smallest_arena(head.bytes),
@@ -242,8 +241,8 @@ def _with_kernels(
             persistent=parts.persistent_bytes,
             planning=max(parts.planning_bytes, parts.preparing_bytes),
             alignment=ALIGNMENT,
-            exact=parts.exact_for(head.bytes) and not hidden,
-            unknown=list(dict.fromkeys((*parts.unknown, *hidden))),
+            exact=parts.exact_for(head.bytes),
+            unknown=list(parts.unknown),
             kernels=target.kernels,
             build=build.words,
         ),
