@@ -126,7 +126,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     all. `least_head`: that head, where it may be below the plan's lower bound: if kernels are not named, some may let
     more overlap. `kernels`: under whose kernels the plan holds. `decided_by`: whose kernels these parts are of, those
     that need the largest arena; `arenas`: what each library's need, where none is named, and `beyond` what builds of
-    them need that the figure is not for.
+    them need that the figure is not for. `bodies`: for each op that runs other subgraphs, most bytes of theirs at once;
+    they are in the head, and no part of the peak.
     """
 
     planned: int
@@ -145,6 +146,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str = ""
     arenas: dict[str, int] = {}
     beyond: dict[str, int] = {}
+    bodies: dict[str, int] = {}
 
 
 class RuntimeFigure(msgspec.Struct, frozen=True, kw_only=True):

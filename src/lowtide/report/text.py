@@ -176,6 +176,12 @@ def parts_text(parts: RuntimeParts) -> str:
     return text + (f"; more is needed with {libraries_text(parts.beyond)}: name those kernels" if parts.beyond else "")
 
 
+def bodies_text(parts: RuntimeParts, names: Mapping[int, str]) -> str:
+    """What the subgraphs that ops run take in TFLM's head; empty where there are none."""
+    each = [f"{names.get(int(op), op)} runs a subgraph of {size:,} B" for op, size in parts.bodies.items() if size]
+    return f"{', '.join(each)}, which TFLM places itself" if each else ""
+
+
 def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:
     """What TFLM and a reserve need at the least, in bytes, as it is compared with a budget: the sum, and of what."""
     least, beside = least_required(lower_bound_bytes, parts), parts.least_beside
@@ -331,6 +337,10 @@ def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
 def _arena_text(plan: Plan) -> str:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     text = above_text(arena, plan.peak_bytes)
+    parts = plan.runtime_parts
+    bodies = "" if parts is None else bodies_text(parts, {op.id: f"{op.name} ({op.type})" for op in plan.ops})
+    if bodies and arena > plan.peak_bytes:
+        return f"{text}: {bodies}"
     if bound is None:
         return text
     return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")

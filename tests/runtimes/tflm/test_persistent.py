@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowtide
+from lowtide.cli import main
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteModel, parse_tflite
 from lowtide.read.tflite.reader import graph_of, read_tflite
@@ -159,6 +162,28 @@ def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argume
     assert parts.exact or parts.optional_bytes
     off = parts.smallest_arena(head.bytes) - seen["smallest_arena_bytes"]
     assert off == 0 if parts.exact_for(head.bytes) else 0 <= off <= 32
+
+
+def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """In the plan, its arena and in what inspect says: the arenas are equal, and above the peak."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(body_with_scratch(2).bytes())
+    plan = lowtide.plan(path, target="tflm,pointer=32")
+    assert plan.runtime_parts is not None
+    body = plan.runtime_parts.bodies["1"]
+    image = 8 * 8 * 4 * 4
+    assert 2 * image <= body <= 4 * image
+    seen = lowtide.inspect(path, target="tflm,pointer=32")
+    assert seen.arena_bytes == plan.arena_bytes
+    assert plan.arena_bytes is not None
+    assert plan.arena_bytes >= plan.peak_bytes + image
+    words = rf"\(IF\) runs a subgraph of {body:,} B, which TFLM places itself"
+    for command in ("plan", "inspect"):
+        assert main([command, str(path), "--set", "pointer=32"]) == 0
+        assert re.search(words, capsys.readouterr().out)
+    plain = tmp_path / "p.tflite"
+    plain.write_bytes(residual().bytes())
+    assert not lowtide.inspect(plain).bodies
 
 
 @pytest.mark.slow

@@ -82,9 +82,7 @@ def graph_of(
     return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256, "tflite")
 
 
-def _after(
-    model: TfliteModel, main: Subgraph, listed: Sequence[tuple[int, int]], place: str
-) -> list[tuple[int, ...]]:
+def _after(model: TfliteModel, main: Subgraph, listed: Sequence[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
     """For each operator those that must run earlier though no tensor says so, in the order of the file."""
     before: list[set[int]] = [set() for _ in main.ops]
     last_stateful: int | None = None

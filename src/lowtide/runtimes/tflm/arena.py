@@ -245,6 +245,7 @@ def _with_kernels(
             unknown=list(parts.unknown),
             kernels=target.kernels,
             build=build.words,
+            bodies={str(op): size for op, size in head.bodies.items()},
         ),
         head.buffers,
     )

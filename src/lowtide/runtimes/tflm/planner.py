@@ -41,12 +41,14 @@ class Head:
     """The non-persistent part of the arena.
 
     `bytes`: where it ends. `offsets`: of each tensor of subgraph 0 that is in it. `buffers`: of every buffer, in the
-    order in which TFLM adds them: tensors of all subgraphs, then scratch.
+    order in which TFLM adds them: tensors of all subgraphs, then scratch. `bodies`: for each operator of subgraph 0
+    that runs others, the most bytes of theirs in use at once.
     """
 
     bytes: int
     offsets: dict[int, int]
     buffers: tuple[int, ...]
+    bodies: dict[int, int]
 
 
 def tflm_head(
@@ -93,7 +95,7 @@ def tflm_head(
     scratch = {
         place: [_Buffer(_up(size)) for size in sizes] for place, sizes in requests(model, graph, order, rule).items()
     }
-    _mark(model, order, starts, buffers, scratch)
+    scopes = _mark(model, order, starts, buffers, scratch)
     extra = [b for asked in scratch.values() for b in asked]
     for b in extra:
         if b.first == _NEVER:  # of a subgraph that nothing runs
@@ -104,7 +106,17 @@ def tflm_head(
         return None
     _place(placed)
     offsets = {i: b.offset for i, b in enumerate(buffers[: starts[1]]) if b is not None}
-    return Head(max((b.offset + b.size for b in placed), default=0), offsets, tuple(b.offset for b in placed))
+    inner = [b for b in buffers[starts[1] :] if b is not None]
+    inner += [b for (k, _), asked in scratch.items() if k for b in asked]
+    bodies = {i: _most(inner, *span) for i, span in scopes.items()}
+    end = max((b.offset + b.size for b in placed), default=0)
+    return Head(end, offsets, tuple(b.offset for b in placed), bodies)
+
+
+def _most(buffers: Sequence[_Buffer], first: int, last: int) -> int:
+    """Most bytes of buffers in use at once in a stretch of scopes."""
+    begins = [b.first for b in buffers if first <= b.first <= last]
+    return max((sum(b.size for b in buffers if b.first <= at <= b.last) for at in set(begins)), default=0)
 
 
 def requests(
@@ -128,9 +140,10 @@ def _mark(
     starts: Sequence[int],
     buffers: Sequence[_Buffer | None],
     scratch: Mapping[tuple[int, int], Sequence[_Buffer]],
-) -> None:
-    """Set the lifetimes of all tensors and scratch buffers."""
+) -> dict[int, tuple[int, int]]:
+    """Set the lifetimes of all tensors and scratch buffers; the scopes of each operator of subgraph 0 that runs others."""
     scope = 0
+    scopes: dict[int, tuple[int, int]] = {}
 
     def begin(at: int) -> None:
         b = buffers[at]
@@ -162,6 +175,8 @@ def _mark(
             for t in (*op.inputs, *op.outputs):
                 if t >= 0:
                     end(base + t)
+            if index == 0 and scope > began:
+                scopes[i] = began, scope
             for b in scratch[index, i]:
                 b.first, b.last = began if b.first == _NEVER else b.first, scope
         for t in subgraph.outputs:
@@ -169,6 +184,7 @@ def _mark(
             end(base + t)
 
     walk(0, ())
+    return scopes
 
 
 def _place(placed: Sequence[_Buffer]) -> None:
