@@ -124,7 +124,10 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     with the offsets that it holds. `least_beside`, `least_planning`: bytes that no build which the target leaves open
     needs less than: beside the least head of any plan (below zero where other kernels may take less scratch), and in
     all. `least_head`: that head, where it may be below the plan's lower bound: if kernels are not named, some may let
-    more overlap. `kernels`: under whose kernels the plan holds.
+    more overlap. `kernels`: under whose kernels the plan holds. `decided_by`: whose kernels these parts are of, those
+    that need the largest arena; `arenas`: what each library's need, where none is named, and `beyond` what builds of
+    them need that the figure is not for. `bodies`: for each op that runs other subgraphs, most bytes of theirs at once;
+    they are in the head, and no part of the peak.
     """
 
     planned: int
@@ -140,6 +143,10 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     least_head: int | None = None
     kernels: str = "reference"
     build: str = ""
+    decided_by: str = ""
+    arenas: dict[str, int] = {}
+    beyond: dict[str, int] = {}
+    bodies: dict[str, int] = {}
 
 
 class RuntimeFigure(msgspec.Struct, frozen=True, kw_only=True):

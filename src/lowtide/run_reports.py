@@ -205,7 +205,8 @@ class RuntimeRun:
 
 @dataclass(frozen=True, slots=True)
 class PackageArena:
-    """What the pip package was predicted to take for the planned file, in bytes, and whether that is exact.
+    """What the pip package was predicted to take for a file, in bytes, and whether that is exact; else it is enough,
+    or, with `unknown` kernels, needed at least.
 
     The plan may be for another build, for firmware's or for a library's kernels, which cannot be run here.
     """
@@ -214,6 +215,7 @@ class PackageArena:
     arena_bytes: int
     exact: bool
     build: str
+    unknown: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +223,7 @@ class TfliteRunReport:
     """What all runtimes showed.
 
     `planned_bytes`, `required_bytes`: TFLM's head and arenas in the plan, for the `build` that it speaks of.
-    `predicted`: the same of the package that was run.
+    `predicted`: the same of the package that was run, and `stands` that of the file as it stands.
     """
 
     runtimes: tuple[RuntimeRun, ...]
@@ -230,6 +232,7 @@ class TfliteRunReport:
     required_bytes: int | None
     predicted: PackageArena | None = None
     build: str = ""
+    stands: PackageArena | None = None
 
     def __repr__(self) -> str:
         return brief(self, "outputs inputs deterministic planned_bytes required_bytes build")

@@ -115,10 +115,12 @@ class Target:
         table of op kinds; none if empty.
     kernels
         For rule ``"tflm"``: whose kernels run: ``"reference"``, which pip ships; ``"cmsis_nn"``; ``"esp_nn"``; or
-        ``"any"`` of them: only what holds under all may overlap. What has not been reviewed of a library may not.
+        ``"any"`` of them: only what holds under all may overlap, and what is needed is enough for each. What has not
+        been reviewed of a library may not.
     simd
-        For kernels ``"cmsis_nn"``, whose scratch depends on it: the instructions that the library is compiled for:
-        ``"none"`` (Cortex-M0, M3), ``"dsp"`` (Cortex-M4, M7, M33) or ``"mve"`` (Cortex-M55, M85).
+        The instructions that a library is compiled for, on which its scratch depends. Kernels ``"cmsis_nn"``:
+        ``"none"`` (Cortex-M0, M3), ``"dsp"`` (Cortex-M4, M7, M33) or ``"mve"`` (Cortex-M55, M85). Kernels ``"esp_nn"``:
+        ``"esp32s3"``, ``"esp32p4"``; any other is its C (ESP32, C3 and the like).
     pointer
         For rule ``"tflm"``: bits of a pointer where it runs, 64 or 32: what it keeps in its arena depends on it.
     interpreter
@@ -194,8 +196,9 @@ class Target:
                 raise InputError(f"{key} is {value!r}; use one of {', '.join(words)}{hint}", self.name)
             if value != plain[key].default and self.rule != "tflm":
                 raise InputError(f"{key} is {value!r}, which rule tflm alone knows; leave it out", self.name)
-        if self.simd != "dsp" and self.kernels != "cmsis_nn":
-            raise InputError(f"simd is {self.simd!r}, which kernels cmsis_nn alone have; leave it out", self.name)
+        owner = "esp_nn" if self.simd.startswith("esp") else "cmsis_nn"
+        if self.simd != "dsp" and self.kernels != owner:
+            raise InputError(f"simd is {self.simd!r}, which kernels {owner} alone have; leave it out", self.name)
 
     @property
     def own_rule(self) -> Rule:

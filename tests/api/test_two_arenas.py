@@ -104,7 +104,7 @@ def test_check_says_each_memory(model: Path, capsys: Captured):
 
 def test_as_it_stands(model: Path):
     """The file's own head, by TFLM's own planner, in the same memories."""
-    own = api.check(model, as_is=True, banks=["sram=9800", "psram=64KiB"])
+    own = api.check(model, as_is=True, banks=["sram=10000", "psram=64KiB"])
     one = api.check(model, "1MiB", as_is=True, target="tflm,pointer=32")
     assert one.parts is not None
     assert own.status == "ok"

@@ -92,7 +92,7 @@ def test_tflm_is_held_to_head_and_smallest_arena(tmp_path: Path) -> None:
     builder = pytest.importorskip("support.tflite_builder")
     path = tmp_path / "m.tflite"
     path.write_bytes(builder.branches().bytes())
-    plan = lowtide.plan(path)
+    plan = lowtide.plan(path, target="tflm,kernels=reference")
     smallest, head = plan.runtime_figures or []
     assert plan.runtime_parts is not None
     package = PackageArena(head.planned_bytes or 0, smallest.planned_bytes or 0, True, plan.runtime_parts.build)

@@ -52,13 +52,18 @@ def test_a_plan_in_two_memories_is_run(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
-    """The head, the arena, and a plan that says other bytes than its file takes; not what is called at least."""
+    """The head, the arena, also of the file as it stands, one that was said to be enough, and a plan that says other
+    bytes than its file takes; not what is called at least."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(branches().bytes())
-    plan = lowtide.plan(path, target="tflm")
+    plan = lowtide.plan(path, target="tflm,kernels=reference")
     plan.apply(path, out)
     report = run_tflite(path, out, plan, inputs=1)
     check_measured(plan, report)
+    assert report.stands is not None
+    stands = replace(report.stands, arena_bytes=report.stands.arena_bytes - 16)
+    with pytest.raises(VerificationError, match=r"the file as it stands, by bisection; .* was predicted"):
+        check_measured(plan, replace(report, stands=stands))
     said = package_arena(out)
     assert said is not None
     assert report.predicted == said
@@ -69,7 +74,10 @@ def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
         with pytest.raises(VerificationError, match=words):
             check_measured(plan, replace(report, predicted=wrong))
     unsure = replace(said, arena_bytes=said.arena_bytes - 16, exact=False, build="another")
-    check_measured(plan, replace(report, predicted=unsure))
+    with pytest.raises(VerificationError, match="was predicted to be enough"):
+        check_measured(plan, replace(report, predicted=unsure))
+    check_measured(plan, replace(report, predicted=replace(unsure, arena_bytes=2 * said.arena_bytes)))
+    check_measured(plan, replace(report, predicted=replace(unsure, unknown=True)))
     with pytest.raises(VerificationError, match="the plan says"):
         check_measured(plan, replace(report, required_bytes=said.arena_bytes + 16))
 

@@ -22,9 +22,10 @@ def test_the_struct_holds_the_plans_offsets(tmp_path: Path, capsys: pytest.Captu
     """In the order of the tensors in the file, beside the arena's size; a C++ compiler takes it."""
     path, header = tmp_path / "9 lives.tflite", tmp_path / "b.h"
     path.write_bytes(residual().bytes())
-    assert main(["plan", str(path), "--buffer-plan", str(header), "--plan", str(tmp_path / "p.json"), "-q"]) == 0
+    to = ["--buffer-plan", str(header), "--plan", str(tmp_path / "p.json"), "-q"]
+    assert main(["plan", str(path), *to, "--set", "kernels=reference"]) == 0
     capsys.readouterr()
-    made = api.plan(path)
+    made = api.plan(path, target="tflm,kernels=reference")
     text = header.read_text()
     entries = re.search(r"COUNT,\s*\{(.*?)\},\s*\};", text, re.DOTALL)
     assert entries is not None
@@ -36,6 +37,20 @@ def test_the_struct_holds_the_plans_offsets(tmp_path: Path, capsys: pytest.Captu
         call = [compiler, "-fsyntax-only", "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-"]
         use = b"\nint main() { return net_9_lives_buffer_plan.buffer_plan_entries[0]; }\n"
         subprocess.run(call, input=header.read_bytes() + use, check=True, capture_output=True)
+
+
+def test_kernels_that_are_not_named_are_those_that_need_most(tmp_path: Path):
+    """Their scratch is among the buffers, and the header says whose they are."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(residual().bytes())
+    made = api.plan(path, target="tflm,pointer=32")
+    assert made.runtime_parts is not None
+    assert made.runtime_parts.decided_by == "cmsis_nn"
+    text = buffer_plan_of(made, path).decode()
+    count = re.search(r"BUFFER_COUNT (\d+)", text)
+    assert count is not None
+    assert int(count[1]) > len(made.offsets or {})
+    assert "with CMSIS-NN (dsp)" in text
 
 
 def test_a_model_without_buffers():

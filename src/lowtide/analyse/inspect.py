@@ -151,7 +151,9 @@ class Inspection:
     peak_bytes, lower_bound_bytes, optimal
         Best peak known, what no order beats, and whether they are equal.
     arena_bytes, arena_lower_bound_bytes
-        Arena of the best order known, and what no arena of that order beats.
+        Arena of the best order known (TFLM's head, under tflm), and what no arena of that order beats.
+    bodies
+        What the subgraphs that ops run take of it, in words; empty if there are none.
     arena_lost
         Where that arena loses bytes, as in `Plan.search`; None if it loses none.
     stopped
@@ -201,6 +203,7 @@ class Inspection:
     ladder_seconds: float
     ladder_complete: bool
     seconds: float
+    bodies: str = ""
 
     def __repr__(self) -> str:
         return brief(

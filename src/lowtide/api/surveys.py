@@ -23,6 +23,7 @@ from lowtide.target import BUILT_IN, Target, resolve
 if TYPE_CHECKING:
     from lowtide.allocate.order_and_arena import Layout
     from lowtide.analyse.inspect import Inspection
+    from lowtide.runtimes.base import Planned
     from lowtide.schedule.method import Schedule
 
 
@@ -57,6 +58,7 @@ def inspect(
     from lowtide.allocate.order_and_arena import best_layout
     from lowtide.analyse.inspect import Inspection, detail, fission, own_profile, runners_up
     from lowtide.api.ladder import ladder as find_rungs
+    from lowtide.report.text import bodies_text
 
     began = clock.perf_counter()
     if not 0 <= ladder < 1e9:
@@ -74,7 +76,8 @@ def inspect(
     layout = best_layout(memory, best.order, limits)
     arena = layout.allocation
     where = lost(memory, layout.order, layout.profile, arena)
-    figures = _figures(problem, layout, best.peak_bytes, limits)
+    figures, planned = _figures(problem, layout, best.peak_bytes, limits)
+    names = {op.id: f"{op.name} ({op.type})" for op in graph.ops}
     looked, look = clock.perf_counter(), Limits(ladder, limits.memory_bytes, seed)
     peaks, arena_bytes = (steps.peak, best.peak_bytes), figures[0].planned_bytes if figures else None
     rungs, complete = find_rungs(problem, *peaks, best.order, look, arena_bytes) if ladder else ([], False)
@@ -86,9 +89,9 @@ def inspect(
         peak_bytes=best.peak_bytes,
         lower_bound_bytes=best.lower_bound_bytes,
         optimal=best.peak_bytes == best.lower_bound_bytes,
-        arena_bytes=arena.arena_bytes,
+        arena_bytes=planned.arena_bytes,
         arena_lower_bound_bytes=arena.lower_bound_bytes,
-        arena_lost=where,
+        arena_lost=where if planned.arena_bytes == arena.arena_bytes else None,
         stopped=best.stopped,
         steps_at_peak=steps.footprint.count(steps.peak),
         peak=detail(memory, own, steps, steps.peak_step) if graph.ops else None,
@@ -100,10 +103,13 @@ def inspect(
         ladder_seconds=clock.perf_counter() - looked,
         ladder_complete=complete,
         seconds=clock.perf_counter() - began,
+        bodies="" if planned.parts is None else bodies_text(planned.parts, names),
     )
 
 
-def _figures(problem: Problem, layout: Layout, peak_bytes: int, limits: Limits) -> list[RuntimeFigure] | None:
+def _figures(
+    problem: Problem, layout: Layout, peak_bytes: int, limits: Limits
+) -> tuple[list[RuntimeFigure] | None, Planned]:
     """What the runtime takes by its defaults, and for a layout."""
     from lowtide.runtimes.base import Planned
     from lowtide.runtimes.figures import runtime_figures
@@ -118,7 +124,7 @@ def _figures(problem: Problem, layout: Layout, peak_bytes: int, limits: Limits) 
     else:
         head = max(required.planned_bytes, arena.arena_bytes)
         planned = Planned(ids, peak_bytes, head, required.required_bytes, required.parts)
-    return runtime_figures(problem.memory, planned)
+    return runtime_figures(problem.memory, planned), planned
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ def inspection_text(
             f"{format_size(inspection.arena_bytes)}, {above_text(inspection.arena_bytes, inspection.peak_bytes)}",
         ),
     ]
+    if inspection.bodies:
+        head.append(("bodies", inspection.bodies))
     if inspection.arena_lost is not None:
         head.append(("bytes lost", inspection.arena_lost.text))
     if inspection.fission is not None:

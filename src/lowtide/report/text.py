@@ -20,7 +20,7 @@ from lowtide.report.loops import loop_rows
 from lowtide.rewrites import COUNTED, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts, runs_again
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
-from lowtide.rules.tflm.libraries import KERNEL_WORDS
+from lowtide.rules.tflm.libraries import KERNEL_WORDS, libraries_text
 from lowtide.sizes import format_count, format_size
 from lowtide.spill_plan import PlanMemory
 from lowtide.target import Target, to_toml
@@ -171,7 +171,16 @@ def parts_text(parts: RuntimeParts) -> str:
     strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
     sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
     text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
-    return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
+    if not parts.arenas:
+        return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
+    text += f"; enough whichever kernels run, and the plan holds with them: {libraries_text(parts.arenas)}"
+    return text + (f"; more is needed with {libraries_text(parts.beyond)}: name those kernels" if parts.beyond else "")
+
+
+def bodies_text(parts: RuntimeParts, names: Mapping[int, str]) -> str:
+    """What the subgraphs that ops run take in TFLM's head; empty where there are none."""
+    each = [f"{names.get(int(op), op)} runs a subgraph of {size:,} B" for op, size in parts.bodies.items() if size]
+    return f"{', '.join(each)}, which TFLM places itself" if each else ""
 
 
 def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:
@@ -329,6 +338,10 @@ def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
 def _arena_text(plan: Plan) -> str:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     text = above_text(arena, plan.peak_bytes)
+    parts = plan.runtime_parts
+    bodies = "" if parts is None else bodies_text(parts, {op.id: f"{op.name} ({op.type})" for op in plan.ops})
+    if bodies and arena > plan.peak_bytes:
+        return f"{text}: {bodies}"
     if bound is None:
         return text
     return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")

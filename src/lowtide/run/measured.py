@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan, RuntimeFigure
 from lowtide.run.onnx import planned_block
-from lowtide.run_reports import AnyRunReport, LoopRunReport, NodeMemory, RunReport, TfliteRunReport, TorchRunReport
+from lowtide.run_reports import (
+    AnyRunReport,
+    LoopRunReport,
+    MeasuredArena,
+    NodeMemory,
+    PackageArena,
+    RunReport,
+    TfliteRunReport,
+    TorchRunReport,
+)
 
 _KEPT = ("ConvTranspose", "QLinearConv")
 """Ops whose kernels take memory before the first node runs, which the profile does not tell from weights."""
@@ -75,19 +84,28 @@ def _tflm(plan: Plan, exact: dict[tuple[str, str], RuntimeFigure], seen: TfliteR
         if here and planned != (package.head_bytes, package.arena_bytes):
             what = f"the plan says {planned[0]} and {planned[1]} B of head and arena"
             yield f"{what}; its file takes {package.head_bytes} and {package.arena_bytes} B", unknown
-        if after.head_bytes != package.head_bytes:
-            yield f"TFLM's head takes {after.head_bytes:,} B; {package.head_bytes:,} B was predicted", unknown
-        if package.exact and after.smallest_arena_bytes != package.arena_bytes:
-            what = f"TFLM starts with {after.smallest_arena_bytes:,} B, by bisection"
-            yield f"{what}; {package.arena_bytes:,} B was predicted, to the byte", ""
-        if here:
+        yield from _as_predicted(after, package, "", unknown)
+        if here and parts is not None and parts.kernels != "any":
             yield from _apart("TFLM has", exact.get(("TFLM", "head")), before.head_bytes, after.head_bytes)
             smallest = exact.get(("TFLM", "kTensorArenaSize"))
             yield from _apart("TFLM needs", smallest, before.smallest_arena_bytes, after.smallest_arena_bytes)
+        if seen.stands is not None:
+            yield from _as_predicted(before, seen.stands, " for the file as it stands", unknown)
     litert = seen.litert
     if litert is not None:
         arena = exact.get(("LiteRT", "arena"))
         yield from _apart("LiteRT takes", arena, litert.original_bytes, litert.planned_bytes)
+
+
+def _as_predicted(seen: MeasuredArena, package: PackageArena, whose: str, unknown: str) -> Iterator[tuple[str, str]]:
+    """What the package takes for a file against what was predicted: to the byte, or as enough."""
+    if seen.head_bytes != package.head_bytes:
+        yield f"TFLM's head takes {seen.head_bytes:,} B{whose}; {package.head_bytes:,} B was predicted", unknown
+    what = f"TFLM starts with {seen.smallest_arena_bytes:,} B{whose}, by bisection"
+    if package.exact and seen.smallest_arena_bytes != package.arena_bytes:
+        yield f"{what}; {package.arena_bytes:,} B was predicted, to the byte", ""
+    elif not package.unknown and seen.smallest_arena_bytes > package.arena_bytes:
+        yield f"{what}; {package.arena_bytes:,} B was predicted to be enough", ""
 
 
 def _onnxruntime(plan: Plan, exact: dict[tuple[str, str], RuntimeFigure], seen: RunReport) -> Iterator[tuple[str, str]]:

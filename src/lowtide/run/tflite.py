@@ -87,10 +87,11 @@ def run_tflite(
     return TfliteRunReport(
         tuple(runs),
         inputs,
-        plan.arena_bytes if parts is not None else None,
+        parts.planned if parts is not None else None,
         plan.runtime_arena_bytes,
         package_arena(planned) if parts is not None else None,
         "" if parts is None else parts.build,
+        package_arena(original) if parts is not None else None,
     )
 
 
@@ -118,7 +119,10 @@ def package_arena(path: Path) -> PackageArena | None:
     arena = Tflm(resolve(PACKAGE)).as_it_stands(read_tflite(path))
     if arena is None:
         return None
-    return PackageArena(arena.planned_bytes, arena.required_bytes, arena.parts.exact, arena.parts.build)
+    parts = arena.parts
+    return PackageArena(
+        arena.planned_bytes, arena.required_bytes, parts.exact, parts.build, unknown=bool(parts.unknown)
+    )
 
 
 def ask(

@@ -7,7 +7,7 @@ need bytes beside those that are planned. `lowtide.runtimes.registry` says which
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from lowtide.analyse.storage import MemoryModel
@@ -32,13 +32,16 @@ class OwnArena:
 class Required:
     """What a runtime needs for a file: the planned part and all of it, in bytes, its parts, and each buffer's offset.
 
-    `buffers` are in the order in which the runtime adds them.
+    `buffers` are in the order in which the runtime adds them. Where a runtime's kernels are not named, `planned_bytes`
+    and `required_bytes` are the most that any of them need, the parts and buffers are theirs that need most in all, and
+    `each` is what every one of them needs.
     """
 
     planned_bytes: int
     required_bytes: int
     parts: RuntimeParts
     buffers: tuple[int, ...]
+    each: Mapping[str, Required] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

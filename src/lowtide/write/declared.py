@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.plan import Plan, RuntimeParts
+from lowtide.rules.tflm.libraries import libraries_text
 from lowtide.sizes import round_up
 
 
@@ -25,7 +26,7 @@ class Declared:
     parts
         What it consists of, in words and in bytes; they add up to `bytes`.
     sure
-        Of which build that is true, and how far.
+        Of which build that is true, and how far; more of it on further lines.
     """
 
     bytes: int
@@ -37,7 +38,7 @@ class Declared:
         """Lines of a C comment: what is declared, its parts, and how sure that is."""
         lines = [f"/* {what}, at a multiple of {self.alignment} ({self.alignment - 1} B more anywhere else):"]
         lines += [f"     {size:>12,} {part}" for part, size in self.parts]
-        return [*lines, f"   {self.sure}. */"]
+        return [*lines, *(f"   {line}" for line in f"{self.sure}. */".splitlines())]
 
 
 def declared_of(plan: Plan) -> dict[str, Declared]:
@@ -68,10 +69,15 @@ def _array(rows: Sequence[tuple[str, int]], alignment: int, sure: str) -> Declar
 
 
 def sure_text(parts: RuntimeParts) -> str:
-    """Of which build the sizes are true, and how far."""
+    """Of which build the sizes are true, and how far; whose kernels decide them, where none are named."""
     build = parts.build or "the pip build for x86-64"
+    sure = f"Enough for {build}, some bytes too many at most"
     if parts.exact:
-        return f"To the byte for {build}"
-    if parts.unknown:
-        return f"At least that for {build}: not known is what is kept by {', '.join(parts.unknown)}"
-    return f"Enough for {build}, some bytes too many at most"
+        sure = f"To the byte for {build}"
+    elif parts.unknown:
+        sure = f"At least that for {build}: not known is what is kept by {', '.join(parts.unknown)}"
+    if parts.arenas:
+        sure += f";\nenough whichever kernels run: {libraries_text(parts.arenas)}"
+    if parts.beyond:
+        sure += f";\nmore is needed, and those kernels named, with {libraries_text(parts.beyond)}"
+    return sure

@@ -76,7 +76,8 @@ def test_the_rule_asks_it(tmp_path: object):
         rule: TflmRule = resolve(f"tflm{options}").tflm_rule
         return [rule.scratch(graph, op) for op in (conv, pool)]
 
-    assert asked("") == asked(",kernels=reference") == [(), ()]
+    assert asked(",kernels=reference") == asked(",kernels=esp_nn") == [(), ()]
+    assert asked("") == asked(",kernels=cmsis_nn")
     assert asked(",kernels=cmsis_nn,simd=none") == [(144,), ()]
     assert asked(",kernels=cmsis_nn") == [(144,), (16,)]
     assert asked(",kernels=cmsis_nn,simd=mve") == [(192,), ()]

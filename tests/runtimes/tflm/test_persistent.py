@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import lowtide
+from lowtide.cli import main
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteModel, parse_tflite
 from lowtide.read.tflite.reader import graph_of, read_tflite
@@ -108,6 +112,30 @@ def branching(_: int) -> Net:
     return net
 
 
+def body_with_scratch(count: int) -> Net:
+    """An IF whose first body takes means, `count` of them, each with scratch of its own, over an image as large as
+    all the rest; the other one is one operator. (TFLM crashes where a subgraph that nothing runs asks for scratch.)"""
+    net = Net(count)
+    condition, x = net.tensor((1,), "bool"), net.tensor((1, 8, 8, 4), "float32")
+    y = net.tensor((1, 8, 8, 4), "float32")
+    o = s.IfOptionsT()
+    o.thenSubgraphIndex, o.elseSubgraphIndex = 1, 2
+    net.op("IF", [condition, net.unary("RELU", x)], [y], o)
+    net.ends([condition, x], [net.unary("ABS", y)])
+    for means in (count, 0):
+        net.subgraph()
+        given = made = net.tensor((1, 8, 8, 4), "float32")
+        for _ in range(means):
+            axes = net.tensor((2,), "int32", np.array([1, 2], np.int32))
+            o = s.ReducerOptionsT()
+            o.keepDims = True
+            mean = net.tensor((1, 1, 1, 4), "float32")
+            net.op("MEAN", [made, axes], [mean], o)
+            made = net.add(made, made)
+        net.ends([given], [net.unary("NEG", made)])
+    return net
+
+
 NETS: list[Any] = [
     pytest.param(residual, 8, id="residual"),
     pytest.param(branches, 3, id="branches"),
@@ -115,6 +143,7 @@ NETS: list[Any] = [
     *(pytest.param(mixed, k, id=f"mixed{k}") for k in range(6)),
     pytest.param(lstm_like, 0, id="scratch"),
     pytest.param(branching, 0, id="subgraphs"),
+    *(pytest.param(body_with_scratch, k, id=f"scratch in a body {k}") for k in (1, 2, 5)),
 ]
 
 
@@ -130,8 +159,31 @@ def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argume
     assert head is not None
     assert head.bytes == seen["head_bytes"]
     assert parts.persistent_bytes == seen["tail_bytes"]
+    assert parts.exact or parts.optional_bytes
     off = parts.smallest_arena(head.bytes) - seen["smallest_arena_bytes"]
     assert off == 0 if parts.exact_for(head.bytes) else 0 <= off <= 32
+
+
+def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """In the plan, its arena and in what inspect says: the arenas are equal, and above the peak."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(body_with_scratch(2).bytes())
+    plan = lowtide.plan(path, target="tflm,pointer=32")
+    assert plan.runtime_parts is not None
+    body = plan.runtime_parts.bodies["1"]
+    image = 8 * 8 * 4 * 4
+    assert 2 * image <= body <= 4 * image
+    seen = lowtide.inspect(path, target="tflm,pointer=32")
+    assert seen.arena_bytes == plan.arena_bytes
+    assert plan.arena_bytes is not None
+    assert plan.arena_bytes >= plan.peak_bytes + image
+    words = rf"\(IF\) runs a subgraph of {body:,} B, which TFLM places itself"
+    for command in ("plan", "inspect"):
+        assert main([command, str(path), "--set", "pointer=32"]) == 0
+        assert re.search(words, capsys.readouterr().out)
+    plain = tmp_path / "p.tflite"
+    plain.write_bytes(residual().bytes())
+    assert not lowtide.inspect(plain).bodies
 
 
 @pytest.mark.slow

@@ -233,7 +233,7 @@ def test_check_tells_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["check", str(model), "--budget", str(made.least_required_bytes), *build]) in (0, 3)
     assert main(["check", str(model), "--budget", str(need), "--as-is", *build]) == 3
     capsys.readouterr()
-    assert main(["check", str(model), "--budget", "1MiB", "--json"]) == 0
+    assert main(["check", str(model), "--budget", "1MiB", "--json", *build]) == 0
     assert json.loads(capsys.readouterr().out)["parts"]["persistent"] == made.runtime_parts.persistent
 
 

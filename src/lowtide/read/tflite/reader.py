@@ -36,15 +36,17 @@ def read_tflite(path: str | Path) -> Graph:
     return replace(graph_of(file.model, file.dependencies, str(path), digest), file=file)
 
 
-def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]]], source: str, sha256: str) -> Graph:
-    """Graph of subgraph 0. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
+def graph_of(
+    model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]]], source: str, sha256: str, index: int = 0
+) -> Graph:
+    """Graph of a subgraph. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
 
     Raises
     ------
     InputError
         A tensor without a fixed size, or a graph that `Graph` refuses.
     """
-    main = model.subgraphs[0]
+    main = model.subgraphs[index]
     written = {t for op in main.ops for t in op.outputs}
     read = {t for op in main.ops for t in op.inputs}
     given, wanted = set(main.inputs), set(main.outputs)
@@ -62,7 +64,7 @@ def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]
             raise InputError(f"tensor {i} {t.name!r} holds strings, whose size is not fixed; drop them", source)
         value = t.value if kind is Kind.CONSTANT else None
         tensors.append(Tensor(i, t.size, kind, t.name, t.shape, t.dtype, value=value, quant=t.quant))
-    after = _after(model, dependencies[0] if dependencies else [], source)
+    after = _after(model, main, dependencies[index] if dependencies else [], source)
     ops = tuple(
         Op(
             i,
@@ -80,9 +82,8 @@ def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]
     return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256, "tflite")
 
 
-def _after(model: TfliteModel, listed: Sequence[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
+def _after(model: TfliteModel, main: Subgraph, listed: Sequence[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
     """For each operator those that must run earlier though no tensor says so, in the order of the file."""
-    main = model.subgraphs[0]
     before: list[set[int]] = [set() for _ in main.ops]
     last_stateful: int | None = None
     last_user: dict[int, int] = {}

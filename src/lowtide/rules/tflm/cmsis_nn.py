@@ -16,8 +16,8 @@ from typing import Literal
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.rules.tflm.kernels import KernelWindow, window_of
 
-Simd = Literal["none", "dsp", "mve"]
-"""For which instructions the library is compiled."""
+Simd = Literal["none", "dsp", "mve", "esp32s3", "esp32p4"]
+"""For which instructions a library is compiled: CMSIS-NN for the first three; ESP-NN for the last two, else as C."""
 
 _MVE_CHANNELS = 124
 _REVERSED_ABOVE = 16

@@ -41,16 +41,32 @@ for any operator of int8 that the library has a kernel for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from lowtide.graph import Graph, Op, Tensor
+from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.copies import constant
 from lowtide.rules.tflm.kernels import distances, raster_distance, window_of
 
 Library = Literal["any", "reference", "cmsis_nn", "esp_nn"]
 """Whose kernels run; ``"any"``: one of the others, it is not known which."""
+LIBRARIES: tuple[Library, ...] = tuple(name for name in get_args(Library) if name != "any")
+"""Those that ``"any"`` stands for; what is said of it is enough for each."""
+BEYOND: tuple[tuple[Library, Simd], ...] = (("cmsis_nn", "mve"), ("esp_nn", "esp32s3"), ("esp_nn", "esp32p4"))
+"""Builds of the libraries with scratch of their own, mostly more: they are to be named, and ``"any"`` is not for them.
+"""
 Review = Callable[[Op, list[Tensor], Tensor, int], int | None]
 """From the operator, its inputs, its output and the reference kernel's distance: the library's, None for none."""
+
+LIBRARY_NAMES: Mapping[str, str] = {
+    "reference": "reference",
+    "cmsis_nn": "CMSIS-NN",
+    "esp_nn": "ESP-NN",
+    "cmsis_nn,simd=mve": "CMSIS-NN with MVE (Cortex-M55, M85)",
+    "esp_nn,simd=esp32s3": "ESP-NN on ESP32-S3",
+    "esp_nn,simd=esp32p4": "ESP-NN on ESP32-P4",
+}
+"""For screens: what stands behind ``kernels=``."""
 
 KERNEL_WORDS: Mapping[str, str] = {
     "any": "whichever kernels run: the reference ones, CMSIS-NN's or ESP-NN's",
@@ -77,6 +93,11 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 """Operators, with types of their input, that a library has kernels of its own for."""
+
+
+def libraries_text(arenas: Mapping[str, int]) -> str:
+    """Libraries, each with the bytes of its arena."""
+    return ", ".join(f"{LIBRARY_NAMES.get(name, name)} {size:,}" for name, size in arenas.items())
 
 
 def library_distances(library: Library, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:

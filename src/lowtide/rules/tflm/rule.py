@@ -6,8 +6,9 @@ is used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the ref
 (`rules/tflm/libraries.py` says what was reviewed of it), or any of them: then only what holds under all may overlap.
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
-tflite-micro commit 90b983c), and CMSIS-NN's where its kernels run (`rules/tflm/cmsis_nn.py`), each buffer rounded up
-to 16 bytes. Variable tensors and what kernels keep are persistent: TFLM takes them from the other end of the arena.
+tflite-micro commit 90b983c), and a library's where its kernels run (`rules/tflm/cmsis_nn.py`, `esp_nn.py`), each buffer
+rounded up to 16 bytes. Where it is open whose kernels run, the most that any takes is counted, operator by operator.
+Variable tensors and what kernels keep are persistent: TFLM takes them from the other end of the arena.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import ClassVar
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.tflm.cmsis_nn import Simd, cmsis_nn_scratch
+from lowtide.rules.tflm.esp_nn import esp_nn_scratch
 from lowtide.rules.tflm.flexbuffer import custom_numbers
 from lowtide.rules.tflm.kernels import KERNELS, RESHAPES
-from lowtide.rules.tflm.libraries import REPLACED, Library, library_distances
+from lowtide.rules.tflm.libraries import LIBRARIES, Library, library_distances
 from lowtide.sizes import round_up
 
 ALIGNMENT = 16
@@ -68,9 +70,13 @@ class TflmRule:
         return sum(round_up(size, ALIGNMENT) for size in self.scratch(graph, op))
 
     def scratch(self, graph: Graph, op: Op) -> tuple[int, ...]:
-        """Bytes of each scratch buffer that the op's kernel asks for, in the order of asking."""
+        """Bytes of each scratch buffer that the op's kernel asks for, in the order of asking; of any, the most."""
+        if self.kernels == "any":
+            each = [TflmRule(kernels, self.simd, self.pointer).scratch(graph, op) for kernels in LIBRARIES]
+            return max(each, key=lambda sizes: sum(round_up(size, ALIGNMENT) for size in sizes))
         own = cmsis_nn_scratch(graph, op, self.simd) if self.kernels == "cmsis_nn" else None
-        return scratch(graph, op, self.pointer) if own is None else own
+        beside = esp_nn_scratch(graph, op, self.simd) if self.kernels == "esp_nn" else ()
+        return (*scratch(graph, op, self.pointer), *beside) if own is None else own
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order."""
@@ -120,9 +126,7 @@ def scratch(graph: Graph, op: Op, pointer: int = 8) -> tuple[int, ...]:
     return ()
 
 
-def scratch_unknown(op: Op, kernels: Library = "reference") -> bool:
-    """Whether the op's kernel may ask for scratch that this module cannot tell: most custom operators, ESP-NN's own."""
-    if kernels == "esp_nn" and op.type in REPLACED["esp_nn"]:
-        return True
-    name = op.type.removeprefix("CUSTOM:")
-    return name != op.type and not name.startswith("Signal") and name != "CIRCULAR_BUFFER"
+def scratch_unknown(type_: str) -> bool:
+    """Whether the kernel of a type may ask for scratch that this module cannot tell: most custom operators."""
+    name = type_.removeprefix("CUSTOM:")
+    return name != type_ and not name.startswith("Signal") and name != "CIRCULAR_BUFFER"

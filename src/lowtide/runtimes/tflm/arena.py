@@ -13,8 +13,8 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure, RuntimeParts, Sure
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
-from lowtide.rules.tflm.libraries import Library
-from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
+from lowtide.rules.tflm.libraries import BEYOND, LIBRARIES, Library
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.runtimes.base import Apart, Plain, Planned, Required
 from lowtide.runtimes.tflm.builds import apart_for, build_for
 from lowtide.runtimes.tflm.least import least_apart, least_parts
@@ -55,7 +55,10 @@ class Tflm(Plain):
         file = graph.file
         if not isinstance(file, TfliteFile):
             return available
-        tail = arena_parts(file.model, graph, graph.own_order, build_for(self.target)).persistent_bytes
+        tail = max(
+            arena_parts(file.model, graph, graph.own_order, build_for(target)).persistent_bytes
+            for target in self._named().values()
+        )
         return (available - tail) // ALIGNMENT * ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
@@ -101,17 +104,26 @@ class Tflm(Plain):
         file = graph.file
         if not isinstance(file, TfliteFile):
             return None
-        build, head = apart_for(self.target), required.planned_bytes
-        beside = arena_parts(file.model, graph, order, build)
+        heads, tails, exact = [], [], []
+        for kernels, target in self._named().items():
+            beside = arena_parts(file.model, graph, order, apart_for(target))
+            head = required.each[kernels].planned_bytes if required.each else required.planned_bytes
+            heads.append((beside.head_arena(head), max(beside.planning_bytes, beside.preparing_bytes)))
+            tails.append(beside.persistent_bytes)
+            exact.append(beside.exact and beside.head_arena(head) > beside.preparing_bytes)
         least_head, least_tail = least_apart(file.model, graph, self.target, lower_bound)
         parts = msgspec.structs.replace(
             required.parts,
-            persistent=beside.persistent_bytes,
-            planning=max(beside.planning_bytes, beside.preparing_bytes),
-            exact=beside.exact and beside.head_arena(head) > beside.preparing_bytes and not required.parts.unknown,
-            build=build.words,
+            planned=required.planned_bytes,
+            persistent=max(tails),
+            planning=max(planning for _, planning in heads),
+            exact=all(exact) and not required.parts.unknown,
+            build=apart_for(self.target).words,
+            decided_by="",
+            arenas={},
+            beyond={},
         )
-        return Apart(beside.head_arena(head), beside.persistent_bytes, least_head, least_tail, parts)
+        return Apart(max(size for size, _ in heads), max(tails), least_head, least_tail, parts)
 
     def own_plan_stands(self, graph: Graph) -> bool:
         """Whether Vela compiled the file: its commands hold places in the arena."""
@@ -127,6 +139,12 @@ class Tflm(Plain):
             kernels: replace(self.target, kernels=kernels, simd=self.target.simd if kernels == "cmsis_nn" else "dsp")
             for kernels in get_args(Library)
         }
+
+    def _named(self) -> Mapping[str, Target]:
+        """The target for each library that it speaks of: all, unless it names one."""
+        if self.target.kernels != "any":
+            return {self.target.kernels: self.target}
+        return {kernels: replace(self.target, kernels=kernels) for kernels in LIBRARIES}
 
     def target_of_file(self, graph: Graph) -> Target:
         """For the kernels that the file names, as one that lowtide wrote does, unless the target names some."""
@@ -173,30 +191,61 @@ class Tflm(Plain):
     def _arena(
         self, model: TfliteModel, graph: Graph, order: Sequence[int], offline: Sequence[int] | None
     ) -> Required | None:
-        """The arena of a file. None if it has too many buffers to play TFLM's planner through."""
-        target = self.target
-        head = tflm_head(model, graph, order, offline, target.tflm_rule)
-        if head is None:
-            return None
-        build = build_for(target)
-        parts, least = arena_parts(model, graph, order, build), least_parts(model, graph, target)
-        hidden = [op.type for op in graph.ops if scratch_unknown(op, target.kernels)]
-        return Required(
-            head.bytes,
-            parts.smallest_arena(head.bytes),
-            RuntimeParts(
-                planned=head.bytes,
-                scratch=parts.scratch_bytes,
-                persistent=parts.persistent_bytes,
-                planning=max(parts.planning_bytes, parts.preparing_bytes),
-                alignment=ALIGNMENT,
-                exact=parts.exact_for(head.bytes) and not hidden,
-                unknown=list(dict.fromkeys((*parts.unknown, *hidden))),
-                least_beside=least.beside_bytes,
-                least_planning=least.planning_bytes,
-                least_head=least.head_bytes,
-                kernels=target.kernels,
-                build=build.words,
-            ),
-            head.buffers,
+        """The arena of a file, enough for all kernels that the target leaves open.
+
+        None if it has too many buffers to play TFLM's planner through.
+        """
+        each: dict[str, Required] = {}
+        for kernels, target in self._named().items():
+            required = _with_kernels(model, graph, order, offline, target)
+            if required is None:
+                return None
+            each[kernels] = required
+        decided_by = max(each, key=lambda kernels: each[kernels].required_bytes)
+        most, least = each[decided_by], least_parts(model, graph, self.target)
+        parts = msgspec.structs.replace(
+            most.parts,
+            least_beside=least.beside_bytes,
+            least_planning=least.planning_bytes,
+            least_head=least.head_bytes,
+            kernels=self.target.kernels,
+            decided_by=decided_by,
         )
+        if len(each) == 1:
+            return replace(most, parts=parts)
+        beyond: dict[str, int] = {}
+        for kernels, simd in BEYOND:
+            other = _with_kernels(model, graph, order, offline, replace(self.target, kernels=kernels, simd=simd))
+            if other is not None and other.required_bytes > most.required_bytes:
+                beyond[f"{kernels},simd={simd}"] = other.required_bytes
+        arenas = {name: one.required_bytes for name, one in each.items()}
+        parts = msgspec.structs.replace(parts, arenas=arenas, beyond=beyond)
+        return replace(most, planned_bytes=max(one.planned_bytes for one in each.values()), parts=parts, each=each)
+
+
+def _with_kernels(
+    model: TfliteModel, graph: Graph, order: Sequence[int], offline: Sequence[int] | None, target: Target
+) -> Required | None:
+    """The arena of a file under kernels that are named."""
+    head = tflm_head(model, graph, order, offline, target.tflm_rule)
+    if head is None:
+        return None
+    build = build_for(target)
+    parts = arena_parts(model, graph, order, build)
+    return Required(
+        head.bytes,
+        parts.smallest_arena(head.bytes),
+        RuntimeParts(
+            planned=head.bytes,
+            scratch=parts.scratch_bytes,
+            persistent=parts.persistent_bytes,
+            planning=max(parts.planning_bytes, parts.preparing_bytes),
+            alignment=ALIGNMENT,
+            exact=parts.exact_for(head.bytes),
+            unknown=list(parts.unknown),
+            kernels=target.kernels,
+            build=build.words,
+            bodies={str(op): size for op, size in head.bodies.items()},
+        ),
+        head.buffers,
+    )

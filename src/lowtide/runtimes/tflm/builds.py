@@ -55,7 +55,11 @@ class Build:
         how += " and two arenas" if self.apart else ""
         where = "pip's build for x86-64" if self.pip else f"{8 * self.abi.pointer}-bit builds with {how}"
         short = " and short enums" if self.abi.enum == 1 else ""
-        library = f"CMSIS-NN ({self.simd})" if self.kernels == "cmsis_nn" else "the reference kernels"
+        library = "the reference kernels"
+        if self.kernels == "cmsis_nn":
+            library = f"CMSIS-NN ({self.simd})"
+        elif self.kernels == "esp_nn":
+            library = f"ESP-NN ({self.simd if self.simd.startswith('esp') else 'C'})"
         return f"{where}{short}, with {library}"
 
     @cached_property
@@ -117,7 +121,7 @@ def build_for(target: Target) -> Build:
     """The build that a target's fields speak of. For kernels that are not named: with the reference ones."""
     recording = target.interpreter == "recording" or (target.interpreter == "auto" and target.pointer == 64)
     abi = X86_64 if target.pointer == 64 else SHORT_ENUMS if target.enums == "short" else BITS_32
-    kernels: Library = "cmsis_nn" if target.kernels == "cmsis_nn" else "reference"
+    kernels: Library = "reference" if target.kernels == "any" else target.kernels
     pip = recording and target.pointer == 64 and kernels == "reference"
     return Build(abi, recording, pip, kernels, target.simd)
 

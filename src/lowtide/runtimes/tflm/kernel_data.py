@@ -68,6 +68,11 @@ _CMSIS_NN: Mapping[str, str] = {
 }  # fmt: skip
 """The same with CMSIS-NN's kernels, where that differs."""
 
+_ESP_NN: Mapping[str, str] = {
+    "CONV_2D": f"({_CONV})i", "DEPTHWISE_CONV_2D": f"({_CONV})i", "SOFTMAX": f"({_SOFTMAX})i",
+}  # fmt: skip
+"""The same with ESP-NN's."""
+
 _PLAIN = frozenset(
     (
         "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "MAXIMUM", "MINIMUM", "EXP", "SIN", "COS", "LOG", "SQRT", "SQUARE", "NEG",
@@ -140,6 +145,8 @@ def data_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
     layout = DATA.get(op.type)
     if build.kernels == "cmsis_nn":
         layout = _CMSIS_NN.get(op.type, layout)
+    elif build.kernels == "esp_nn":
+        layout = _ESP_NN.get(op.type, layout)
     elif build.pip:
         layout = _PIP.get(op.type, layout)
     if layout is not None:

@@ -13,6 +13,7 @@ from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteModel
+from lowtide.rules.tflm.libraries import LIBRARIES
 from lowtide.rules.tflm.rule import TflmRule
 from lowtide.runtimes.tflm.builds import I386, SHORT_ENUMS, X86_64, Build, build_for
 from lowtide.runtimes.tflm.persistent import arena_parts
@@ -70,7 +71,7 @@ def _open(target: Target) -> Iterator[Build]:
     if target.interpreter == "recording" and target.pointer == 64 and target.kernels == "reference":
         return
     recording = target.interpreter == "recording"
-    kernels = ("reference", "cmsis_nn") if target.kernels == "any" else (meant.kernels,)
+    kernels = LIBRARIES if target.kernels == "any" else (meant.kernels,)
     abis = [X86_64] if target.pointer == 64 and target.interpreter != "auto" else [I386, SHORT_ENUMS]
     for library in kernels:
         for abi in abis:
@@ -78,8 +79,8 @@ def _open(target: Target) -> Iterator[Build]:
 
 
 def _spared_scratch(graph: Graph, target: Target) -> int:
-    """Scratch that may be less under kernels that the target leaves open: the lower bound counts the reference's."""
-    if target.kernels in ("reference", "cmsis_nn"):
+    """Scratch that may be less under kernels that the target leaves open: the least head counts the reference's."""
+    if target.kernels != "any":
         return 0
     rule = TflmRule("reference", pointer=4)
     return max((rule.workspace(graph, op) for op in graph.ops), default=0)

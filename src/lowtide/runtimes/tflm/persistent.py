@@ -22,6 +22,7 @@ from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp
 from lowtide.rules.tflm.rule import TflmRule, scratch_unknown
 from lowtide.runtimes.tflm.builds import PIP, PLANNER_BUFFER, REQUESTS_PER_OP, Build
 from lowtide.runtimes.tflm.kernel_data import data_of, is_modelled, looks_of, options_of, prepared_of, refused
+from lowtide.runtimes.tflm.planner import requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,12 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
     handles = _resources(ops, build)
     for size in handles:
         tail.take(size)
-    rule = TflmRule(build.kernels, build.simd, build.abi.pointer)
-    requests = {op.id: rule.scratch(graph, op) for op in graph.ops}
+    asked = requests(model, graph, order, TflmRule(build.kernels, build.simd, build.abi.pointer)).values()
     count = preparing = 0
-    for position, (subgraph, op) in enumerate(ops):
+    for (subgraph, op), sizes in zip(ops, asked, strict=True):
         head = build.request[0] * (count + REQUESTS_PER_OP)
         preparing = max(preparing, _prepare(tail, subgraph, op, head, build))
-        count += len(requests[order[position]]) if position < len(order) else 0
+        count += len(sizes)
     if count:
         _take_many(tail, build.handle, count)
     for subgraph in model.subgraphs:
@@ -131,11 +131,11 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
                 tail.take(*build.quantisation)
                 tail.take(4 + 4 * channels, 4)
     strange = (op for _, op in ops if not is_modelled(op))
-    hidden = (op for op in graph.ops if scratch_unknown(op, build.kernels))
+    hidden = (op for _, op in ops if scratch_unknown(op.type))
     impossible = (why for subgraph, op in ops if (why := refused(op, subgraph)))
     unknown = tuple(dict.fromkeys((*(op.type for op in (*strange, *hidden)), *impossible)))
-    exact = not unknown and not handles and not optional and (len(model.subgraphs) == 1 or not _asking(model, graph))
-    most = max((sum(_up(size, 16) for size in sizes) for sizes in requests.values()), default=0)
+    exact = not unknown and not handles and not optional
+    most = max((sum(_up(size, 16) for size in sizes) for sizes in asked), default=0)
     return ArenaParts(_up(tail.used, 16), _up(planning, 16), _up(preparing, 16), optional, most, exact, unknown)
 
 
@@ -145,12 +145,6 @@ def _of_floats(op: TfliteOp, subgraph: Subgraph) -> bool:
 
 def _take_many(tail: _Tail, struct: tuple[int, int], count: int) -> None:
     tail.take(struct[0] * count, struct[1])
-
-
-def _asking(model: TfliteModel, graph: Graph) -> bool:
-    """Whether operators of further subgraphs may ask for scratch: only that of subgraph 0 is worked out."""
-    quiet = {"ADD", "MUL", "SUB", "RELU", "ABS", "NEG", "SQUARE", "FLOOR", "RESHAPE", "LESS", "GREATER", "EQUAL"}
-    return any(op.type not in quiet for subgraph in model.subgraphs[1:] for op in subgraph.ops)
 
 
 def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Build) -> int:

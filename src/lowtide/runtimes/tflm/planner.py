@@ -9,12 +9,13 @@ Source: tensorflow/lite/micro/micro_allocation_info.cc and memory_planner/greedy
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteModel
+from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.rule import ALIGNMENT, TflmRule
 
 ONLINE = -1
@@ -40,12 +41,14 @@ class Head:
     """The non-persistent part of the arena.
 
     `bytes`: where it ends. `offsets`: of each tensor of subgraph 0 that is in it. `buffers`: of every buffer, in the
-    order in which TFLM adds them: tensors of all subgraphs, then scratch.
+    order in which TFLM adds them: tensors of all subgraphs, then scratch. `bodies`: for each operator of subgraph 0
+    that runs others, the most bytes of theirs in use at once.
     """
 
     bytes: int
     offsets: dict[int, int]
     buffers: tuple[int, ...]
+    bodies: dict[int, int]
 
 
 def tflm_head(
@@ -62,7 +65,7 @@ def tflm_head(
     model
         The file.
     graph
-        Its subgraph 0, for the scratch of its operators.
+        Its subgraph 0.
     order
         Operators of subgraph 0, in the order in which they run; the other subgraphs are as in the file.
     offline
@@ -89,27 +92,58 @@ def tflm_head(
             at = offline[starts[k] + i] if offline is not None else ONLINE
             planned = not t.buffer_bytes and t.size and (not t.variable or at != ONLINE)
             buffers.append(_Buffer(_up(t.size), offset=at) if planned else None)
-    extra = _mark(model, graph, order, starts, buffers, rule)
+    scratch = {
+        place: [_Buffer(_up(size)) for size in sizes] for place, sizes in requests(model, graph, order, rule).items()
+    }
+    scopes = _mark(model, order, starts, buffers, scratch)
+    extra = [b for asked in scratch.values() for b in asked]
+    for b in extra:
+        if b.first == _NEVER:  # of a subgraph that nothing runs
+            b.size = 0
     placed = [b for b in (*buffers, *extra) if b is not None]
     online = sum(b.offset == ONLINE for b in placed)
     if len(placed) * max(online, 1) > MOST_BUFFERS**2:
         return None
     _place(placed)
     offsets = {i: b.offset for i, b in enumerate(buffers[: starts[1]]) if b is not None}
-    return Head(max((b.offset + b.size for b in placed), default=0), offsets, tuple(b.offset for b in placed))
+    inner = [b for b in buffers[starts[1] :] if b is not None]
+    inner += [b for (k, _), asked in scratch.items() if k for b in asked]
+    bodies = {i: _most(inner, *span) for i, span in scopes.items()}
+    end = max((b.offset + b.size for b in placed), default=0)
+    return Head(end, offsets, tuple(b.offset for b in placed), bodies)
+
+
+def _most(buffers: Sequence[_Buffer], first: int, last: int) -> int:
+    """Most bytes of buffers in use at once in a stretch of scopes."""
+    begins = [b.first for b in buffers if first <= b.first <= last]
+    return max((sum(b.size for b in buffers if b.first <= at <= b.last) for at in set(begins)), default=0)
+
+
+def requests(
+    model: TfliteModel, graph: Graph, order: Sequence[int], rule: TflmRule
+) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Bytes of the scratch buffers that each operator asks for, by subgraph and operator, in the order of asking.
+
+    TFLM prepares the operators of subgraph 0 first, then those of each further one: bodies of IF and WHILE, and what
+    CALL_ONCE runs.
+    """
+    asked = {(0, i): rule.scratch(graph, graph.op_by_id[i]) for i in order}
+    for k, subgraph in enumerate(model.subgraphs[1:], 1):
+        body = graph_of(model, (), model.place, "", k) if subgraph.ops else None
+        asked |= {(k, op.id): rule.scratch(body, op) for op in (body.ops if body is not None else ())}
+    return asked
 
 
 def _mark(
     model: TfliteModel,
-    graph: Graph,
     order: Sequence[int],
     starts: Sequence[int],
     buffers: Sequence[_Buffer | None],
-    rule: TflmRule,
-) -> list[_Buffer]:
-    """Set the lifetimes of all tensors. Scratch buffers, with theirs."""
+    scratch: Mapping[tuple[int, int], Sequence[_Buffer]],
+) -> dict[int, tuple[int, int]]:
+    """Set the lifetimes of all tensors and scratch buffers; the scopes of each operator of subgraph 0 that runs others."""
     scope = 0
-    extra: list[_Buffer] = []
+    scopes: dict[int, tuple[int, int]] = {}
 
     def begin(at: int) -> None:
         b = buffers[at]
@@ -141,14 +175,16 @@ def _mark(
             for t in (*op.inputs, *op.outputs):
                 if t >= 0:
                     end(base + t)
-            if index == 0:
-                extra.extend(_Buffer(_up(size), began, scope) for size in rule.scratch(graph, graph.op_by_id[i]))
+            if index == 0 and scope > began:
+                scopes[i] = began, scope
+            for b in scratch[index, i]:
+                b.first, b.last = began if b.first == _NEVER else b.first, scope
         for t in subgraph.outputs:
             begin(base + t)
             end(base + t)
 
     walk(0, ())
-    return extra
+    return scopes
 
 
 def _place(placed: Sequence[_Buffer]) -> None:

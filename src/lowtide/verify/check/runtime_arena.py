@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
-from lowtide.plan import Plan
+from lowtide.plan import Plan, RuntimeParts
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
+from lowtide.rules.tflm.libraries import LIBRARIES
 from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
 from lowtide.verify.check.memory import CheckedMemory, inside_bytes, work_out
@@ -192,7 +193,7 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         return ""
     if parts is not None and target.rule == "tflm" and parts.kernels != target.kernels:
         raise VerificationError("runtime_arena", f"kernels are {parts.kernels!r}, and the target's {target.kernels!r}")
-    if parts is None or block is None or parts.planned != plan.arena_bytes:
+    if parts is None or block is None or not _plans_head(plan, parts):
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
     if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
         needed = max(round_up(parts.planned, parts.alignment), parts.planning) + parts.persistent
@@ -200,7 +201,31 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
+    _check_libraries(block, parts, apart=plan.runtime_arenas is not None and plan.runtime_arenas.apart)
     return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"
+
+
+def _plans_head(plan: Plan, parts: RuntimeParts) -> bool:
+    """Whether the head of the parts is the plan's: of kernels that are not named the parts are those of one library,
+    and the plan's head is the largest."""
+    if parts.kernels == "any" and parts.decided_by and plan.arena_bytes is not None:
+        return parts.planned <= plan.arena_bytes
+    return parts.planned == plan.arena_bytes
+
+
+def _check_libraries(block: int, parts: RuntimeParts, *, apart: bool) -> None:
+    """Where no kernels are named the block is what the library that decides it needs, and no other needs more."""
+    if parts.kernels != "any" or apart:
+        if parts.arenas or parts.decided_by not in ("", parts.kernels):
+            raise VerificationError("runtime_arena", f"kernels are {parts.kernels!r}, and others decide the arena")
+        return
+    if set(parts.arenas) != set(LIBRARIES):
+        names = ", ".join(sorted(parts.arenas)) or "none"
+        raise VerificationError("runtime_arena", f"arenas are those of {names}, and no kernels are named")
+    most = max(parts.arenas.values())
+    if block != most or parts.arenas.get(parts.decided_by) != most:
+        what = f"runtime_arena_bytes is {block}, decided by {parts.decided_by or 'nobody'}; {most} are needed"
+        raise VerificationError("runtime_arena", what)
 
 
 CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}

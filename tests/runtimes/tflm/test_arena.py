@@ -1,0 +1,96 @@
+"""An arena that is enough whichever kernels run: the largest of the libraries', and whose it is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.bench.tflite_kinds import kinds
+from lowtide.bench.tflite_net import Net
+from lowtide.errors import VerificationError
+from lowtide.rules.tflm.libraries import LIBRARIES
+from support.tflite_builder import branches, residual
+from support.tflite_nets import pyramid, wide_net
+
+
+def nets(every: int) -> Iterator[tuple[str, bytes]]:
+    """The tests' own nets, and of the models of one operator each every n-th."""
+    for net in (residual, branches, pyramid, wide_net):
+        yield net.__name__, net().bytes()
+    for i, ((kind, variant), make) in enumerate(kinds().items()):
+        if i % every == 0:
+            net = Net(i)
+            given, out = make(random.Random(i), net)
+            net.ends(given, [out])
+            yield f"{kind} {variant}", net.bytes()
+
+
+def check_enough(path: Path, out: Path, pointer: int) -> str:
+    """The default's figure is enough for the planned file under each library, and 16 bytes fewer are not for the one
+    that is said to decide. Its name; empty where a kernel is not known."""
+    target = f"tflm,pointer={pointer}"
+    plan = lowtide.plan(path, target=target, time=5)
+    parts = plan.runtime_parts
+    assert parts is not None
+    plan.apply(path, out)
+    lowtide.verify(path, plan)
+    needed = {}
+    for kernels in LIBRARIES:
+        each = lowtide.check(out, plan.required_bytes, as_is=True, target=f"{target},kernels={kernels}")
+        assert (kernels, each.status) == (kernels, "ok")
+        needed[kernels] = each.required_bytes
+    assert parts.arenas == needed
+    assert plan.required_bytes == max(needed.values()) == needed[parts.decided_by]
+    short = lowtide.check(out, plan.required_bytes - 16, as_is=True, target=f"{target},kernels={parts.decided_by}")
+    assert short.status in ("over_budget", "impossible")
+    default = lowtide.check(out, plan.required_bytes, as_is=True, target=target)
+    assert (default.status, default.required_bytes) == ("ok", plan.required_bytes)
+    return "" if parts.unknown else parts.decided_by
+
+
+@pytest.mark.parametrize("pointer", [32, 64])
+def test_enough_whichever_kernels_run(tmp_path: Path, pointer: int) -> None:
+    """On the tests' nets and models of one operator each; each library decides some."""
+    deciding = set()
+    for name, data in nets(8):
+        path = tmp_path / "m.tflite"
+        path.write_bytes(data)
+        deciding.add(check_enough(path, tmp_path / "o.tflite", pointer))
+        assert name
+    assert {"reference", "cmsis_nn"} <= deciding
+
+
+@pytest.mark.slow
+def test_enough_for_every_kind_of_operator(tmp_path: Path) -> None:
+    """All models of one operator each."""
+    for _, data in nets(1):
+        path = tmp_path / "m.tflite"
+        path.write_bytes(data)
+        check_enough(path, tmp_path / "o.tflite", 32)
+
+
+def test_an_arena_that_is_not_the_largest_is_refused(tmp_path: Path) -> None:
+    """The checker knows which libraries there are, and that the largest decides."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(residual().bytes())
+    plan = lowtide.plan(path, target="tflm,pointer=32")
+    parts = plan.runtime_parts
+    assert parts is not None
+    assert len(set(parts.arenas.values())) > 1
+    lowtide.verify(path, plan)
+    least = min(parts.arenas, key=lambda kernels: parts.arenas[kernels])
+    for wrong in (
+        {"decided_by": least},
+        {"arenas": {least: parts.arenas[least]}},
+        {"arenas": {**parts.arenas, least: plan.required_bytes + 16}},
+        {"arenas": {}},
+        {"decided_by": ""},
+    ):
+        forged = msgspec.structs.replace(plan, runtime_parts=msgspec.structs.replace(parts, **wrong))
+        with pytest.raises(VerificationError, match="runtime_arena"):
+            lowtide.verify(path, forged)
