@@ -41,13 +41,17 @@ RULES = {"strict": Rules(views=False, in_place=False), "generic": Rules(views=Tr
 
 @dataclass(frozen=True)
 class Step:
-    """A part of an op, a slice, a concatenation or an addition: tensors by number, and which may be written over."""
+    """A part of an op, a slice, a concatenation or an addition: tensors by number, and which may be written over.
+
+    `after`: a step that the search runs before (parts of an op run in turn, so that it sees fewer orders that are alike).
+    """
 
     label: str
     reads: tuple[int, ...]
     makes: tuple[int, ...]
     view: bool = False
     over: tuple[int, ...] = ()
+    after: int | None = None
 
 
 @dataclass
@@ -64,9 +68,13 @@ class Steps:
         self.sizes.append(size)
         return len(self.sizes) - 1
 
-    def add(self, label: str, reads: Sequence[int], makes: Sequence[int], *, over: Sequence[int] = ()) -> None:
+    def add(
+        self, label: str, reads: Sequence[int], makes: Sequence[int], *,
+        view: bool = False, over: Sequence[int] = (), after: int | None = None,
+    ) -> int:  # fmt: skip
         """A new step; `over`: operands that it may write over."""
-        self.steps.append(Step(label, tuple(reads), tuple(makes), over=tuple(over)))
+        self.steps.append(Step(label, tuple(reads), tuple(makes), view, tuple(over), after))
+        return len(self.steps) - 1
 
     def replay(self, order: Sequence[int]) -> list[int]:
         """Bytes live at each step of an order of all steps: what is there before it, what it makes, less what it writes
@@ -102,7 +110,7 @@ class Steps:
 
     @cached_property
     def compiled(self) -> Compiled:
-        """For the search."""
+        """The steps as the search has them."""
         return Compiled(self)
 
 
@@ -120,12 +128,13 @@ class Compiled:
         at_start = {storage[t] for t in steps.inputs}
         self.count = len(steps.steps)
         self.all = (1 << self.count) - 1
-        self.before = [sum({1 << maker[t] for t in s.reads if t in maker}) for s in steps.steps]
+        self.before: list[int] = []
         self.after: list[list[int]] = [[] for _ in steps.steps]
-        for k, before in enumerate(self.before):
-            for j in range(self.count):
-                if before >> j & 1:
-                    self.after[j].append(k)
+        for k, s in enumerate(steps.steps):
+            needs = {maker[t] for t in s.reads if t in maker} | ({s.after} if s.after is not None else set())
+            self.before.append(sum(1 << j for j in needs))
+            for j in needs:
+                self.after[j].append(k)
         self.start = sum(steps.sizes[s] for s in at_start if s in users or s in kept)
         self.begins: list[list[tuple[int, int]]] = []
         self.ends: list[list[tuple[int, int]]] = []
@@ -136,6 +145,22 @@ class Compiled:
             self.ends.append([(steps.sizes[s], users[s]) for s in sorted(touched - kept)])
             over = {storage[t] for t in step.over} - kept - at_start
             self.saves.append([(steps.sizes[s], users[s]) for s in sorted(over)])
+        self.least = self._least([(steps.sizes[s], u, s in at_start, s in kept) for s, u in users.items()])
+
+    def _least(self, storages: Sequence[tuple[int, int, bool, bool]]) -> int:
+        """What the highest step needs in every order: what it touches, and what is there before and behind it."""
+        above, below, most = [0] * self.count, [0] * self.count, self.start
+        for k in range(self.count):  # steps stand in an order in which they can run
+            for j in self.after[k]:
+                above[j] |= above[k] | 1 << k
+        for k in reversed(range(self.count)):
+            for j in self.after[k]:
+                below[k] |= below[j] | 1 << j
+        for k in range(self.count):
+            up, down = above[k] | 1 << k, below[k] | 1 << k
+            need = sum(s for s, users, start, end in storages if (start or users & up) and (end or users & down))
+            most = max(most, need - max((s for s, _ in self.saves[k]), default=0))
+        return most
 
     def step(self, done: int, k: int) -> tuple[int, int]:
         """What step k needs above the state before it, and by how much the state after it is above that one."""
@@ -157,7 +182,7 @@ class Compiled:
 
         A step that leaves no more behind than was there is taken at once.
         """
-        if self.start >= limit:
+        if self.least >= limit:
             return None
         ready = sum(1 << k for k, before in enumerate(self.before) if not before)
         stack: list[tuple[int, int, int, tuple[int, ...]]] = [(0, ready, self.start, ())]
@@ -179,7 +204,12 @@ class Compiled:
                     if grows > 0:
                         children.append((grows, k))
                         continue
-                    done, ready, live, order = self._ran(done, ready, k), self._ready(done, ready, k), live + grows, (*order, k)
+                    done, ready, live, order = (
+                        self._ran(done, ready, k),
+                        self._ready(done, ready, k),
+                        live + grows,
+                        (*order, k),
+                    )
                     taken = True
                     break
             if done == self.all:
@@ -216,6 +246,10 @@ def least_peak(steps: Steps, most_states: int = 100_000) -> int:
     return peak
 
 
+PARTS = (8, 4, 3, 2)
+"""In how many parts ops are tiled, at the most; the most first."""
+
+
 @dataclass(frozen=True)
 class Tiling:
     """A choice for a net: of each op the axis along which it runs in parts (None: whole); of each tensor whether readers
@@ -237,7 +271,9 @@ class Found:
 
     def text(self) -> str:
         """Step by step, with bytes live."""
-        lines = [f"{b:8} {self.steps.steps[k].label}" for k, b in zip(self.order, self.steps.replay(self.order), strict=True)]
+        lines = [
+            f"{b:8} {self.steps.steps[k].label}" for k, b in zip(self.order, self.steps.replay(self.order), strict=True)
+        ]
         return "\n".join(lines)
 
 
@@ -250,7 +286,7 @@ class Oracle:
         Whether tiles of a tensor that nobody needs whole may be read by ops in another region.
     """
 
-    def __init__(self, net: Net, rules: Rules, *, most_states: int = 400, most_tilings: int = 200) -> None:
+    def __init__(self, net: Net, rules: Rules, *, most_states: int = 40, most_tilings: int = 100) -> None:
         self.net, self.rules = net, rules
         self.most_states, self.most_tilings = most_states, most_tilings
         self.axes = [net.axes(op) for op in net.ops]
@@ -265,7 +301,7 @@ class Oracle:
 
     def whole(self) -> Steps:
         """The steps where no op is tiled."""
-        steps = self._steps(Tiling((None,) * len(self.net.ops), frozenset(), 2))
+        steps = self._steps_of(Tiling((None,) * len(self.net.ops), frozenset(), 2))
         assert steps is not None
         return steps
 
@@ -279,18 +315,19 @@ class Oracle:
         """
         tried = 0
         for axes in self._choices(limit):
-            for tiling in self._tilings(axes, joined):
-                tried += 1
-                if tried > self.most_tilings:
-                    return None
-                if tiling not in self._built:
-                    self._built[tiling] = self._steps(tiling)
-                steps = self._built[tiling]
-                order = None if steps is None else steps.compiled.order_below(limit, self.most_states)
-                if steps is not None and order is not None:
-                    peak = max(steps.replay(order))
-                    assert peak < limit
-                    return Found(steps, order, peak, tiling)
+            for whole in self._regions(axes, joined=joined):
+                for parts in PARTS:
+                    steps = self._steps_of(Tiling(axes, whole, parts))
+                    if steps is None:
+                        continue
+                    if steps.compiled.least >= limit:
+                        break  # with fewer parts each needs more
+                    tried += 1
+                    order = steps.compiled.order_below(limit, self.most_states)
+                    if order is not None:
+                        return Found(steps, order, max(steps.replay(order)), Tiling(axes, whole, parts))
+                    if tried >= self.most_tilings:
+                        return None
         return None
 
     # what may be tiled
@@ -301,7 +338,7 @@ class Oracle:
 
         def choose(v: int) -> Iterator[tuple[Axis | None, ...]]:
             if v < 0:
-                if any(chosen):
+                if any(chosen) and self._none_alone(chosen):
                     yield tuple(chosen)
                 return
             for axis in (*self.axes[v], None):
@@ -311,6 +348,11 @@ class Oracle:
             chosen[v] = None
 
         yield from choose(len(self.net.ops) - 1)
+
+    def _none_alone(self, chosen: Sequence[Axis | None]) -> bool:
+        """Whether no op is tiled by itself, which needs no less than to run it whole: slices and tiles are copies."""
+        hang = {x for v, _, u in self._tiles_read(chosen, frozenset()) for x in (v, u)}
+        return all(axis is None or v in hang for v, axis in enumerate(chosen))
 
     def _fits(self, v: int, chosen: Sequence[Axis | None], limit: int) -> bool:
         op, axis = self.net.ops[v], chosen[v]
@@ -340,29 +382,32 @@ class Oracle:
 
     # which regions that makes
 
-    def _tilings(self, axes: tuple[Axis | None, ...], joined: bool) -> Iterator[Tiling]:
-        mixed = []
-        for t, v in self.maker.items():
-            axis = axes[v]
-            if axis is None:
-                continue
-            dim = axis.made[self.net.ops[v].makes.index(t)]
-            along = [u for u in self.readers.get(t, ()) if self._along(u, t, dim, axes[u])]
-            if along and self._needed_whole(t, dim, axes):
-                mixed.append(t)
+    def _regions(self, axes: tuple[Axis | None, ...], *, joined: bool) -> Iterator[frozenset[int]]:
+        """Tensors that are there in tiles, and whole, and of which readers that could take tiles take rows of the whole."""
+        mixed = list(
+            dict.fromkeys(
+                t
+                for v, t, _ in self._tiles_read(axes, frozenset())
+                if self._needed_whole(t, self._dim(v, t, axes), axes)
+            )
+        )
         for k in range(1 << min(len(mixed), 3)):
             whole = frozenset(t for i, t in enumerate(mixed) if k >> i & 1)
             if self._regions_run(axes, whole, joined):
-                for parts in (99, 2, 3, 4):
-                    yield Tiling(axes, whole, parts)
+                yield whole
+
+    def _dim(self, v: int, t: int, axes: Sequence[Axis | None]) -> int | None:
+        """The dimension of a tensor along which op v, which is tiled, makes it."""
+        axis = axes[v]
+        assert axis is not None
+        return axis.made[self.net.ops[v].makes.index(t)]
 
     def _tiles_read(self, axes: Sequence[Axis | None], whole: frozenset[int]) -> Iterator[tuple[int, int, int]]:
         """(maker, tensor, reader), for each reader that takes tiles."""
         for t, v in self.maker.items():
-            axis = axes[v]
-            if axis is None or t in whole:
+            if axes[v] is None or t in whole:
                 continue
-            dim = axis.made[self.net.ops[v].makes.index(t)]
+            dim = self._dim(v, t, axes)
             for u in self.readers.get(t, ()):
                 if self._along(u, t, dim, axes[u]):
                     yield v, t, u
@@ -375,8 +420,7 @@ class Oracle:
         region = list(range(len(self.net.ops)))
         tiles = list(self._tiles_read(axes, whole))
         for v, t, u in tiles:
-            dim = axes[v].made[self.net.ops[v].makes.index(t)]  # type: ignore[union-attr]
-            if joined or self._needed_whole(t, dim, axes):
+            if joined or self._needed_whole(t, self._dim(v, t, axes), axes):
                 old, new = region[u], region[v]
                 region = [new if r == old else r for r in region]
         taken = {(v, t, u) for v, t, u in tiles}
@@ -397,11 +441,12 @@ class Oracle:
 
     # the steps of a plan
 
-    def _steps(self, tiling: Tiling) -> Steps | None:
-        ends = self._ends(tiling)
-        if ends is None:
-            return None
-        return _Writer(self, tiling, ends).steps
+    def _steps_of(self, tiling: Tiling) -> Steps | None:
+        """The steps of a tiling; None if some op has a single part."""
+        if tiling not in self._built:
+            ends = self._ends(tiling)
+            self._built[tiling] = None if ends is None else _Writer(self, tiling, ends).steps
+        return self._built[tiling]
 
     def _ends(self, tiling: Tiling) -> dict[int, list[int]] | None:
         """Of each op that is tiled the row at which each of its parts ends: as far as its readers need it."""
@@ -465,18 +510,17 @@ class _Writer:
             else:
                 self._parts(v, axis, tiles)
 
-    def _step(self, v: int, label: str, reads: Sequence[int], makes: Sequence[int]) -> None:
+    def _step(self, v: int, label: str, reads: Sequence[int], makes: Sequence[int], after: int | None = None) -> int:
         op, sizes = self.net.ops[v], self.steps.sizes
         over: list[int] = []
         if self.o.rules.in_place and op.kind in ELEMENTWISE:
             over = [t for t in reads if sizes[t] == sizes[makes[0]]]
         view = self.o.rules.views and op.kind in VIEWS
-        self.steps.steps.append(Step(f"{label} {v}", tuple(reads), tuple(makes), view, tuple(over)))
+        return self.steps.add(f"{label} {v}", reads, makes, view=view, over=over, after=after)
 
     def _parts(self, v: int, axis: Axis, tiles: set[tuple[int, int]]) -> None:
         op = self.net.ops[v]
-        sums = [0] * len(op.makes)
-        begin = 0
+        sums, begin, turn = [0] * len(op.makes), 0, None
         for i, end in enumerate(self.ends[v]):
             if end <= begin:
                 continue
@@ -490,7 +534,7 @@ class _Writer:
                 if first < stop:
                     reads.append(self._read(t, rows.dim, first, stop, i, (t, v) in tiles))
             makes = [self._made(t, axis.made[j], begin, end) for j, t in enumerate(op.makes)]
-            self._step(v, f"{op.kind}[{begin}:{end}]", reads, makes)
+            turn = self._step(v, f"{op.kind}[{begin}:{end}]", reads, makes, turn)
             for j, t in enumerate(op.makes):
                 if axis.made[j] is None:
                     sums[j] = self._added(sums[j] if begin else None, makes[j], t if end == axis.size else None)
