@@ -163,10 +163,10 @@ def test_what_is_scaled_by_its_own_mean_is_there_whole() -> None:
     bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]), joined=True)
     first, between = 4 * 16 * 16 * 4, 8 * 16 * 16 * 4
     assert bounds.whole(made) == first + between
-    assert bounds.joined(graph.op_by_id[made].outputs[0]) == 2 * between
     assert bounds.at(made) == first + between
     for axis in bounds.axes(made):
         assert not bounds.together(made, axis, scaled)
+        assert bounds.joined(graph.op_by_id[made].outputs[0], axis) == 2 * between
         assert bounds.cut(made, axis) == 2 * between
     assert bounds.together(scaled, 2, last)
     assert mean != gate
