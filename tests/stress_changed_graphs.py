@@ -2,8 +2,8 @@
 
     python tests/stress_changed_graphs.py --seed 7 --count 100000 -o bench/results/changed-graphs
 
-Of each drawn net of two to six ops the bounds over all regions, the planner's and the checker's, have to be no more than
-what any plan needs that the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
+Of each drawn net of two to six ops no bound over all regions, the planner's or the checker's, may be above a plan that
+the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
 Of every so many nets a whole plan is made, too. `--replay F.json` shows one failure again.
 """
 
@@ -65,10 +65,11 @@ def _replay(path: Path) -> int:
 
 def _page(seed: int, total: Count, seconds: float) -> str:
     failed = {claim: sum(f.claim == claim for f in total.failures) for claim in total.held}
+    command, on = f"tests/stress_changed_graphs.py --seed {seed} --count {total.seen['nets']}", machine()
     lines = [
         "# Bounds on plans that tile ops, beside an oracle",
         "",
-        f"`python tests/stress_changed_graphs.py --seed {seed} --count {total.seen['nets']}`, {seconds:,.0f} s on {machine()}.",
+        f"`python {command}`: {seconds:,.0f} s, lowtide {on.lowtide} ({on.commit}), {on.python}, {on.cpu}.",
         "",
         "| claim | held against the oracle | false |",
         "|---|--:|--:|",

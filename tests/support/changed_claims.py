@@ -1,7 +1,6 @@
 """What lowtide says of plans that tile ops, held against the plans that the oracle finds.
 
-A bound that is above a plan of the oracle is false. Each check returns the failures that it saw, and counts what it held
-against what (`Count`).
+A bound that is above a plan of the oracle is false. `Count` has what was held against what, and what failed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from lowtide.transform.cut import Cutter
 from lowtide.verify.check.last_results import end_needs
 from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
 from support.changed_nets import Net, drawn_net, to_graph
-from support.changed_plans import RULES, Found, Oracle, least_peak
+from support.changed_plans import RULES, Found, Oracle
+from support.changed_steps import least_peak
 
 TARGETS = ("strict", "generic")
 
@@ -50,7 +50,8 @@ class Failure:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.claim} ({self.target}): {self.claimed} claimed, {self.reached} reached by\n{self.plan}\n{json.dumps(self.to_json())}"
+        first = f"{self.claim} ({self.target}): {self.claimed} claimed, {self.reached} reached by"
+        return "\n".join((first, self.plan, json.dumps(self.to_json())))
 
 
 @dataclass

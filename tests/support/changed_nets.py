@@ -341,4 +341,19 @@ def _narrow_wide_narrow(d: Drawing, at: int) -> None:
             t = (d.op("unary", t, type="Relu") or [t])[0]
 
 
-_PATTERNS = (_all_and_along, _all_and_along, _two_ends, _squeeze, _narrow_wide_narrow)
+def _attention(d: Drawing, at: int) -> None:
+    """Scores of rows against rows, normalised, times what the rows hold."""
+    r, shape = d.random, d.shapes[at]
+    if len(shape) > 3:
+        return
+    keys = d.op("matmul", at, columns=r.choice((1, 2, 4)))
+    last = len(shape) - 1
+    turned = d.op("transpose", keys[0], perm=[*range(last - 1), last, last - 1])
+    queries = (d.op("matmul", at, columns=d.shapes[keys[0]][-1]) if r.random() < 0.5 else keys)[0]
+    scores = d.op("product", queries, turned[0])
+    if scores:
+        weights = d.op("softmax", scores[0], axis=r.choice((last, last, last - 1)))
+        d.op("product", weights[0], r.choice((at, keys[0])))
+
+
+_PATTERNS = (_attention, _all_and_along, _all_and_along, _two_ends, _squeeze, _narrow_wide_narrow)
