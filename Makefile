@@ -62,10 +62,12 @@ mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
 
-# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed, and
-# five thousand networks under random cuts run in onnxruntime, and as many models of all versions planned and written.
+# A hundred thousand small random graphs against brute force, as many whose bounds over tilings are held against an
+# oracle, ten thousand decisions about training steps executed, five thousand networks under random cuts run in
+# onnxruntime, and as many models of all versions planned and written.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
+	$(BIN)/python tests/stress_changed_graphs.py --count 100000 -o bench/results/changed-graphs
 	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
 	$(BIN)/python tests/stress_cuts.py 5000 -o bench/results/stress-cuts
 	$(BIN)/python tests/stress_onnx.py --count 5000 --seed 1 -o bench/results/drawn-onnx.md

@@ -1,0 +1,171 @@
+"""What lowtide says of plans that tile ops, held against the plans that the oracle finds.
+
+A bound that is above a plan of the oracle is false. `Count` has what was held against what, and what failed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import lowtide
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.model import MemoryModel
+from lowtide.analyse.storage import memory_model
+from lowtide.graph import Graph
+from lowtide.optimize.region_bound import RegionBounds
+from lowtide.schedule.exact import Exact
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN, Target
+from lowtide.transform.cut import Cutter
+from lowtide.verify.check.last_results import end_needs
+from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
+from support.changed_nets import Net, drawn_net, to_graph
+from support.changed_plans import RULES, Found, Oracle
+from support.changed_steps import least_peak
+
+TARGETS = ("strict", "generic")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A claim that is false: what was claimed, of which net, and the plan that shows it."""
+
+    claim: str
+    target: str
+    claimed: int
+    reached: int
+    net: Net
+    plan: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, to replay it (`tests/stress_changed_graphs.py --replay`)."""
+        return {
+            "claim": self.claim, "target": self.target, "claimed": self.claimed, "reached": self.reached,
+            "net": self.net.to_json(),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        first = f"{self.claim} ({self.target}): {self.claimed} claimed, {self.reached} reached by"
+        return "\n".join((first, self.plan, json.dumps(self.to_json())))
+
+
+@dataclass
+class Count:
+    """What was seen."""
+
+    held: Counter[str] = field(default_factory=Counter[str])
+    seen: Counter[str] = field(default_factory=Counter[str])
+    failures: list[Failure] = field(default_factory=list[Failure])
+    false_nets: int = 0
+
+    def add(self, other: Count) -> None:
+        """What another process saw."""
+        self.held += other.held
+        self.seen += other.seen
+        self.failures += other.failures
+        self.false_nets += other.false_nets
+
+
+class Case:
+    """A drawn net under a target, with what lowtide says of it."""
+
+    def __init__(self, net: Net, target: str, count: Count) -> None:
+        self.net, self.name, self.count = net, target, count
+        self.target: Target = BUILT_IN[target]
+        self.graph: Graph = self.target.as_seen(to_graph(net))
+        self.memory: MemoryModel = memory_model(self.graph, self.target)
+        self.oracle = Oracle(net, RULES[target])
+
+    def check(self, plans: bool) -> None:
+        """Every claim; `plans`: what whole plans say, too."""
+        failed = len(self.count.failures)
+        self.count.seen["nets"] += 1
+        own = self.orders()
+        lowest = own
+        for joined in (False, True):
+            lowest = self.regions(own, lowest, joined=joined)
+        if self.oracle.plan_below(own, joined=False):
+            self.count.seen["nets where the oracle's plan is below every order"] += 1
+        if plans:
+            self.planned(own)
+        self.count.false_nets += len(self.count.failures) > failed
+
+    def orders(self) -> int:
+        """The least peak over orders of the whole ops, which the exact method has to find."""
+        claimed = profile(self.memory, Exact().schedule(self.memory, Limits(5)).order).peak
+        reached = least_peak(self.oracle.whole())
+        self.count.held["orders: the least peak is the oracle's"] += 1
+        if claimed != reached:
+            self._fail("orders", claimed, reached, "")
+        return reached
+
+    def regions(self, own: int, lowest: int, *, joined: bool) -> int:
+        """The bounds over all regions, the planner's and the checker's."""
+        word = "joined regions" if joined else "regions"
+        bounds = RegionBounds(Cutter(self.graph), self.memory, joined=joined)
+        claimed = max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
+        found = self.oracle.plan_below(claimed, joined=joined)
+        self._hold(f"planner: bound over {word}", claimed, found)
+        proved = claimed
+        while self._proved(proved + 1, joined=joined):
+            proved += 1
+        if proved > claimed:
+            found = self.oracle.plan_below(proved, joined=joined)
+        if proved > claimed or self._proved(claimed, joined=joined):
+            self._hold(f"checker: bound over {word}", proved, found)
+        else:
+            self.count.seen[f"nets whose bound over {word} the checker does not prove"] += 1
+        if claimed > own:
+            self._fail(f"planner: bound over {word}", claimed, own, "the best order")
+        return min(lowest, claimed)
+
+    def _proved(self, value: int, *, joined: bool) -> bool:
+        search = _Search(self.graph, self.target, value, joined=joined)
+        inputs = search.sizes([t for t in self.net.inputs if t in self.graph.consumers])
+        return (
+            inputs >= value or end_needs(search.facts(), value) or any(search.refuted(op.id) for op in self.graph.ops)
+        )
+
+    def planned(self, own: int) -> None:
+        """A whole plan: what it says, and that it is not above what its own words allow."""
+        plan = lowtide.plan(to_graph(self.net), target=self.name, allow="fission", time=1)
+        self.count.seen["plans"] += 1
+        if plan.status != "ok":
+            self._fail(f"plan: status {plan.status}", 0, own, "")
+        if plan.region_bound is not None:
+            bound, joined = plan.region_bound.bytes, plan.region_bound.joined
+            self._hold("plan: region_bound", bound, self.oracle.plan_below(bound, joined=joined))
+        if plan.proved_over in ("orders_and_regions", "orders_and_joined_regions"):
+            joined = plan.proved_over == "orders_and_joined_regions"
+            self._hold(
+                f"plan: {plan.proved_over}", plan.peak_bytes, self.oracle.plan_below(plan.peak_bytes, joined=joined)
+            )
+        if plan.peak_bytes > own:
+            self._fail("plan: peak above the best order", plan.peak_bytes, own, "")
+
+    def _hold(self, claim: str, claimed: int, found: Found | None) -> None:
+        self.count.held[claim] += 1
+        if found is not None:
+            self._fail(claim, claimed, found.peak, found.text())
+
+    def _fail(self, claim: str, claimed: int, reached: int, plan: str) -> None:
+        self.count.failures.append(Failure(claim, self.name, claimed, reached, self.net, plan))
+
+
+def cases(seed: int, first: int, end: int) -> Iterator[tuple[Net, str]]:
+    """The drawn nets number `first` to `end` of a seed, each with a target."""
+    for k in range(first, end):
+        yield drawn_net(Random(f"{seed} {k}")), TARGETS[k % len(TARGETS)]
+
+
+def run(seed: int, first: int, end: int, every: int) -> Count:
+    """Hold the claims of nets against the oracle; of every so many a whole plan, too."""
+    count = Count()
+    for k, (net, target) in enumerate(cases(seed, first, end)):
+        Case(net, target, count).check(plans=k % every == 0)
+    return count
