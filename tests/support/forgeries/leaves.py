@@ -13,6 +13,10 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.plan import from_json
 from support.forgeries.bases import Base
 
 Document = dict[str, Any]
@@ -53,11 +57,21 @@ FREE = {
     "reserve_bytes": "what was asked for",
     "allow*": "what was asked for",
     "model_sha256": "of which model it is a plan",
-    "cost.*": "predictions, by a cost file that is not there",
-    "*dtype": "a title",
-    "*shape": "a title",
+    "cost*": "predictions, by a cost file that is not there",
+    "fission.cost_file": "a cost file that is not there",
+    "fission.families*": "a cost file that is not there",
+    "fission.device": "a cost file that is not there",
+    "fission.method": "how it was searched",
+    "fission.max_overhead": "what was asked for",
+    "recomputation.max_overhead": "what was asked for",
+    "swapping.cost_file": "a cost file that is not there",
+    "swapping.to_host": "a cost file that is not there",
+    "swapping.from_host": "a cost file that is not there",
+    "memories.*.capacity_bytes": "what was asked for",
+    "runtime_figures.*.default_bytes": "what a runtime takes today: `--run` measures it",
+    "runtime_parts.build": "a title",
 }
-"""What no claim rests on, with what it is."""
+"""What no claim rests on, with what it is; what is taken on trust, with who measures it."""
 
 BOUNDS = {
     "lower_bound_bytes": 1,
@@ -70,6 +84,8 @@ BOUNDS = {
     "fission.least_peak_bytes": 1,
     "fission.least_seconds": 1,
     "certificate.refuted_bytes": 1,
+    "runtime_parts.least_*": 1,
+    "runtime_arenas.least_*": 1,
 }
 """What may be said with less; `families.py` raises it."""
 
@@ -77,6 +93,19 @@ DECISIONS = {
     "order*": "another order may be as good",
     "offsets*": "may lie elsewhere",
     "workspace_offsets*": "may lie elsewhere",
+    "residency.*.offset": "may lie elsewhere",
+    "residency.*.start": "may be there for longer",
+    "residency.*.end": "may be there for longer",
+    "loops.*.keep.*.offset": "may lie elsewhere",
+    "loops.*.sums.*.offset": "may lie elsewhere",
+    "moves.*.step": "may come earlier",
+    "certificate.op": "another flow may show as much",
+    "*certificate.flow.*.[!3]": "another flow may show as much",
+    "certificate.cases.*.flow.*.[!3]": "another flow may show as much",
+    "recomputation.*certificate.*": "another price may show as much",
+    "fission.cuts*": "another price may show as much",
+    "traffic_proof*": "other parts may show as much",
+    "conflict.step": "they may be there together at others",
 }
 """What may be decided in another way; `families.py` decides what cannot be."""
 
@@ -91,9 +120,16 @@ WORDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+BODY = "fission.parts.*.body."
+"""A plan of its own."""
+
+
 def pattern(path: Path) -> str:
-    """A path with its numbers left out: ``tensors.*.size``."""
-    return ".".join("*" if isinstance(k, int) or str(k).isdecimal() else str(k) for k in path)
+    """A path with its numbers left out: ``tensors.*.size``. Of an arc of a flow, its place in the arc stays."""
+    words = ["*" if isinstance(k, int) or str(k).isdecimal() else str(k) for k in path]
+    if len(path) > 2 and path[-3] == "flow":
+        words[-1] = str(path[-1])
+    return ".".join(words).removeprefix(BODY)
 
 
 def listed(table: dict[str, Any], name: str) -> bool:
@@ -162,10 +198,14 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
         inner = pattern((*path, key))
         if listed(FREE, inner) or listed(BOUNDS, inner) or listed(DECISIONS, inner) or harmless(base, inner, twice):
             return None
+        if not twice and inner == "tensors.*" and value[key]["kind"] == "constant":
+            return None  # it counts for nothing, and need not be listed
         if twice:
             holder.insert(key, copy.deepcopy(holder[key]))
         else:
             del holder[key]
+        if says_the_same(base, changed):
+            return None
         return Forgery(f"{'twice' if twice else 'left out'}: {inner}", changed, f"{(*path, key)} of {base.kind}")
     new = another(random, path, value, [v for _, v in paths])
     if true_still(base, name, path, value, new):
@@ -175,7 +215,28 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
 
 Still = Callable[[Base, Path, Any, Any], bool]
 
-STILL: dict[str, tuple[str, Still]] = {}
+
+def _made_by_a_cut(base: Base, path: Path, value: Any, new: Any) -> bool:
+    """A name that is new, and stays the only one."""
+    if len(path) > 3:  # of a body, which makes none
+        return False
+    there = base.document[path[0]]
+    mine = base.graph.tensor_by_id if path[0] == "tensors" else base.graph.op_by_id
+    return there[path[1]]["id"] not in mine and all(other["name"] != new for other in there)
+
+
+def _weaker(*words: str) -> Still:
+    return lambda base, path, value, new: words.index(new) > words.index(value)
+
+
+STILL: dict[str, tuple[str, Still]] = {
+    "tensors.*.name": ("a new name", _made_by_a_cut),
+    "ops.*.name": ("a new name", _made_by_a_cut),
+    "exactness": ("less is promised", _weaker("bits", "kernel", "sum")),
+    "status": ("nothing proved is no lie", lambda base, path, value, new: (value, new) == ("ok", "unproved")),
+    "runtime_parts.exact": ("less is said", lambda base, path, value, new: not new),
+    "conflict.minimal": ("less is said", lambda base, path, value, new: not new),
+}
 """By pattern when another value is as true as the one that stands there, and in words."""
 
 
@@ -184,13 +245,42 @@ def true_still(base: Base, name: str, path: Path, value: Any, new: Any) -> bool:
     return any(test(base, path, value, new) for p, (_, test) in STILL.items() if fnmatchcase(name, p))
 
 
-SETS = {"certificate.downset.*": "a set", "fission.cuts.*": "cuts of parts already covered"}
+SETS = {
+    "certificate.downset.*": "a set",
+    "fission.cuts.*": "cuts of parts already covered",
+    "residency.*": "said twice",
+    "overlap.*": "said twice",
+    "runtime_figures.*": "said twice",
+}
 """What may be listed twice."""
 
-DROPPED: dict[str, str] = {}
-"""What may be left out, as nothing is said then."""
+DROPPED = {
+    "memories.*.size_bytes": "nothing is said of what is used",
+    "runtime_figures.*": "nothing is said of the runtime",
+    "runtime_figures.*.sure": "the default",
+    "runtime_parts.own_planned": "nothing is said of what was there before",
+    "runtime_parts.least_*": "nothing is said of other builds",
+    "tensors.*.dtype": "a title",
+    "tensors.*.shape": "a title",
+    "profile": "nothing is drawn",
+    "conflict": "no reason is given",
+    "exactness": "nothing is promised",
+    "region_bound": "nothing is said of regions",
+    "recomputation.least_peak_bytes": "nothing is said of peaks",
+    "fission.least_peak_bytes": "nothing is said of peaks",
+    "fission.least_seconds": "nothing is said of times",
+}
+"""What may be left out, as less is said then."""
 
 
 def harmless(base: Base, inner: str, twice: bool) -> bool:
     """Whether a list may have an element twice, or an object do without a key."""
     return listed(SETS if twice else DROPPED, inner)
+
+
+def says_the_same(base: Base, document: Document) -> bool:
+    """Whether a document reads as the honest one: a default written out or left out."""
+    try:
+        return from_json(msgspec.json.encode(document)) == base.plan
+    except InputError:
+        return False
