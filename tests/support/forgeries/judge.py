@@ -17,11 +17,11 @@ def verdict(base: Base, document: object, *, prove: bool = False) -> str:
     try:
         plan = from_json(msgspec.json.encode(document))
         report = lowtide.verify(base.graph, plan, target=base.target, prove=prove, time=5)
+        proofs = [p.result for p in (report.proof, report.arena_proof) if p is not None]
     except VerificationError as error:
         return error.failure
     except InputError:
         return "input"
     except Exception as error:
         return f"crash: {type(error).__name__}: {error}"
-    proofs = [p for p in (report.proof, report.arena_proof) if p is not None]
-    return "not re-proved" if any(p.result == "not re-proved" for p in proofs) else ACCEPTED
+    return "not re-proved" if "not re-proved" in proofs else ACCEPTED
