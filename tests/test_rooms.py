@@ -48,7 +48,7 @@ ELSEWHERE = {
     "transform/test_alias.py": "transform/alias_candidates",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
-    "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results verify/check/regions",
+    "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results",
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "

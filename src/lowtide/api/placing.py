@@ -265,7 +265,7 @@ def _in_memories(
         placed.slow_bytes,
         placed.slow_lower_bound_bytes,
         conflict=conflict,
-        status="ok" if placed.fits else "impossible" if placed.impossible else "over_budget",
+        status="ok" if placed.fits else "impossible" if placed.impossible and not placed.interrupted else "over_budget",
         interrupted=placed.interrupted or None,
     )
 

@@ -199,7 +199,7 @@ class FastMemory:
         over = {output for output, _ in answer.keys["in_place"]}
         conflict = _largest_op(spilling, answer.order, over) if alone else _outputs(spilling, answer.order)
         keys: PlanKeys = {**answer.keys, "conflict": conflict}
-        if conflict.needed_bytes > spilling.room:
+        if conflict.needed_bytes > spilling.room and keys["stopped"] != "interrupt":
             keys["status"] = "impossible"
         return replace(answer, keys=keys)
 

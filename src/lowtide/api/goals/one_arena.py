@@ -117,7 +117,7 @@ class OneArena(Ordering):
         if self.budget is not None and arena + self.reserve > self.budget:
             status = "over_budget"
         least = least_required(keys["lower_bound_bytes"], keys.get("runtime_parts"))
-        if self.budget is not None and least + self.reserve > self.budget:
+        if self.budget is not None and least + self.reserve > self.budget and keys["stopped"] != "interrupt":
             status = "impossible"
         return {
             **keys,

@@ -171,6 +171,8 @@ class SeveralMemories(Ordering):
 
         if banked.placement.fits:
             return keys["status"]
+        if keys["stopped"] == "interrupt":
+            return "over_budget"
         never = never_fits(problem.memory, self.banks, keys["lower_bound_bytes"])
         return "impossible" if never else "over_budget"
 

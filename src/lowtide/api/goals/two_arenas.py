@@ -65,7 +65,8 @@ class ArenaMemories:
         )
         status: Status = keys["status"]
         if way.excess(self.banks):
-            status = "impossible" if never_divided(least, self.banks) else "over_budget"
+            never = keys["stopped"] != "interrupt" and never_divided(least, self.banks)
+            status = "impossible" if never else "over_budget"
         return self._divided({**keys, "status": status}, way, required.parts, apart)
 
     def _divided(self, keys: PlanKeys, way: Division, parts: RuntimeParts, apart: Apart) -> PlanKeys:

@@ -422,7 +422,7 @@ class _Step:
         if self.max_overhead is not None and overhead > self.max_overhead + 1e-9:
             keys["status"] = "over_budget"
         budget = self.goal.budget
-        if budget is not None and fission.floor_bytes + self.goal.reserve > budget:
+        if budget is not None and fission.floor_bytes + self.goal.reserve > budget and not interrupted:
             keys["status"] = "impossible"
         return replace(
             answer,

@@ -195,7 +195,7 @@ def _without(call: RecomputeCall) -> Answer:
         max_overhead=call.max_overhead,
     )
     keys: PlanKeys = {**call.swapping(call.once), "allow": list(call.job.allow), "recomputation": recomputation}
-    return replace(call.once, keys=keys)
+    return replace(call.once, keys=_judged(call, keys))
 
 
 def _crowded_ops(call: RecomputeCall) -> list[int]:
@@ -358,4 +358,16 @@ def recomputation_keys(
     least = best.keys["peak_bytes"] == least_peak.bytes if least_peak is not None else planned == total + bound.units
     if call.job.search.require_optimal and keys["status"] == "ok" and not least:
         keys["status"] = "unproved"
+    return _judged(call, keys)
+
+
+def _judged(call: RecomputeCall, keys: PlanKeys) -> PlanKeys:
+    """What is impossible for an order of one graph is over budget, but where some op alone needs more, however often
+    others run, and the search has come to an end."""
+    from lowtide.optimize.recompute.sequence import least_possible
+
+    budget, reserve = call.goal.budget, call.goal.reserve
+    if keys["status"] == "impossible" and budget is not None:
+        never = least_possible(call.sequence)[0] + reserve > budget
+        keys["status"] = "impossible" if never and keys["stopped"] != "interrupt" else "over_budget"
     return keys

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from lowtide._core import SequenceProblem, SequenceResult, cut_starts, search_sequence
 from lowtide.analyse.model import MemoryModel
+from lowtide.analyse.storage import memory_model
 from lowtide.graph import Kind
 from lowtide.ops.table import names_only
 from lowtide.optimize.recompute.costs import Costs, costs_of
@@ -42,7 +43,7 @@ class Runnable:
     """An op as the search sees it: values that it reads and makes, and whether it runs `once`.
     A `view` makes nothing: it is run where its storage is read through it (`with_views`).
 
-    `saving`: bytes by which writing in place may lower what it touches.
+    `saving`: bytes by which writing in place may lower what it touches, also over a copy of a result.
     """
 
     reads: tuple[int, ...]
@@ -219,6 +220,7 @@ def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = No
     step_of = {i: step for step, i in enumerate(order)}
     again = repeatable(graph)
     views = _views(model)
+    overwrites = _over_copies(model).overwrites
     makers: list[list[int]] = [[] for _ in model.storages]
     for i in sorted(range(len(graph.ops)), key=step_of.__getitem__):
         for s in dict.fromkeys(model.storage_of[t] for t in graph.ops[i].outputs if t in model.storage_of):
@@ -240,13 +242,22 @@ def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = No
             tuple(reads[i]),
             tuple(makes[i]),
             model.workspace[i],
-            max((o.saving for o in model.overwrites[i]), default=0),
+            max((o.saving for o in overwrites[i]), default=0),
             i in once,
             i in views and not values[reads[i][0]].shared,
         )
         for i in range(len(graph.ops))
     )
     return Sequenced(model, ops, tuple(values), costs_of(graph) if costs is None else costs)
+
+
+def _over_copies(model: MemoryModel) -> MemoryModel:
+    """The model in which results may be written over: a run may do so whose op makes them once more behind it."""
+    graph = model.graph
+    if all(t.kind is not Kind.OUTPUT or t.id not in graph.producer for t in graph.tensors):
+        return model
+    tensors = [replace(t, kind=Kind.ACTIVATION) if t.id in graph.producer else t for t in graph.tensors]
+    return memory_model(replace(graph, tensors=tuple(tensors)), model.target)
 
 
 def _views(model: MemoryModel) -> frozenset[int]:

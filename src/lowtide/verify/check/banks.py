@@ -131,6 +131,8 @@ def allowed_statuses(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[s
     regions = plan.memories or []
     if all((m.size_bytes or 0) <= m.capacity_bytes for m in regions):
         return ("ok",)
+    if plan.stopped == "interrupt" or plan.allow or plan.rewrites or plan.loops:
+        return ("over_budget",)
     if plan.runtime_arenas is not None:
         return ("impossible", "over_budget") if arenas_never_fit(plan) else ("over_budget",)
     if never_fits(graph, memory, [m.capacity_bytes for m in regions], plan.lower_bound_bytes):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from math import gcd
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph
-from lowtide.plan import Plan
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan, least_required
+from lowtide.rewrites import Recompute, Swap
 from lowtide.sizes import format_size
 from lowtide.target import Target
 from lowtide.verify.check.cut import check_cut
-from lowtide.verify.check.memory import CheckedMemory
+from lowtide.verify.check.memory import CheckedMemory, work_out
 
 
 def largest_single_op(graph: Graph, memory: CheckedMemory) -> int:
@@ -22,6 +25,42 @@ def largest_single_op(graph: Graph, memory: CheckedMemory) -> int:
         if own > most:
             most = max(most, own - max(memory.saved[op.id].values(), default=0))
     return most
+
+
+def saved_in_sequences(graph: Graph, target: Target) -> dict[int, int]:
+    """Bytes that each op may save at most by writing in place, where ops run again or tensors leave memory: also over a
+    result, of which that may be a copy, as long as it is made or loaded once more."""
+    tensors = [replace(t, kind=Kind.ACTIVATION) if t.id in graph.producer else t for t in graph.tensors]
+    saved = work_out(replace(graph, tensors=tuple(tensors)), target).saved
+    return {op: max(by.values(), default=0) for op, by in saved.items()}
+
+
+def least_in_sequences(graph: Graph, memory: CheckedMemory, saved: Mapping[int, int]) -> int:
+    """Bytes that some op of the user's graph needs, however often ops run and tensors leave memory, each with as many
+    `saved`."""
+    touched = {op.id: sum([memory.storages[i].size for i in memory.touches[op.id]]) for op in graph.ops}
+    return max((size + memory.workspace[v] - saved.get(v, 0) for v, size in touched.items()), default=0)
+
+
+def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Target) -> int | None:
+    """Bytes, without the reserve, that is proved to be needed by every plan which changes the graph as this one may;
+    None: nothing is proved.
+
+    A bound over orders is one for plans that may change nothing. Of what may run again or leave memory each op needs
+    what it touches; of what may be cut nothing is known here, nor where ops are fused with those they read from.
+
+    Parameters
+    ----------
+    graph, memory
+        The user's own.
+    """
+    words = set(plan.allow or ())
+    kinds = {type(r) for r in plan.rewrites or ()}
+    if not words and not kinds and not plan.loops:
+        return plan.least_required_bytes
+    if plan.loops or not words <= {"recompute", "swap"} or not kinds <= {Recompute, Swap} or target.chains != "apart":
+        return None
+    return least_required(least_in_sequences(graph, memory, saved_in_sequences(graph, target)), plan.runtime_parts)
 
 
 def next_footprint(graph: Graph, memory: CheckedMemory, above: int) -> int:
@@ -75,8 +114,17 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     return seen, note
 
 
-def check_budget(plan: Plan, target: Target, statuses: tuple[str, ...] | None = None) -> str:
-    """Check `required_bytes`, `status` and the budget; `statuses` are those that several memories leave open.
+def check_budget(plan: Plan, target: Target, least: int | None, statuses: tuple[str, ...] | None = None) -> str:
+    """Check `required_bytes`, `status` and the budget.
+
+    What fits is possible, and what a search says that was interrupted is over budget at most.
+
+    Parameters
+    ----------
+    least
+        Bytes, without the reserve, that no plan needs less than (`least_permitted`); None: nothing is known.
+    statuses
+        Those that several memories leave open.
 
     Raises
     ------
@@ -92,14 +140,12 @@ def check_budget(plan: Plan, target: Target, statuses: tuple[str, ...] | None = 
         )
     if statuses is not None:
         allowed: tuple[str, ...] = statuses
-    elif plan.budget_bytes is None:
+    elif plan.budget_bytes is None or plan.required_bytes <= plan.budget_bytes:
         allowed = ("ok",)
-    elif plan.least_required_bytes + reserve > plan.budget_bytes and (not plan.allow or plan.recomputation is not None):
-        allowed = ("impossible",)
-    elif plan.required_bytes > plan.budget_bytes:
+    elif least is None or least + reserve <= plan.budget_bytes or plan.stopped == "interrupt":
         allowed = ("over_budget",)
     else:
-        allowed = ("ok",)
+        allowed = ("impossible", "over_budget") if plan.allow else ("impossible",)
     if allowed == ("ok",) and not plan.optimal:
         allowed = ("ok", "unproved")
     if plan.status not in allowed:

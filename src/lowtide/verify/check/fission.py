@@ -113,10 +113,10 @@ def _around_parts(priced: Graph, plan: Plan, claim: StepFission, target: Target)
     if plan.profile is not None:
         drawn = msgspec.structs.replace(plan.profile, own_order_bytes=list(own.footprint))
         inner = msgspec.structs.replace(inner, profile=drawn)
-    least = plan.least_required_bytes + (plan.reserve_bytes or 0)
-    if plan.status in ("over_budget", "impossible"):  # of sequences alone, which other parts may not be
-        never = plan.recomputation is not None and least > (plan.budget_bytes or least)
-        inner = msgspec.structs.replace(inner, status="impossible" if never else "over_budget")
+    fits = plan.budget_bytes is None or plan.required_bytes <= plan.budget_bytes
+    if plan.status in ("over_budget", "impossible"):  # of all plans, which other parts or less time may reach
+        unproved = "ok" if plan.optimal else "unproved"
+        inner = msgspec.structs.replace(inner, status=unproved if fits else "over_budget")
     return outer, inner
 
 
@@ -155,7 +155,7 @@ def _check_times(graph: Graph, memory: CheckedMemory, plan: Plan, claim: StepFis
     if claim.floor_bytes > max(at_start, at_end):
         raise VerificationError("fission", f"a floor of {claim.floor_bytes} is said; {max(at_start, at_end)} is proved")
     never = plan.budget_bytes is not None and claim.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes
-    if never != (plan.status == "impossible"):
+    if (never and plan.stopped != "interrupt") != (plan.status == "impossible"):
         raise VerificationError("status", f"the status is {plan.status!r}, with a floor of {claim.floor_bytes} bytes")
     return f"{100 * claim.overhead:+.3f} % predicted time, by the families in the plan"
 

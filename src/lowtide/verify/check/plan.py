@@ -16,7 +16,7 @@ from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
 from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
-from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
+from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op, least_permitted
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_counts, check_figures
 from lowtide.verify.check.fission import verify_fission
@@ -199,7 +199,7 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     checks.append(HeldRule("peak", format_size(steps.peak)))
     if plan.recomputation is not None:
         cut = has_cuts(plan)
-        seen = "" if cut else check_recomputation(user_graph, user_memory, plan, steps.footprint, graph, memory)
+        seen = "" if cut else check_recomputation(user_graph, user_memory, plan, target, steps.footprint, graph, memory)
         checks.append(HeldRule("recompute", check_again(user_graph, plan) if cut else seen))
 
     checks += [HeldRule("regions", regions)] if regions else []
@@ -240,12 +240,13 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
-    if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
-        statuses = ("impossible",)
+    if plan.memories is None and plan.status == "impossible" and not plan.allow and graph is user_graph:
+        statuses = ("impossible",) if alone_too_large(graph, plan, memory) else None
     seen = check_profile(plan, memory, own, steps)
     checks += [HeldRule("profile", seen)] if seen else []
     checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
-    checks.append(HeldRule("status", check_budget(plan, target, statuses)))
+    least = least_permitted(user_graph, user_memory, plan, target)
+    checks.append(HeldRule("status", check_budget(plan, target, least, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, frexp, inf
 
@@ -17,7 +17,8 @@ from lowtide.graph import Graph, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
 from lowtide.rewrites import COUNTED, PriceCertificate, Recomputation, Recompute, Swapping
-from lowtide.verify.check.bound import largest_single_op
+from lowtide.target import Target
+from lowtide.verify.check.bound import least_in_sequences, saved_in_sequences
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.rewrites import why_not_again
 from lowtide.verify.check.swaps import check_rates, check_swapping, swaps_of, time_of, transfer_rates
@@ -91,11 +92,12 @@ def _moved(memory: CheckedMemory, plan: Plan) -> dict[int, tuple[int, bool]]:
 
 @dataclass(frozen=True)
 class Beside:
-    """What a plan may do beside holding values: move them at these rates, bytes per unit of time each way, and run ops
-    again."""
+    """What a plan may do beside holding values: move them at these rates, bytes per unit of time each way, run ops
+    again, and save so many bytes at each op by writing in place (left out: none)."""
 
     rates: tuple[Fraction, Fraction] | None = None
     again: bool = True
+    saved: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 ALONE = Beside()
@@ -133,7 +135,13 @@ def units_of(graph: Graph, claim: Recomputation, swapping: Swapping | None) -> t
 
 
 def check_recomputation(
-    graph: Graph, memory: CheckedMemory, plan: Plan, footprint: Sequence[int], whole: Graph, whole_memory: CheckedMemory
+    graph: Graph,
+    memory: CheckedMemory,
+    plan: Plan,
+    target: Target,
+    footprint: Sequence[int],
+    whole: Graph,
+    whole_memory: CheckedMemory,
 ) -> str:
     """Check what the plan says of running ops again, and of transfers.
 
@@ -177,14 +185,14 @@ def check_recomputation(
     for name, value, real in (("once", claim.once, once), ("planned", claim.planned, planned)):
         if value != real / scale:
             raise VerificationError("recompute", f"{name} is {value}; the ops add up to {real / scale}")
-    beside = Beside(transfer_rates(plan), plan.allow != ["swap"])
+    beside = Beside(transfer_rates(plan), plan.allow != ["swap"], saved_in_sequences(graph, target))
     least = once
     if claim.certificate is not None:
         budget = (plan.budget_bytes or 0) - (plan.reserve_bytes or 0)
         least += proved_units(graph, memory, budget, claim.certificate, units, scale, beside)
     if claim.lower_bound > least / scale:
         raise VerificationError("recompute", f"the bound is {claim.lower_bound}; proved is {least / scale}")
-    seen = _check_least_peak(graph, memory, plan, claim, (once, planned), units, scale)
+    seen = _check_least_peak(graph, memory, plan, claim, (once, planned), units, scale, beside)
     again = len(order) - len(graph.ops) - len(moved)
     if plan.swapping is not None:
         sizes = {t: memory.storages[i].size for t, i in memory.storage_of.items()}
@@ -201,6 +209,7 @@ def _check_least_peak(
     spent: tuple[int, int],
     units: dict[int, int],
     scale: float,
+    beside: Beside,
 ) -> str:
     """What is said of the bound on the cost, and of the peaks within it; `spent`: units of all ops once, as planned."""
     if claim.max_overhead is None:
@@ -215,9 +224,8 @@ def _check_least_peak(
         raise VerificationError("recompute", f"{planned - once} units run again, and {extra} are allowed")
     if claim.least_peak_bytes is None:
         return ""
-    least = largest_single_op(graph, memory)
+    least = least_in_sequences(graph, memory, beside.saved)
     if claim.peak_certificate is not None:
-        beside = Beside(transfer_rates(plan), plan.allow != ["swap"])
         least = max(least, proved_peak(graph, memory, extra, claim.peak_certificate, units, scale, beside))
     if claim.least_peak_bytes > least:
         raise VerificationError("recompute", f"no peak below {claim.least_peak_bytes} is said; proved is {least}")
@@ -283,7 +291,7 @@ def _shown(
     if beside.rates is not None and p > a / out + b / back:
         raise VerificationError("recompute", "a byte is worth more than what it takes to leave and come back")
     touched = sum(memory.storages[i].size for i in memory.touches[v]) + memory.workspace[v]
-    touched -= max(memory.saved[v].values(), default=0)
+    touched -= beside.saved.get(v, 0)
     apart = max(certificate.waits) * (sum(units.values()) - units[v])
     return touched, _flow(graph, memory, certificate, units, beside) - apart
 

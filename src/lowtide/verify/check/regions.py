@@ -13,7 +13,10 @@ are convex, and within one a tensor is read along the dimension along which it i
 
 *What stays* is there in every such plan: tensors all of which are made before (their readers are given all of them, and
 so are those that v, or what is joined, is made of), and all of which is still to be read by an op no part of which runs
-before. Of tensors that may share a storage one counts. See docs/proofs.md, section 15; sets of ids here, no bits.
+before. Before a tensor is joined that is made in parts along a dimension, a part of an op may run that reads it along
+that dimension: from a piece. A part that reads all of that dimension may not, nor one that reads a sum, and neither may
+a part that is given something of what such ops make. Of tensors that may share a storage one counts. See
+docs/proofs.md, section 15; sets of ids here, no bits.
 """
 
 from __future__ import annotations
@@ -96,7 +99,7 @@ class _Search:
         self.axes_of: dict[int, dict[int, int]] = {}
         self.given_all: dict[tuple[int, int], bool] = {}
         self.too_much: dict[Where, bool] = {}
-        self.twice: dict[int, int] = {}
+        self.twice: dict[tuple[int, int | None], int] = {}
         self.all_run: set[int] = set()
         for op in reversed(graph.ops):
             if self._runs_all(op):
@@ -169,9 +172,10 @@ class _Search:
 
     def _tensor_refuted(self, at: Where, t: int, waiting: list[Where]) -> bool:
         """Whether both choices for a tensor need too much; what has to be known first is added to `waiting`."""
-        if self._joined(t) < self.goal:
+        dim = self._made_along(at, t)
+        if self._joined(t, dim) < self.goal:
             return False
-        if self.graph.tensor_by_id[t].kind is Kind.OUTPUT or self._made_along(at, t) is None:
+        if self.graph.tensor_by_id[t].kind is Kind.OUTPUT or dim is None:
             return True
         unknown: list[Where] = []
         for reader in self.graph.consumers.get(t, ()):
@@ -184,28 +188,30 @@ class _Search:
         waiting += unknown
         return False
 
-    def _joined(self, t: int) -> int:
-        if t not in self.twice:
+    def _joined(self, t: int, dim: int | None) -> int:
+        """Bytes where a tensor is whole that was made in parts along a dimension; None: as terms of a sum."""
+        if (t, dim) not in self.twice:
             graph = self.graph
             readers = [graph.op_by_id[op] for op in graph.consumers.get(t, ())]
             output = graph.tensor_by_id[t].kind is Kind.OUTPUT
             value = 0
             if output or (readers and all(self._given_all(op, t) for op in readers)):
-                after = set[int]() if output else self._behind(tensor=t)
+                after = set[int]() if output else self._behind(joined=(t, dim))
                 stays = self._stays(self._made_before([t]), after)
                 others = [s for s in stays if self.group[s] != self.group[t]]
                 value = graph.tensor_by_id[t].size + self.sizes([t]) + self.sizes(others)
-            self.twice[t] = value
-        return self.twice[t]
+            self.twice[t, dim] = value
+        return self.twice[t, dim]
 
     def _rows(self, at: Where) -> int:
-        """Bytes of a part that has one grain: the first, one in the middle, the last."""
+        """Bytes of a part that has one grain: the first, one in the middle, the last; the least of all if not every
+        one is made."""
         op, axis = at
         own, access, grain = self.graph.op_by_id[op], self._access(op), self._axes(op)[axis]
         size = access.sizes[axis]
-        most = 0
-        firsts = (0, size // grain // 2 * grain, (size - 1) // grain * grain)
-        for first in firsts if op in self.all_run else firsts[:1]:
+        needs: list[int] = []
+        all_run = op in self.all_run
+        for first in (0, size // grain // 2 * grain, (size - 1) // grain * grain) if all_run else range(0, size, grain):
             rows = (first, min(size, first + grain))
             reads: dict[int, int] = {}
             for i, t in self._operands(own):
@@ -223,10 +229,10 @@ class _Search:
                 d, made = self._made_along(at, t), self.graph.tensor_by_id[t]
                 writes[t] = made.size if d is None else made.size * (rows[1] - rows[0]) // (made.shape or ())[d]
             if self._overwrites(own, cut=True):
-                most = max(most, self._together(reads), self._together(writes))
+                needs.append(max(self._together(reads), self._together(writes)))
             else:
-                most = max(most, self._together({**reads, **writes}))
-        return most
+                needs.append(self._together({**reads, **writes}))
+        return max(needs, default=0) if all_run else min(needs, default=0)
 
     # what an op is given
 
@@ -260,20 +266,17 @@ class _Search:
         """Whether all of a tensor is given to an op, however it runs."""
         key = (op.id, t)
         if key not in self.given_all:
-            axes = self._axes(op.id)
-            self.given_all[key] = not axes or (
-                op.id in self.all_run
-                and any(
-                    all(
-                        self._all_rows(op.id, index, length)
-                        for index, length in self._dims(op.id, i, t)
-                        if index is not None
-                    )
-                    for i, read in self._operands(op)
-                    if read == t
-                )
+            reads = [i for i, read in self._operands(op) if read == t]
+            self.given_all[key] = not self._axes(op.id) or (
+                op.id in self.all_run and any(self._dims_given(op.id, i, t) for i in reads)
             )
         return self.given_all[key]
+
+    def _dims_given(self, op: int, operand: int, t: int) -> bool:
+        """Whether all parts of an op together, however it is cut, are given all of an operand."""
+        dims = [(index, length) for index, length in self._dims(op, operand, t) if index is not None]
+        along = [index.axis for index, _ in dims if index.axis in self._axes(op)]
+        return len(set(along)) == len(along) and all(self._all_rows(op, *dim) for dim in dims)
 
     def _runs_all(self, op: Op) -> bool:
         """Whether all rows of an op are made in every plan; that of its readers is known."""
@@ -319,25 +322,47 @@ class _Search:
                     todo.append(t)
         return found
 
-    def _behind(self, *, ops: Collection[int] = (), tensor: int | None = None) -> set[int]:
-        """Ops no part of which runs before these ran, or before a tensor was there whole that its readers need so."""
+    def _behind(self, *, ops: Collection[int] = (), joined: tuple[int, int | None] | None = None) -> set[int]:
+        """Ops no part of which runs before these ran, or before a tensor was whole that is made in parts along a
+        dimension (None: as terms of a sum)."""
         found = set(ops)
         for own in self.graph.ops:
-            if own.id in found:
-                continue
-            known, axes = self._meaning(own.id), self._axes(own.id)
-            if known is None or not axes:
-                hits = [t == tensor or self.graph.producer.get(t) in found for t in own.inputs]
-                follows = any(hits)
-            else:
-                read = [
-                    t for i, t in enumerate(own.operands or own.inputs) if t is not None and i not in known.access.once
-                ]
-                hits = [t == tensor or self.graph.producer.get(t) in found for t in read]
-                follows = bool(hits) and (all(hits) if isinstance(known.form, Concat) else any(hits))
-            if follows:
-                found.add(own.id)
+            if own.id not in found:
+                late = {t for t in own.inputs if self.graph.producer.get(t) in found}
+                if joined is not None and joined[0] in own.inputs and not self._takes_pieces(own, *joined):
+                    late.add(joined[0])
+                if late and self._each_part_reads(own, late):
+                    found.add(own.id)
         return found
+
+    def _takes_pieces(self, op: Op, t: int, dim: int | None) -> bool:
+        """Whether a part of an op can be given less than all rows of a dimension of a tensor, as each operand is."""
+        axes: set[int] | None = None
+        for i, read in self._operands(op):
+            if read == t and dim is not None and self._axes(op.id):
+                index = (self._access(op.id).inputs[i] or ())[dim]
+                here = {index.axis} if index is not None and index.num else set[int]()
+                axes = here if axes is None else axes & here
+        return bool((axes or set[int]()) & self._axes(op.id).keys())
+
+    def _each_part_reads(self, op: Op, tensors: Collection[int]) -> bool:
+        """Whether each part of an op, however it is cut, is given something of one of some tensors that it reads."""
+        return all(self._parts_read(op, tensors, axis) for axis in self._axes(op.id))
+
+    def _parts_read(self, op: Op, tensors: Collection[int], axis: int) -> bool:
+        access, grain = self._access(op.id), self._axes(op.id)[axis]
+        size = access.sizes[axis]
+        ends = ((0, min(grain, size)), ((size - 1) // grain * grain, size))
+        read = [(i, t) for i, t in self._operands(op) if not (axis in access.reduce and i in access.once)]
+        for i, t in read:
+            along = [index for index in access.inputs[i] or () if index is not None and index.axis == axis]
+            shape = self.graph.tensor_by_id[t].shape or ()
+            boxes = [access.need(i, shape, {axis: rows}) for rows in ends]
+            always = all(a < b for box in boxes for a, b in box) and all(k.hi >= k.lo for k in along)
+            if t in tensors and always:
+                return True
+        known = self._meaning(op.id)
+        return known is not None and isinstance(known.form, Concat) and all(t in tensors for _, t in read)
 
     def _stays(self, before: set[int], after: set[int]) -> set[int]:
         """Tensors that are there, and results, or given whole to an op of `after`."""
