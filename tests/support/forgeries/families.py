@@ -25,7 +25,7 @@ SEARCHED = "by a search"
 
 def changed(base: Base, **keys: Any) -> Document:
     """The document with other keys; those that are None are left out."""
-    document = copy.deepcopy(base.document) | keys
+    document = base.document | keys
     return {key: value for key, value in document.items() if value is not None}
 
 
@@ -153,7 +153,7 @@ def budget_turned(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     required = base.plan.required_bytes
     if base.plan.memories is not None:
         return
-    less = random.choice((1, 16, required // 2 + 1))
+    less = random.choice((1, 2, 16)) * base.plan.alignment
     budget = required - less
     yield changed(base, budget_bytes=budget, status="ok", required_bytes=budget), f"{required} are required"
     yield (
@@ -172,6 +172,19 @@ def budget_turned(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
         yield changed(base, **keys), f"the runtime takes {block}"
 
 
+def arena_off_the_alignment(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
+    """An arena that another one cannot follow, though everything ends within it."""
+    arena, required = base.plan.arena_bytes, base.plan.required_bytes
+    if arena is None or base.plan.alignment == 1 or base.plan.memories or base.plan.runtime_arena_bytes is not None:
+        return
+    less = random.randrange(1, base.plan.alignment)
+    keys = {"arena_bytes": arena - less, "required_bytes": required - less if required >= arena else required}
+    least = base.plan.arena_lower_bound_bytes or 0
+    yield changed(base, **keys, arena_lower_bound_bytes=None, arena_optimal=None), "an arena is rounded up"
+    least = min(least, arena - less)
+    yield changed(base, **keys, arena_lower_bound_bytes=least, arena_optimal=least == arena - less), "rounded up"
+
+
 def figures_together(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     """The same number everywhere that it stands, by as much less or more; and several figures at once."""
     spots = [(p, v) for found in forgeable(base).values() for p, v in found if isinstance(v, int) and v > 1]
@@ -181,7 +194,7 @@ def figures_together(base: Base, random: Random) -> Iterator[tuple[Document, str
         value = base.document.get(key)
         if not value:
             continue
-        less = random.choice((1, 16, value // 2))
+        less = random.choice((1, 2, 16)) * base.plan.alignment
         document = copy.deepcopy(base.document)
         for path, v in [*spots, *[((k,), base.document.get(k)) for k in base.document if k.endswith("_bytes")]]:
             if v == value and not (path[0] == "budget_bytes" or path[0] == "fission"):
@@ -277,6 +290,7 @@ GENERAL: dict[str, Family] = {
     "status turned": status_turned,
     "budget turned": budget_turned,
     "figures together": figures_together,
+    "arena off the alignment": arena_off_the_alignment,
     "peak lowered": peak_lowered,
     "sizes lowered": sizes_lowered,
     "order broken": order_broken,

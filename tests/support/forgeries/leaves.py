@@ -153,11 +153,13 @@ def at(document: Document, path: Path) -> Any:
     return value
 
 
-def put(document: Document, path: Path, value: Any) -> Document:
-    """The document with another value at a path."""
-    changed = copy.deepcopy(document)
-    at(changed, path[:-1])[path[-1]] = value
-    return changed
+def put(document: Any, path: Path, value: Any) -> Any:
+    """The document with another value at a path; what is not on the way is shared with the first."""
+    if not path:
+        return value
+    holder = copy.copy(document)
+    holder[path[0]] = put(document[path[0]], path[1:], value)
+    return holder
 
 
 def forgeable(base: Base) -> dict[str, list[tuple[Path, Any]]]:
@@ -191,8 +193,7 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
     if isinstance(value, list | dict):
         if not value:
             return None
-        changed = copy.deepcopy(base.document)
-        holder = at(changed, path)
+        holder = copy.copy(value)
         key = random.choice(list(holder) if isinstance(value, dict) else range(len(value)))
         twice = isinstance(value, list) and random.random() < 0.3
         inner = pattern((*path, key))
@@ -201,9 +202,10 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
         if not twice and inner == "tensors.*" and value[key]["kind"] == "constant":
             return None  # it counts for nothing, and need not be listed
         if twice:
-            holder.insert(key, copy.deepcopy(holder[key]))
+            holder.insert(key, holder[key])
         else:
             del holder[key]
+        changed = put(base.document, path, holder)
         if says_the_same(base, changed):
             return None
         return Forgery(f"{'twice' if twice else 'left out'}: {inner}", changed, f"{(*path, key)} of {base.kind}")
