@@ -1,0 +1,116 @@
+"""Each rule of the checker, switched off by itself: is there a forged plan that it alone refuses?
+
+    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N] [-o bench/results/checker-mutations.md]
+
+Every forgery (`support/forgeries`) goes through the checker, which says which rule refuses it. Then that rule is
+switched off. If the plan is accepted, or the checker falls over, this forgery catches the broken rule. If another rule
+refuses, that one is switched off beside it, and so on: the rules on the way stand in for each other, and the page says
+so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from support.checker_mutants import SWITCHES, install, without
+
+install()
+
+from support.forgeries.bases import KINDS, Base, base  # noqa: E402
+from support.forgeries.forge import forgeries  # noqa: E402
+from support.forgeries.judge import ACCEPTED, verdict  # noqa: E402
+from support.forgeries.leaves import Forgery  # noqa: E402
+
+MOST_TOGETHER = 4
+"""Rules that are switched off together before a forgery is given up."""
+
+
+@dataclass
+class Caught:
+    """What is known of each rule: the family that catches it alone, or who stands in for it."""
+
+    alone: dict[str, str] = field(default_factory=dict)
+    together: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    forged: int = 0
+
+    def take(self, on: Base, forged: Forgery) -> None:
+        """Put one forgery through."""
+        self.forged += 1
+        off: list[str] = []
+        while len(off) < MOST_TOGETHER:
+            SWITCHES.fired.clear()
+            with without(*off):
+                said = verdict(on, forged.document)
+            if said == ACCEPTED or said.startswith("crash"):
+                if len(off) == 1:
+                    self.alone.setdefault(off[0], forged.family)
+                for name in off:
+                    self.together.setdefault(name, (forged.family, tuple(n for n in off if n != name)))
+                return
+            rule = self._refused()
+            if rule is None or rule in off:
+                return
+            self.seen.add(rule)
+            if not off and rule in self.alone:
+                return  # nothing new is to be seen
+            off.append(rule)
+
+    @staticmethod
+    def _refused() -> str | None:
+        """The rule that refused: the last that fired; of one with several conditions, the condition."""
+        fired = SWITCHES.fired
+        if not fired:
+            return None
+        if len(fired) > 1 and _place(fired[-2]) == _place(fired[-1]) and fired[-2] in CONDITIONS:
+            return fired[-2]
+        return fired[-1]
+
+    def how(self, rule: str) -> str:
+        """What is known of a rule that no forgery catches by itself."""
+        if rule in self.together:
+            family, others = self.together[rule]
+            return f"with {', '.join(others)} ({family})"
+        return "others refuse" if rule in self.seen else "never refused"
+
+
+CONDITIONS: set[str] = set()
+
+
+def _place(rule: str) -> str:
+    return rule.rpartition(" ")[0]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Put all forgeries through, and say which rules none of them catches."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=2, help="models of each kind")
+    parser.add_argument("--each", type=int, default=2, help="changes of each kind of word")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS))
+    parser.add_argument("-o", "--out", type=Path)
+    chosen = parser.parse_args(words)
+    caught, began = Caught(), time.perf_counter()
+    CONDITIONS.update(name for name, text in SWITCHES.rules.items() if not text.startswith("raise "))
+    for seed in range(chosen.seed, chosen.seed + chosen.seeds):
+        for kind in chosen.kinds:
+            on = base(kind, seed)
+            CONDITIONS.update(name for name, text in SWITCHES.rules.items() if not text.startswith("raise "))
+            for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each) if on else ():
+                caught.take(on, forged)
+    rules, took = SWITCHES.rules, time.perf_counter() - began
+    print(f"{caught.forged} forgeries, {took:.0f} s; {len(rules)} rules, {len(caught.alone)} caught alone")
+    for name in rules:
+        if name not in caught.alone:
+            print(f"LEFT {name}: {rules[name][:110]} | {caught.how(name)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

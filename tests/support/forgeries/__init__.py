@@ -1,0 +1,1 @@
+"""Plans that say what is not so, made of honest ones."""

@@ -1,0 +1,307 @@
+"""Honest plans to forge: for each kind of plan a small model, drawn anew for each seed, and the call that plans it.
+
+Where `beside` is there it is another honest plan of the same model, within the same words, that needs less: what it
+reaches nobody may call impossible.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from onnx import ModelProto
+
+import lowtide
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan
+from support.arena_run import AliasNets
+from support.norm_nets import norm_net
+from support.random_graphs import random_graph
+from support.seam_nets import dense_block
+from support.section_nets import attention
+from support.sequences import costly_graph
+from support.small_nets import pyramid, random_net
+from support.steps import random_sibling_step, random_step
+from support.tflite_builder import SAME, Net
+from support.tflite_nets import graph_with_file
+from support.tflite_nets import pyramid as tflite_pyramid
+
+SECONDS = 0.6
+"""Of a search, of those that would go on; what it finds is honest, however good it is."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """An honest plan."""
+
+    kind: str
+    seed: int
+    graph: Graph
+    plan: Plan
+    beside: Plan | None = None
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON; copy before changing it."""
+        return msgspec.json.decode(self.plan.to_json())
+
+    @property
+    def target(self) -> str:
+        """The target that it was made under, as a user would name it."""
+        return self.plan.target
+
+
+def onnx_graph(model: ModelProto) -> Graph:
+    """The graph of an ONNX model, its file read whole."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        path.write_bytes(model.SerializeToString())
+        return lowtide.load(path)
+
+
+def _random(seed: int, ops: int = 8, **how: Any) -> Graph:
+    graph = random_graph(Random(f"forge {seed}"), ops, **how)
+    return graph if graph.ops else _random(seed + 1000, ops, **how)
+
+
+def _plain(target: str, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """The file's own order, beside the best one."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        return _random(seed, 9, **how), [{"target": target, "method": "own"}, {"target": target}]
+
+    return call
+
+
+def _best(target: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    return lambda seed: (_random(seed, 12), [{"target": target}])
+
+
+def _searched(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """A bound that rests on a search, mostly."""
+    return _random(seed, 16, width=12, plain=True), [{"target": "strict"}]
+
+
+def _budget(part: float) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        graph = _random(seed, 9)
+        best = lowtide.plan(graph, target="strict")
+        budget = max(1, int(best.required_bytes * part))
+        return graph, [{"target": "strict", "budget": budget, "reserve": 2}, {"target": "strict"}]
+
+    return call
+
+
+def _fixed(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """A tensor at a place of its own, one that persists."""
+    graph = _random(seed, 8, plain=True)
+    made = [t.name for t in graph.tensors if t.id in graph.producer and t.size and t.kind is Kind.ACTIVATION]
+    how = {"fixed": {made[0]: 64}, "persistent": made[1:2]} if made else {}
+    return graph, [{"target": "strict", **how}]
+
+
+def _banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    graph = _random(seed, 8)
+    best = lowtide.plan(graph, target="strict").required_bytes
+    fast = max(1, best * 2 // 3)
+    return graph, [{"target": "strict", "banks": [f"fast={fast}", f"slow={best + 32}"]}]
+
+
+def _small_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    graph = _random(seed, 8)
+    best = lowtide.plan(graph, target="strict").required_bytes
+    small = [f"fast={max(1, best // 3)}", f"slow={max(1, best // 3)}"]
+    large = [f"fast={best}", f"slow={best}"]
+    return graph, [{"target": "strict", "banks": small}, {"target": "strict", "banks": large}]
+
+
+def _spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    graph = _random(seed, 9, aliases=0.0)
+    best = lowtide.plan(graph, target="strict")
+    single = best.profile.bytes if best.profile else [1]
+    fast = max(1, (max(single) + best.lower_bound_bytes) // 2 - 1)
+    how = {"target": "strict", "memories": [f"fast={fast}", f"mid={fast}"] if seed % 3 == 2 else [f"fast={fast}"]}
+    return graph, [{**how, "method": "belady"} if seed % 3 == 1 else how, how]
+
+
+def _wide(seed: int) -> Graph:
+    """A net that is worth cutting."""
+    if not seed:
+        return onnx_graph(pyramid().model())
+    for k in range(40):
+        graph = onnx_graph(random_net(Random(f"{seed} {k}").choice, 7))
+        if max(t.size for t in graph.tensors) > 4 * max(t.size for t in graph.tensors if t.kind is Kind.OUTPUT):
+            return graph
+    return onnx_graph(pyramid().model())
+
+
+def _cut(words: str, target: str = "generic", **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """Uncut, as a budget leaves it, and cut as far as it goes; the latter is forged."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        return _wide(seed), [{"target": target, "allow": words, "time": SECONDS, **how}]
+
+    return call
+
+
+def _uncut(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        how = {"target": "strict", "allow": words, "time": SECONDS}
+        return _wide(seed), [{**how, "budget": "64MiB"}, how]
+
+    return call
+
+
+def _cut_spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    graph = onnx_graph(pyramid().model())
+    fast = (2048, 3000, 2500)[seed % 3]
+    return graph, [{"target": "strict", "allow": "fission", "memories": {"fast": fast}, "time": 2 * SECONDS}]
+
+
+def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    graph = onnx_graph(norm_net(Random(f"norm {seed}").choice, 2))
+    return graph, [{"target": "generic", "allow": "fission,recompute", "max_overhead": 2, "time": SECONDS}]
+
+
+def _seams(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    return lambda seed: (onnx_graph(dense_block().model()), [{"target": "generic", "allow": words, "time": SECONDS}])
+
+
+def _sections(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    heads = (2, 4, 8)[seed % 3]
+    net = attention(tokens=16, width=32, heads=heads, way="swin").model()
+    return onnx_graph(net), [{"target": "generic", "allow": "fission", "time": SECONDS}]
+
+
+def _aliases(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        graph = onnx_graph(AliasNets(Random(12 + seed).choice).build(9))
+        return graph, [{"target": "generic", "allow": words, "time": SECONDS}]
+
+    return call
+
+
+def _again(part: float, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """Ops that run again: within a budget, beside one that is large."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        graph = replace(costly_graph(Random(f"again {seed}"), 9), sha256=f"{seed:064x}")
+        peak = lowtide.plan(graph, target="strict").peak_bytes
+        common = {"target": "strict", "time": SECONDS, "allow": "recompute"}
+        tight = {**common, "budget": max(1, int(peak * part)), **how}
+        loose = {**common, "budget": 64 * peak}
+        return graph, [loose, tight] if part < 0.9 and seed % 2 else [tight]
+
+    return call
+
+
+def _within(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    graph = replace(costly_graph(Random(f"again {seed}"), 9), sha256=f"{seed:064x}")
+    return graph, [{"target": "strict", "time": SECONDS, "allow": "recompute", "max_overhead": (0.1, 0.5)[seed % 2]}]
+
+
+def _swap(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        return random_step(7 + seed, batch=6), [{"allow": words, "budget": ("80%", "95%")[seed % 2], "time": SECONDS}]
+
+    return call
+
+
+def _step(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        graph = random_sibling_step(3 + 2 * seed) if "merge" in how["allow"] else random_step(7 + seed, batch=6)
+        return graph, [{"time": SECONDS, **how}]
+
+    return call
+
+
+_MICRO = {"allow": "recompute,fission", "method": "microbatch", "options": {"parts": "3"}, "max_overhead": 900}
+
+
+def _loops(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        net, height = Net(), (24, 16, 20)[seed % 3]
+        x = net.tensor((1, height, 16, 3))
+        a = net.conv(x, 8, (3, 3), (1, 1), SAME)
+        b = net.conv(a, 1, (3, 3), (1, 1), SAME, depthwise=True)
+        c = net.add(a, net.conv(b, 8, (1, 1)))
+        d = net.conv(c, 4, (3, 3), (2, 2), SAME)
+        e = net.conv(d, 32, (1, 1))
+        f = net.pool(e, "AVERAGE_POOL_2D", (net.shape(e)[1], net.shape(e)[2]), (1, 1))
+        net.ends([x], [net.reshape(f, (1, 32))])
+        graph = graph_with_file(net.bytes())
+        common = {"target": "loops", "allow": "loops", "time": SECONDS}
+        return graph, [{**common, **how}]
+
+    return call
+
+
+def _tflite(target: str, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        return graph_with_file(tflite_pyramid().bytes()), [{"target": target, "time": SECONDS, **how}]
+
+    return call
+
+
+KINDS: Mapping[str, Callable[[int], tuple[Graph, list[dict[str, Any]]]]] = {
+    "own order": _plain("strict"),
+    "own order, plain": _plain("strict", plain=True),
+    "own order, in place": _plain("generic"),
+    "own order, hmcos": _plain("hmcos"),
+    "best": _best("strict"),
+    "best, in place": _best("generic"),
+    "searched": _searched,
+    "within a budget": _budget(1.5),
+    "over budget": _budget(0.8),
+    "fixed": _fixed,
+    "banks": _banks,
+    "small banks": _small_banks,
+    "spill": _spill,
+    "cut": _cut("fission", "strict"),
+    "cut, in place": _cut("fission"),
+    "uncut": _uncut("fission"),
+    "halos": _cut("fission,halos"),
+    "rounds": _cut("fission,rounds"),
+    "cut and spill": _cut_spill,
+    "passes": _passes,
+    "seams": _seams("seams"),
+    "accumulate": _seams("seams,accumulate"),
+    "sections": _sections,
+    "aliases": _aliases("alias"),
+    "aliases and cuts": _aliases("alias,fission"),
+    "again": _again(0.8),
+    "again, a little": _again(0.95),
+    "again, cost": _within,
+    "again and again": _again(0.7, max_overhead=5),
+    "swap": _swap("swap"),
+    "swap and again": _swap("recompute,swap"),
+    "microbatch": _step(**_MICRO),
+    "step": _step(allow="recompute,fission", max_overhead=2),
+    "merge": _step(allow="recompute,fission,merge", max_overhead=2),
+    "loops": _loops(),
+    "loops, streamed": _loops(stream_input=True),
+    "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),
+    "tflm": _tflite("tflm"),
+    "tflm, cut": _tflite("tflm", allow="fission"),
+    "tflm, budget": _tflite("tflm", budget="20KiB", reserve=64),
+    "tflm, arenas": _tflite("tflm", banks=["fast=48KiB", "slow=128KiB"]),
+    "tflite": _tflite("tflite"),
+}
+"""By kind a model of a seed, and the calls: what is forged is the plan of the first; the second may be beside it."""
+
+
+def base(kind: str, seed: int) -> Base | None:
+    """The honest plan of a kind for a seed; None if the call is refused for this draw."""
+    graph, calls = KINDS[kind](seed)
+    try:
+        plans = [lowtide.plan(graph, **how) for how in calls]
+    except InputError:
+        return None
+    return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None)

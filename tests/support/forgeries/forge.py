@@ -1,0 +1,39 @@
+"""All forgeries of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import msgspec
+
+from support.forgeries.bases import Base
+from support.forgeries.decisions import DECIDED
+from support.forgeries.families import GENERAL
+from support.forgeries.leaves import Forgery, forgeable, leaf, says_the_same
+
+FAMILIES = {**GENERAL, **DECIDED}
+
+OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
+"""What a plan may do without; with it, more than one rule refuses some forgeries."""
+
+
+def bare(base: Base) -> Base:
+    """The same plan with nothing said twice."""
+    return replace(base, plan=msgspec.structs.replace(base.plan, **dict.fromkeys(OPTIONAL)))
+
+
+def forgeries(base: Base, random: Random, each: int = 1, most: int = 24) -> Iterator[Forgery]:
+    """Forgeries of every family, `most` of one at most, and of each kind of word `each` that are changed one by one."""
+    for on in (base, bare(base)):
+        for name, family in FAMILIES.items():
+            made = list(family(on, random))
+            for document, why in random.sample(made, most) if len(made) > most else made:
+                if not says_the_same(on, document):
+                    yield Forgery(name, document, f"{base.kind} {base.seed}: {why}")
+        for paths in forgeable(on).values():
+            for _ in range(each):
+                forged = leaf(on, random, paths)
+                if forged is not None:
+                    yield forged._replace(why=f"{base.kind} {base.seed}: {forged.why}")
