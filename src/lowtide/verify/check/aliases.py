@@ -69,6 +69,9 @@ def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
             raise _fail(f"tensor {r.tensor} lies in tensor {r.of} by op {r.op}, and one of them is not there")
         lies[r.tensor] = r
         _check_rows(graph, r, target)
+        op = graph.op_by_id[r.op]
+        if not {r.tensor, r.of} <= {*op.inputs, *op.outputs}:
+            raise _fail(f"{op.label} does not put tensor {r.tensor} into tensor {r.of}")
     for t in lies:
         at, seen = t, {t}
         while at in lies:

@@ -213,7 +213,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
-    return f"{format_size(block)} follow from the parts; the persistent one, and what is needed at least, as the plan has it (--run measures)"
+    said = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
+    return f"{format_size(block)} follow from the parts; {said}"
 
 
 CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
