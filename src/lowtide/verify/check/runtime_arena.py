@@ -186,6 +186,17 @@ def _before(block: _Block, sizes: Sequence[int], op: Op, first: int) -> None:
         block.give(-1 - oldest - first)
 
 
+def _least_above(plan: Plan, parts: RuntimeParts) -> bool:
+    """Whether some part is said to take more at least, in any plan and build, than in this one."""
+    beside, head = parts.least_beside, parts.least_head
+    above = parts.least_planning > parts.planning or (beside is not None and beside > parts.persistent)
+    arenas, block = plan.runtime_arenas, plan.runtime_arena_bytes or 0
+    if arenas is not None:
+        tail = parts.persistent if arenas.apart else block
+        above = above or arenas.least_tail_bytes > tail or arenas.least_head_bytes > block
+    return above or (head is not None and head > parts.planned)
+
+
 def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
     """The smallest kTensorArenaSize follows from its parts, of which the planned one is the arena."""
     block, parts = plan.runtime_arena_bytes, plan.runtime_parts
@@ -193,6 +204,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         return ""
     if parts is not None and target.rule == "tflm" and parts.kernels != target.kernels:
         raise VerificationError("runtime_arena", f"kernels are {parts.kernels!r}, and the target's {target.kernels!r}")
+    if parts is not None and _least_above(plan, parts):
+        raise VerificationError("runtime_arena", "the parts are said to need more at least than they take here")
     if parts is None or block is None or not _plans_head(plan, parts):
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
     if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
@@ -202,7 +215,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
     _check_libraries(block, parts, apart=plan.runtime_arenas is not None and plan.runtime_arenas.apart)
-    return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"
+    said = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
+    return f"{format_size(block)} follow from the parts; {said}"
 
 
 def _plans_head(plan: Plan, parts: RuntimeParts) -> bool:
