@@ -10,8 +10,10 @@ as well:
                                                           read in parts: the most that any reader, cut, comes to
                and never less than the rows of one part
 
-*Held across* is what was made before in every plan and is read whole behind it in every plan. Two ops are in no region
-together if an op on the way between them cannot be cut with them. Theorem and proof: docs/proofs.md, section 15.
+*Held across* is what was made before in every plan and is read whole behind it in every plan. Behind the moment at
+which parts are joined stand those readers alone that can read none of the parts, and what waits for these: a reader
+that goes along may have run before. Two ops are in no region together if an op on the way between them cannot be cut
+with them. Theorem and proof: docs/proofs.md, section 15.
 `lowtide.verify.check.regions` works the same numbers out again, by other means.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
+from typing import Literal
 
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind, Op
@@ -29,6 +32,9 @@ from lowtide.optimize.last_results import last_results
 from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, needed
+
+Event = tuple[Literal["ran"], int] | tuple[Literal["joined"], int, frozenset[int]]
+"""An op runs whole, or parts of a tensor are put together for which some of its readers wait."""
 
 MOST_BETWEEN = 64
 """Ops from one to another of a region that are looked at; further apart, they may be in one."""
@@ -82,6 +88,7 @@ class RegionBounds:
         self.reads_all, self.runs_all = cache(self._reads_all), cache(self._runs_all)
         for op in reversed(self.graph.ops):  # readers first: no deep recursion
             self.runs_all(op.id)
+        self.waiting = cache(self._waiting)
         self.joined = cache(self._joined)
         self._between = cache(self._ops_between)
 
@@ -132,14 +139,14 @@ class RegionBounds:
             return max(self._sum({*reads, *held}), self._sum(made))
         return self._sum(reads | made)
 
-    def _joined(self, tensor: int) -> int:
-        """What is there when parts of a tensor are put together; 0: none need be."""
+    def _joined(self, tensor: int, axis: int) -> int:
+        """What is there when the parts along an axis that make a tensor are put together; 0: none need be."""
         graph, own = self.graph, self._group[tensor]
         readers = graph.consumers.get(tensor, ())
         output = graph.tensor_by_id[tensor].kind is Kind.OUTPUT
         if not output and (not readers or not all(self.reads_all(op, tensor) for op in readers)):
             return 0
-        after = self._results if output else self._needed[self._event[("joined", tensor)]]
+        after = self._results if output else self._needed[self._event[("joined", tensor, self.waiting(tensor, axis))]]
         there = self._there(self._before[tensor]) & after
         held = [t for t in self._tensors(there) if self._group[t] != own]
         return self._sum([tensor]) + graph.tensor_by_id[tensor].size + self._sum(held)
@@ -157,7 +164,7 @@ class RegionBounds:
 
     def _leaves(self, op: int, axis: int, tensor: int) -> int:
         """What a tensor that is made in parts comes to: joined, or read in parts by all its readers."""
-        joined = self.joined(tensor)
+        joined = self.joined(tensor, axis)
         output = self.graph.tensor_by_id[tensor].kind is Kind.OUTPUT
         if not joined or output or self.cutter.dim(op, tensor, axis) is None:
             return joined
@@ -331,7 +338,7 @@ class RegionBounds:
         for op in graph.ops:
             bits = 0
             for i, t in enumerate(self._followed(op)):
-                made = above.get(graph.producer.get(t, -1), 0) | event[("joined", t)]
+                made = above.get(graph.producer.get(t, -1), 0) | self._waited_for(op.id, t)
                 bits = bits & made if i and self._is_concat(op) else bits | made
             above[op.id] = bits | event[("ran", op.id)]
         needed_behind = dict.fromkeys(event.values(), self._results)
@@ -340,21 +347,45 @@ class RegionBounds:
             within = needed_behind[ran]
             for t in op.inputs:
                 within |= self._bit[t] if self.reads_all(op.id, t) else 0
-            if self._is_concat(op):
-                for k in _bits(above[op.id] ^ ran):
-                    needed_behind[1 << k] |= within
-                continue
-            for t in self._followed(op):
-                needed_behind[event[("joined", t)]] |= within
-                if t in graph.producer:
-                    needed_behind[event[("ran", graph.producer[t])]] |= within
+            waits = above[op.id] ^ ran
+            if not self._is_concat(op):  # what is further above goes on from the ops between
+                waits = 0
+                for t in self._followed(op):
+                    waits |= self._waited_for(op.id, t)
+                    waits |= event[("ran", graph.producer[t])] if t in graph.producer else 0
+            for k in _bits(waits):
+                needed_behind[1 << k] |= within
         return needed_behind
 
+    def _waiting(self, tensor: int, axis: int) -> frozenset[int]:
+        """Readers of a tensor no part of which can be given a piece of it, as its op makes it along an axis."""
+        maker = self.graph.producer[tensor]
+        readers = self.graph.consumers.get(tensor, ())
+        return frozenset(op for op in readers if not self._handed(maker, axis, tensor, op))
+
+    def _waited_for(self, op: int, tensor: int) -> int:
+        """The events, as bits, at which a tensor is put together that an op can read nothing of before."""
+        return self._joins_waited_for.get((op, tensor), 0)
+
     @cached_property
-    def _event(self) -> dict[tuple[str, int], int]:
-        """A bit for each op, as it runs whole, and for each tensor, as its parts are put together."""
-        ran = [("ran", op.id) for op in self.graph.ops]
-        joined = [("joined", t.id) for t in self.graph.tensors]
+    def _joins_waited_for(self) -> dict[tuple[int, int], int]:
+        found: dict[tuple[int, int], int] = {}
+        for event, bit in self._event.items():
+            if event[0] == "joined":
+                for op in event[2]:
+                    found[(op, event[1])] = found.get((op, event[1]), 0) | bit
+        return found
+
+    @cached_property
+    def _event(self) -> dict[Event, int]:
+        """A bit for each op, as it runs whole, and for each tensor put together and those of its readers that wait."""
+        ran: list[Event] = [("ran", op.id) for op in self.graph.ops]
+        joined: dict[Event, None] = {
+            ("joined", t, self.waiting(t, axis)): None
+            for op in self.graph.ops
+            for axis in self.axes(op.id)
+            for t in op.outputs
+        }
         return {event: 1 << i for i, event in enumerate((*ran, *joined))}
 
     def _is_concat(self, op: Op) -> bool:
