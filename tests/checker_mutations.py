@@ -54,23 +54,12 @@ class Caught:
                 for name in off:
                     self.together.setdefault(name, (forged.family, tuple(n for n in off if n != name)))
                 return
-            rule = self._refused()
-            if rule is None or rule in off:
+            if not SWITCHES.fired or (rule := SWITCHES.fired[-1]) in off:
                 return
             self.seen.add(rule)
             if not off and rule in self.alone:
                 return  # nothing new is to be seen
             off.append(rule)
-
-    @staticmethod
-    def _refused() -> str | None:
-        """The rule that refused: the last that fired; of one with several conditions, the condition."""
-        fired = SWITCHES.fired
-        if not fired:
-            return None
-        if len(fired) > 1 and _place(fired[-2]) == _place(fired[-1]) and fired[-2] in CONDITIONS:
-            return fired[-2]
-        return fired[-1]
 
     def how(self, rule: str) -> str:
         """What is known of a rule that no forgery catches by itself."""
@@ -80,29 +69,21 @@ class Caught:
         return "others refuse" if rule in self.seen else "never refused"
 
 
-CONDITIONS: set[str] = set()
-
-
-def _place(rule: str) -> str:
-    return rule.rpartition(" ")[0]
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Put all forgeries through, and say which rules none of them catches."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=2, help="models of each kind")
     parser.add_argument("--each", type=int, default=2, help="changes of each kind of word")
+    parser.add_argument("--most", type=int, default=16, help="forgeries of a family for a plan")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
     parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args(words)
     caught, began = Caught(), time.perf_counter()
-    CONDITIONS.update(name for name, text in SWITCHES.rules.items() if not text.startswith("raise "))
     for seed in range(chosen.seed, chosen.seed + chosen.seeds):
         for kind in chosen.kinds:
             on = base(kind, seed)
-            CONDITIONS.update(name for name, text in SWITCHES.rules.items() if not text.startswith("raise "))
-            for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each) if on else ():
+            for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most) if on else ():
                 caught.take(on, forged)
     rules, took = SWITCHES.rules, time.perf_counter() - began
     print(f"{caught.forged} forgeries, {took:.0f} s; {len(rules)} rules, {len(caught.alone)} caught alone")

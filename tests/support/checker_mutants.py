@@ -66,6 +66,7 @@ class _Mutator(ast.NodeTransformer):
         self.module, self.source = module.removeprefix(f"{ROOM}."), source
         self.function: list[str] = []
         self.count: dict[str, int] = {}
+        self.by_conditions: set[int] = set()
 
     def _name(self, what: str) -> str:
         place = f"{self.module.replace('.', '/')}:{'.'.join(self.function) or 'module'}"
@@ -94,6 +95,7 @@ class _Mutator(ast.NodeTransformer):
             parts = list(_alternatives(node.test))
             if len(parts) > 1:
                 node.test = self._switched(node.test)
+                self.by_conditions |= {id(s) for s in node.body}
         self.generic_visit(node)
         return node
 
@@ -104,13 +106,10 @@ class _Mutator(ast.NodeTransformer):
             inner = test.operand
             if isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And):
                 return ast.BoolOp(ast.Or(), [self._switched(ast.UnaryOp(ast.Not(), v)) for v in inner.values])
-        return _call("holds", self._name(self._words(test)), test)
-
-    def _words(self, test: ast.expr) -> str:
-        return ast.unparse(test)
+        return _call("holds", self._name(ast.unparse(test)), test)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        if node.exc is None:
+        if node.exc is None or id(node) in self.by_conditions:
             return node
         name = self._name(self._text(node))
         return ast.If(_call("on", name), [node], [])

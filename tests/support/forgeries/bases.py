@@ -18,16 +18,21 @@ import msgspec
 from onnx import ModelProto
 
 import lowtide
+from lowtide.analyse.liveness import largest_single_op
+from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
+from lowtide.target import resolve
 from support.arena_run import AliasNets
+from support.costs import costs
 from support.norm_nets import norm_net
 from support.random_graphs import random_graph
 from support.seam_nets import dense_block
 from support.section_nets import attention
 from support.sequences import costly_graph
 from support.small_nets import pyramid, random_net
+from support.spill_plans import skip_graph
 from support.steps import random_sibling_step, random_step
 from support.tflite_builder import SAME, Net
 from support.tflite_nets import graph_with_file
@@ -111,7 +116,8 @@ def _banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = _random(seed, 8)
     best = lowtide.plan(graph, target="strict").required_bytes
     fast = max(1, best * 2 // 3)
-    return graph, [{"target": "strict", "banks": [f"fast={fast}", f"slow={best + 32}"]}]
+    slow = f"slow={best + 32}" + ("@8" if seed % 2 else "")
+    return graph, [{"target": "strict", "banks": [f"fast={fast}", slow]}]
 
 
 def _small_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
@@ -122,13 +128,36 @@ def _small_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     return graph, [{"target": "strict", "banks": small}, {"target": "strict", "banks": large}]
 
 
+WAYS: tuple[dict[str, Any], ...] = (
+    {},
+    {"moves": {"outputs_end_fast": "true", "outputs_written_early": "false"}},
+    {"moves": {"write_once": "false"}, "target": "generic"},
+    {"moves": {"lead": "1"}},
+    {"moves": {"inputs_have_copy": "false", "parameters": "true"}},
+    {"memories": 2},
+)
+"""In which plans with moves differ."""
+
+
 def _spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-    graph = _random(seed, 9, aliases=0.0)
-    best = lowtide.plan(graph, target="strict")
-    single = best.profile.bytes if best.profile else [1]
-    fast = max(1, (max(single) + best.lower_bound_bytes) // 2 - 1)
-    how = {"target": "strict", "memories": [f"fast={fast}", f"mid={fast}"] if seed % 3 == 2 else [f"fast={fast}"]}
-    return graph, [{**how, "method": "belady"} if seed % 3 == 1 else how, how]
+    """A fast memory between what one op needs and what the best order does: something moves."""
+    how = {"target": "strict", "time": SECONDS, **WAYS[seed % len(WAYS)]}
+    several = how.pop("memories", 1)
+    for k in range(200):
+        graph = _random(1000 * seed + k, 9, aliases=0.05)
+        model = memory_model(graph, resolve(how["target"]))
+        single, best = largest_single_op(model), lowtide.plan(graph, target=how["target"]).peak_bytes
+        fast = (single + best) // 2
+        if fast < best and (how["target"] == "strict" or fast > single):
+            memories = [f"fast={fast + (63 if how['target'] == 'generic' else 0)}", f"mid={best}"][:several]
+            call = {**how, "memories": memories}
+            try:
+                if lowtide.plan(graph, **call).moves:
+                    return graph, [{**call, "method": "belady"} if seed % 2 and "moves" not in how else call, call]
+            except InputError:
+                continue
+    graph = skip_graph()
+    return graph, [{"target": "strict", "memories": ["fast=10"]}]
 
 
 def _wide(seed: int) -> Graph:
@@ -269,6 +298,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, list[dict[str, Any]]]]] = {
     "uncut": _uncut("fission"),
     "halos": _cut("fission,halos"),
     "rounds": _cut("fission,rounds"),
+    "cost": _cut("fission", cost=costs([])),
     "cut and spill": _cut_spill,
     "passes": _passes,
     "seams": _seams("seams"),

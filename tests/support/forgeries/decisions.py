@@ -153,7 +153,6 @@ def moves_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
         yield said([*moves[:k], move | {"kind": kind}, *moves[k + 1 :]]), "the wrong way"
         yield said([*moves[:k], move | back | {"kind": kind}, *moves[k + 1 :]]), "what is not there"
         if move["kind"] == "fill":
-            yield said([*moves, dict(move)]), "twice"
             yield said([*moves[:k], move | {"step": move["step"] + 1}, *moves[k + 1 :]]), "too late"
         yield said([*moves[:k], move | {"from": "nowhere"}, *moves[k + 1 :]]), "from nowhere"
         yield said([*moves[:k], move | {"to": move["from"]}, *moves[k + 1 :]]), "to where it is"

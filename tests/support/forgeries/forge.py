@@ -9,11 +9,12 @@ from random import Random
 import msgspec
 
 from support.forgeries.bases import Base
+from support.forgeries.claims import CLAIMED
 from support.forgeries.decisions import DECIDED
 from support.forgeries.families import GENERAL
 from support.forgeries.leaves import Forgery, forgeable, leaf, says_the_same
 
-FAMILIES = {**GENERAL, **DECIDED}
+FAMILIES = {**GENERAL, **DECIDED, **CLAIMED}
 
 OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
 """What a plan may do without; with it, more than one rule refuses some forgeries."""

@@ -57,7 +57,11 @@ FREE = {
     "reserve_bytes": "what was asked for",
     "allow*": "what was asked for",
     "model_sha256": "of which model it is a plan",
-    "cost*": "predictions, by a cost file that is not there",
+    "cost.cost_file": "a cost file that is not there",
+    "cost.level": "a cost file that is not there",
+    "cost.device": "a cost file that is not there",
+    "cost.threads": "a cost file that is not there",
+    "cost.max_overhead": "what was asked for",
     "fission.cost_file": "a cost file that is not there",
     "fission.families*": "a cost file that is not there",
     "fission.device": "a cost file that is not there",
@@ -94,6 +98,7 @@ DECISIONS = {
     "offsets*": "may lie elsewhere",
     "workspace_offsets*": "may lie elsewhere",
     "residency.*.offset": "may lie elsewhere",
+    "residency.*.memory": "may lie elsewhere",
     "residency.*.start": "may be there for longer",
     "residency.*.end": "may be there for longer",
     "loops.*.keep.*.offset": "may lie elsewhere",
@@ -158,7 +163,7 @@ def put(document: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     holder = copy.copy(document)
-    holder[path[0]] = put(document[path[0]], path[1:], value)
+    holder[path[0]] = put(document[path[0]], path[1:], value) if path[1:] else value
     return holder
 
 
@@ -167,7 +172,7 @@ def forgeable(base: Base) -> dict[str, list[tuple[Path, Any]]]:
     found: dict[str, list[tuple[Path, Any]]] = {}
     for path, value in walk(base.document):
         name = pattern(path)
-        if path and not (listed(FREE, name) or listed(BOUNDS, name) or listed(DECISIONS, name)):
+        if not (listed(FREE, name) or listed(BOUNDS, name) or listed(DECISIONS, name)):
             found.setdefault(name, []).append((path, value))
     return found
 
@@ -199,6 +204,8 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
         inner = pattern((*path, key))
         if listed(FREE, inner) or listed(BOUNDS, inner) or listed(DECISIONS, inner) or harmless(base, inner, twice):
             return None
+        if key == "recomputation" and not base.plan.rewrites:
+            return None  # nothing runs again, and nothing is said of it
         if not twice and inner == "tensors.*" and value[key]["kind"] == "constant":
             return None  # it counts for nothing, and need not be listed
         if twice:
@@ -264,6 +271,13 @@ DROPPED = {
     "runtime_parts.least_*": "nothing is said of other builds",
     "tensors.*.dtype": "a title",
     "tensors.*.shape": "a title",
+    "runtime_arena_bytes": "nothing is said of the runtime",
+    "arena_lower_bound_bytes": "no bound",
+    "arena_optimal": "nothing is said of it",
+    "runtime_unknown": "nothing is said of the runtime",
+    "traffic_proof": "no proof",
+    "traffic_lower_bound_bytes": "no bound",
+    "cost": "nothing is said of time",
     "profile": "nothing is drawn",
     "conflict": "no reason is given",
     "exactness": "nothing is promised",
