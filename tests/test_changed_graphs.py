@@ -37,7 +37,7 @@ def test_one_reader_needs_all_rows_and_one_goes_along() -> None:
     assert found.peak <= 1568
     assert max(found.steps.replay(found.order)) == found.peak
     for target in TARGETS:
-        Case(net, target, count).check(plans=True)
+        Case(net, target, count).check(plans=True, again=True)
     assert not count.failures, count.failures[0]
 
 
@@ -45,10 +45,12 @@ def test_one_reader_needs_all_rows_and_one_goes_along() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_bound_is_above_a_plan_of_the_oracle(seed: int) -> None:
     """Of drawn nets, on a third of which the oracle's plan needs less than every order of whole ops."""
-    count = run(seed, 0, 120, every=20)
+    count = run(seed, 0, 120, every=10)
     assert not count.failures, count.failures[0]
-    assert count.held["planner: bound over regions"] == 120
+    assert count.held["planner: bound over regions"] >= 120
     assert count.seen["nets where the oracle's plan is below every order"] >= 25
+    assert count.seen["nets with costs where running ops again needs less"] >= 5
+    assert count.held["again: least cost"] >= 5
 
 
 def test_ops_are_tiled_as_lowtide_tiles_them() -> None:

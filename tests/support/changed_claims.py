@@ -24,8 +24,10 @@ from lowtide.target import BUILT_IN, Target
 from lowtide.transform.cut import Cutter
 from lowtide.verify.check.last_results import end_needs
 from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
-from support.changed_nets import Net, drawn_net, to_graph
+from support.changed_nets import Net, drawn_net, skipping_net, to_graph
+from support.changed_ops import VIEWS
 from support.changed_plans import RULES, Found, Oracle
+from support.changed_runs import Runs
 from support.changed_steps import least_peak
 
 TARGETS = ("strict", "generic")
@@ -81,8 +83,8 @@ class Case:
         self.memory: MemoryModel = memory_model(self.graph, self.target)
         self.oracle = Oracle(net, RULES[target])
 
-    def check(self, plans: bool) -> None:
-        """Every claim; `plans`: what whole plans say, too."""
+    def check(self, *, plans: bool, again: bool) -> None:
+        """Every claim; `plans`: what whole plans say, too; `again`: what plans whose ops run again say."""
         failed = len(self.count.failures)
         self.count.seen["nets"] += 1
         own = self.orders()
@@ -93,6 +95,8 @@ class Case:
             self.count.seen["nets where the oracle's plan is below every order"] += 1
         if plans:
             self.planned(own)
+        if again:
+            self.run_again(own)
         self.count.false_nets += len(self.count.failures) > failed
 
     def orders(self) -> int:
@@ -148,6 +152,41 @@ class Case:
         if plan.peak_bytes > own:
             self._fail("plan: peak above the best order", plan.peak_bytes, own, "")
 
+    def run_again(self, own: int) -> None:
+        """Plans whose ops run again: what is impossible, what a budget costs at least, what a cost needs at least."""
+        if self.name == "generic" and any(op.kind in VIEWS for op in self.net.ops):
+            return  # what a view of a tensor that is made again is, the oracle does not say
+        random = Random(json.dumps(self.net.to_json()))
+        costs = [random.choice((1, 1, 2, 3, 10)) for _ in self.net.ops]
+        runs, graph = Runs(self.net, costs, in_place=RULES[self.name].in_place), to_graph(self.net, costs)
+        lowest = runs.least_peak(10**9)
+        self.count.seen["nets with costs"] += 1
+        self.count.seen["nets with costs where running ops again needs less"] += lowest < own
+        budget = random.choice((lowest, lowest, (lowest + own) // 2, own - 1, lowest - 1))
+        plan = lowtide.plan(graph, target=self.name, allow="recompute", budget=budget, time=0.3)
+        least, said = runs.least_cost(budget), plan.recomputation
+        if plan.status == "impossible":
+            self._hold_cost("again: impossible", budget, least, least is not None)
+        elif said is not None:
+            self._hold_cost(
+                "again: least cost", round(said.lower_bound), least, least is not None and said.lower_bound > least
+            )
+            if plan.status == "ok" and (least is None or said.planned < least):
+                self._fail("again: a plan below the oracle's", round(said.planned), least or -1, "")
+        most = random.choice((0, 10, 30, 100))
+        plan = lowtide.plan(graph, target=self.name, allow="recompute", max_overhead=f"{most}%", time=0.3)
+        reached = runs.least_peak(sum(costs) * (100 + most) // 100)
+        if plan.recomputation is not None and plan.recomputation.least_peak_bytes is not None:
+            claimed = plan.recomputation.least_peak_bytes
+            self._hold_cost("again: least peak", claimed, reached, claimed > reached)
+        if plan.peak_bytes < reached:
+            self._fail("again: a plan below the oracle's", plan.peak_bytes, reached, "")
+
+    def _hold_cost(self, claim: str, claimed: int, reached: int | None, false: bool) -> None:
+        self.count.held[claim] += 1
+        if false:
+            self._fail(claim, claimed, reached or 0, "")
+
     def _hold(self, claim: str, claimed: int, found: Found | None) -> None:
         self.count.held[claim] += 1
         if found is not None:
@@ -164,8 +203,11 @@ def cases(seed: int, first: int, end: int) -> Iterator[tuple[Net, str]]:
 
 
 def run(seed: int, first: int, end: int, every: int) -> Count:
-    """Hold the claims of nets against the oracle; of every so many a whole plan, too."""
+    """Hold the claims of nets against the oracle; of every so many what whole plans say, too."""
     count = Count()
-    for k, (net, target) in enumerate(cases(seed, first, end)):
-        Case(net, target, count).check(plans=k % every == 0)
+    for k, (net, target) in enumerate(cases(seed, first, end), first):
+        turn = k // len(TARGETS) % every
+        Case(net, target, count).check(plans=turn == 0, again=False)
+        if turn == every // 2:
+            Case(skipping_net(Random(f"{seed} {k} again")), target, count).check(plans=False, again=True)
     return count

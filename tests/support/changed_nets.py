@@ -63,8 +63,8 @@ def from_json(value: dict[str, Any]) -> Net:
     return Net(tuple(shapes[t] for t in range(len(shapes))), inputs, tuple(ops), tuple(value["outputs"]))
 
 
-def to_graph(net: Net) -> Graph:
-    """The net as a graph of ONNX ops, tensors and ops with the net's numbers; constants come behind."""
+def to_graph(net: Net, costs: Sequence[int] = ()) -> Graph:
+    """The net as a graph of ONNX ops, with the net's numbers; constants come behind. `costs`: of ops."""
     outputs = set(net.outputs)
     tensors = []
     for t, shape in enumerate(net.shapes):
@@ -82,7 +82,8 @@ def to_graph(net: Net) -> Graph:
             tensors.append(Tensor(len(tensors), size, Kind.CONSTANT, f"w{len(tensors)}", shape, dtype, value=value))
         operands = tuple(given)
         name = f"n{i}"
-        ops.append(Op(i, operands, op.makes, name, _type(op), attributes=attributes, operands=operands))
+        cost = float(costs[i]) if costs else None
+        ops.append(Op(i, operands, op.makes, name, _type(op), attributes=attributes, operands=operands, cost=cost))
     return Graph("drawn", tuple(tensors), tuple(ops), dialect="onnx", opset=OPSET)
 
 
@@ -207,10 +208,8 @@ def _binary(d: Drawing, r: Random, x: int, shape: Shape) -> None:
 def _widened(d: Drawing, r: Random, x: int, shape: Shape) -> list[int]:
     """A product with weights, or a window: what changes how wide a tensor is."""
     if len(shape) == 4:
-        pad = r.choice((0, 1))
-        taps = (1 + 2 * pad, 1)
         if r.random() < 0.3:
-            return d.op("depthwise", x, taps=list(taps), stride=r.choice((1, 1, 2)), pad=0)
+            return d.op("depthwise", x, taps=[r.choice((1, 3)), 1], stride=r.choice((1, 1, 2)), pad=0)
         return d.op("conv", x, taps=[r.choice((1, 1, 2, 3)), 1], stride=r.choice((1, 1, 2)), pad=0,
                     channels=r.choice((1, 2, 4, 8, 16)))  # fmt: skip
     return d.op("matmul", x, columns=r.choice((1, 1, 2, 4, 8, 16, 24)))
@@ -332,6 +331,30 @@ def _squeeze(d: Drawing, at: int) -> None:
         _widened(d, r, s[0], d.shapes[s[0]])
 
 
+def _gated(d: Drawing, at: int) -> None:
+    """A wide tensor times what is made of its mean by an op that sees the whole mean: tiles of it may be handed on."""
+    r = d.random
+    a = (_widened(d, r, at, d.shapes[at]) or [at])[0]
+    rows, columns = (2, 1) if len(d.shapes[a]) == 4 else (0, len(d.shapes[a]) - 1)
+    m = d.op(r.choice(("reduce_sum", "reduce_mean")), a, axis=rows)[0]
+    m = d.op("softmax", m, axis=columns)[0]
+    s = d.op("binary", a, m, type="Mul")[0]
+    d.op(r.choice(("reduce_sum", "reduce_max")), s, axis=r.choice((rows, columns)))
+
+
+def _skip(d: Drawing, at: int) -> None:
+    """A wide tensor is read early and late, with other wide ones between: to make it again needs fewer bytes."""
+    r = d.random
+    if len(d.shapes[at]) > 3:
+        return
+    wide = d.shapes[at][-1] * r.choice((2, 4))
+    a = d.op("matmul", at, columns=wide)[0]
+    b = d.op("matmul", a, columns=1)[0]
+    for columns in r.choice(((wide * 2, 1), (wide, 1), (wide * 2, wide, 1))):
+        b = (d.op("matmul", b, columns=columns) or [b])[0]
+    d.op("binary", a, b, type="Mul")
+
+
 def _narrow_wide_narrow(d: Drawing, at: int) -> None:
     """Wide in the middle: what a region of rows is for."""
     r, t = d.random, at
@@ -356,4 +379,14 @@ def _attention(d: Drawing, at: int) -> None:
         d.op("product", weights[0], r.choice((at, keys[0])))
 
 
-_PATTERNS = (_attention, _all_and_along, _all_and_along, _two_ends, _squeeze, _narrow_wide_narrow)
+def skipping_net(random: Random) -> Net:
+    """A net of two ops to seven in which it may pay to run ops again."""
+    d = Drawing(random)
+    at = d.input((random.choice((2, 3, 4)), random.choice((1, 2, 4))))
+    _skip(d, at)
+    for _ in range(random.choice((0, 0, 1, 2))):
+        _any(d)
+    return d.net()
+
+
+_PATTERNS = (_attention, _gated, _skip, _all_and_along, _all_and_along, _two_ends, _squeeze, _narrow_wide_narrow)
