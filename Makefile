@@ -62,7 +62,7 @@ mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
 
-# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed, and
+# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed,
 # five thousand networks under random cuts run in onnxruntime, and as many models of all versions planned and written.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
