@@ -155,6 +155,8 @@ class RunReport(ComparedRuns):
         Whether the original gives the same bits twice; where it does not, differences mean nothing.
     order_kept
         Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
+    level
+        The level of onnxruntime's optimiser at which lowtide made the original; empty: lowtide did not.
     """
 
     original: FileRun
@@ -168,6 +170,7 @@ class RunReport(ComparedRuns):
     order_kept: bool
     stands: FileRun | None = None
     timing: Timing | None = None
+    level: str = ""
 
     def __repr__(self) -> str:
         return brief(self, "outputs runs deterministic order_kept arena_bytes input_bytes")

@@ -31,3 +31,16 @@ def test_one_line_leaves_out_what_is_not_known():
     """For `check`."""
     line = figures_line(FIGURES)
     assert line == "onnxruntime today: in use 4,096 B, arena 8,192 B; with this plan 2,048 B (-50.0 %)"
+
+
+def test_worse_than_today_is_said_with_the_better_way():
+    """In one line, of each figure that the plan raises; and in none where it raises none."""
+    assert "worse" not in figures_text(FIGURES, "generic")
+    worse = [RuntimeFigure(runtime="onnxruntime", what="in use", default_bytes=8, planned_bytes=17), FIGURES[1]]
+    line = figures_text(worse, "generic").splitlines()[-1]
+    assert line == "  worse than today: in use +112.5 %; plan with --target onnxruntime, or keep the file as it stands"
+    assert "--runtime-level all" in figures_text(worse, "onnxruntime").splitlines()[-1]
+    head = [RuntimeFigure(runtime="TFLM", what="head", default_bytes=8, planned_bytes=16)]
+    assert (
+        figures_text(head, "tflm").splitlines()[-1] == "  worse than today: head +100.0 %; keep the file as it stands"
+    )

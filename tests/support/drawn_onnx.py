@@ -82,7 +82,9 @@ def pad(nets: Nets, x: str) -> None:
         nets.node("Pad", [x], mode=mode, pads=pads, value=nets.pick((0.0, 0.5)))
     else:
         fill = [nets.floats(())] if mode == "constant" and nets.pick((True, False)) else []
-        nets.node("Pad", [x, nets.ints(*pads), *fill], mode=mode)
+        by_axes = nets.opset >= 18 and nets.pick((True, False))
+        last = [*(fill or [""]), nets.ints(*range(rank))] if by_axes else fill
+        nets.node("Pad", [x, nets.ints(*pads), *last], mode=mode)
 
 
 def resize(nets: Nets, x: str) -> None:
@@ -125,7 +127,9 @@ def reduce(nets: Nets, x: str) -> None:
     axes = sorted({nets.pick(range(rank)), nets.pick(range(rank))})
     by_operand = nets.opset >= (13 if kind == "ReduceSum" else 18)
     given = {} if by_operand else {"axes": axes}
-    nets.node(kind, [x, nets.ints(*axes)] if by_operand else [x], keepdims=nets.pick((0, 1, 1)), **given)
+    left_out = by_operand and nets.pick((False, False, True))
+    read = [x, "" if left_out else nets.ints(*axes)] if by_operand else [x]
+    nets.node(kind, read, keepdims=1 if left_out else nets.pick((0, 1, 1)), **given)
 
 
 def along(nets: Nets, x: str) -> None:
@@ -134,7 +138,7 @@ def along(nets: Nets, x: str) -> None:
     match nets.pick(("Softmax", "Softmax", "LogSoftmax", "LayerNormalization", "CumSum", "LpNormalization", "LRN")):
         case "LayerNormalization":
             size = nets.shapes[x][-1]
-            nets.node("LayerNormalization", [x, nets.floats((size,)), nets.floats((size,))])
+            nets.node("LayerNormalization", [x, nets.floats((size,)), nets.floats((size,))][: nets.pick((2, 3))])
         case "CumSum":
             nets.node("CumSum", [x, nets.ints(nets.pick(range(rank)))], exclusive=nets.pick((0, 1)))
         case "LRN":
@@ -173,7 +177,9 @@ def unary(nets: Nets, x: str) -> None:
     """An elementwise op."""
     kinds = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Exp", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Identity",
              "Dropout", "Erf", "HardSwish", "Gelu", "Mish")  # fmt: skip
-    nets.node(nets.pick(kinds), [x])
+    kind = nets.pick(kinds)
+    ratio = [nets.floats(())] if kind == "Dropout" and nets.opset >= 12 and nets.pick((True, False)) else []
+    nets.node(kind, [x, *ratio])
 
 
 def choose(nets: Nets, x: str) -> None:

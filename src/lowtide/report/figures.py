@@ -27,7 +27,21 @@ def figures_text(figures: Sequence[RuntimeFigure] | None, target: str) -> str:
         (f"  {f.what}", _size(f.default_bytes), "->", _size(f.planned_bytes), _gain(f), f"({f.sure})") for f in figures
     ]
     lines = [f"{runtime} today ({_BY_DEFAULT[runtime]}) -> with this plan:", columns(rows, right=(1, 3))]
-    return "\n".join([*lines, f"  {nobodys}; --target {runtime} plans for that"] if nobodys else lines)
+    lines += [f"  {nobodys}; --target {runtime} plans for that"] if nobodys else []
+    return "\n".join([*lines, *_worse_lines(figures, target)])
+
+
+def _worse_lines(figures: Sequence[RuntimeFigure], target: str) -> list[str]:
+    """One line where the plan takes more than the runtime does today, with the way that is better."""
+    worse = [f for f in figures if f.planned_bytes is not None and f.planned_bytes > f.default_bytes]
+    if not worse:
+        return []
+    better = "keep the file as it stands"
+    if figures[0].runtime == "onnxruntime":
+        own = target.partition(",")[0] == "onnxruntime"
+        how = "--runtime-optimized OPT.onnx --runtime-level all" if own else "--target onnxruntime"
+        better = f"plan with {how}, or {better}"
+    return [f"  worse than today: {', '.join(f'{f.what} {_gain(f)}' for f in worse)}; {better}"]
 
 
 def figures_rows(figures: Sequence[RuntimeFigure] | None, target: str) -> list[str]:

@@ -14,18 +14,16 @@ _SLOWER = 0.1
 """From so much on, slower is no chance."""
 
 
-def timing_rows(timing: Timing | None, before: str) -> list[tuple[str, str]]:
-    """Rows of a table; none if nothing was timed. `before` says how the original ran."""
+def timing_rows(timing: Timing | None, before: str, if_slower: str = "") -> list[tuple[str, str]]:
+    """Rows of a table; none if nothing was timed. `before` says how the original ran, `if_slower` what to do then."""
     if timing is None:
         return []
     first, second = (1000 * s for s in (timing.original_seconds, timing.planned_seconds))
     ratio = f"{100 * (second - first) / first:+.1f} %" if first else "as before"
     text = f"{first:.3g} -> {second:.3g} ms ({ratio}), medians of {timing.runs} runs in turn; before: {before}"
     rows = [("latency", text)]
-    if "onnxruntime" in before and second > (1 + _SLOWER) * first:
-        rows.append(
-            ("", "the plan's session runs without onnxruntime's optimiser: plan what --runtime-optimized writes")
-        )
+    if if_slower and second > (1 + _SLOWER) * first:
+        rows.append(("", if_slower))
     if timing.original_peak_bytes is not None and timing.planned_peak_bytes is not None:
         sizes = f"{format_size(timing.original_peak_bytes)} -> {format_size(timing.planned_peak_bytes)}"
         gain = change(timing.original_peak_bytes, timing.planned_peak_bytes)

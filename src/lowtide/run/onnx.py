@@ -18,6 +18,7 @@ import numpy as np
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.rewrites import Exactness, Recompute, Sections, Sums, in_parts, runs_again
+from lowtide.run.optimise import level_of
 from lowtide.run.ort_session import (
     AS_IT_STANDS,
     AS_SHIPPED,
@@ -149,6 +150,7 @@ def run_onnx(
         ran == sorted(ran),
         None if stands_profile is None else _measure(original, [], {}, stands_profile, {}),
         _timing(model or original, planned, plan, seed, dims or {}) if timed else None,
+        level_of(original),
     )
 
 

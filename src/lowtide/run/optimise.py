@@ -21,6 +21,8 @@ Level = Literal["extended", "all"]
 INLINE_BYTES = 3 * 2**29
 """Weights up to this size are written into the file itself."""
 
+_LEVEL = "lowtide.runtime_level"
+"""Key of the metadata."""
 _DATA_FILE = "session.optimized_model_external_initializers_file_name"
 _DATA_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
 """onnxruntime's own names of settings: where the optimised model's external data goes, and from how many bytes on a
@@ -75,6 +77,28 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
         raise InputError(message, str(model)) from None
     if 0 < outside <= INLINE_BYTES:
         _take_in(out, model.parent)
+    _mark(out, level)
+
+
+def level_of(model: Path) -> str:
+    """The level at which `write_optimized` made a file, which its copies in another order keep; empty: it made none."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        entries = onnx.load(str(model), load_external_data=False).metadata_props
+    except (DecodeError, OSError):
+        return ""
+    return next((entry.value for entry in reversed(entries) if entry.key == _LEVEL), "")
+
+
+def _mark(file: Path, level: Level) -> None:
+    """Say in a file's metadata, a record at its end, at which level it was made."""
+    import onnx
+
+    entry = onnx.ModelProto(metadata_props=[onnx.StringStringEntryProto(key=_LEVEL, value=level)])
+    with file.open("ab") as end:
+        end.write(entry.SerializeToString())
 
 
 def _why_not(model: Path, error: Exception) -> str:
