@@ -24,6 +24,7 @@ from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, ready, rules_of,
 from lowtide.torch.planning import Planned, Wishes, plan_program
 from lowtide.torch.program import Given, Program
 from lowtide.torch.sequence import Sequence as Steps
+from lowtide.torch.spent import check_unspent, is_spent, spend
 from lowtide.torch.step_plan import StepPlan, read_step_plan
 from lowtide.torch.storages import settle
 
@@ -129,6 +130,7 @@ class Step:
         self._key, self._modes, self._mode = key
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
+        self._spent: dict[int, Any] = {}
         states = {g.target.partition(":")[2] for g in self.program.givens if g.role == "state"}
         updated = {name for action in self.program.actions for name in action.writes} & set(tensors)
         held = {id(tensors[name]) for name in states | updated}
@@ -229,6 +231,8 @@ class Step:
     def prepare(self, *batch: Any) -> Callable[[], list[Any]]:
         """All that a call does before its first op; a function that runs the ops alone, for meters."""
         torch = library()
+        for group in self._groups:
+            check_unspent(group)
         numbers = ready(torch, self._job.optimizer, self._job.rules, self._groups) if self._groups else {}
         given = self.given(*batch)
 
@@ -262,10 +266,12 @@ class Step:
                 outputs.append(value)
                 continue
             parameter = self._tensors[result.target]
-            if parameter.grad is None:
+            if is_spent(parameter.grad):
                 parameter.grad = value
             else:
                 parameter.grad.add_(value)
+        for group in self._groups:
+            spend(self._job.optimizer, group, self._spent)
         return self._output.filled(outputs)
 
 
@@ -443,7 +449,7 @@ def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
 
 def _gradient(torch: Any, parameter: Any) -> Any:
     """Where a parameter's gradient is added."""
-    if parameter.grad is None:
+    if is_spent(parameter.grad):
         parameter.grad = torch.zeros_like(parameter, memory_format=torch.preserve_format)
     return parameter.grad
 
