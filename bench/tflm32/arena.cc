@@ -2,6 +2,7 @@
 //
 //   arena smallest FILE               smallest arena with which AllocateTensors succeeds, a multiple of 16, plain
 //   arena smallest-recording FILE     the same with the recording allocator
+//   arena at FILE SEED ROUNDS SIZE    as outputs, in an arena of this size; "refused" if AllocateTensors fails
 //   arena apart FILE                  smallest arena for the head, then for the tail, if each has its own
 //   arena outputs-apart FILE SEED ROUNDS HEAD TAIL    as outputs, in two arenas of these sizes
 //   arena parts FILE                  head and tail, once it has started with room enough
@@ -180,6 +181,14 @@ int Outputs(const tflite::Model* model, uint32_t seed, int rounds, size_t head, 
   return 0;
 }
 
+int At(const tflite::Model* model, uint32_t seed, int rounds, size_t size) {
+  if (!Starts(model, size, false)) {
+    std::printf("refused\n");
+    return 0;
+  }
+  return Outputs(model, seed, rounds, size, 0);
+}
+
 #define SIZE(type) std::printf("%s %zu %zu\n", #type, sizeof(type), alignof(type))
 
 int Sizes() {
@@ -232,6 +241,10 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "apart") == 0) return Apart(model);
   if (std::strcmp(argv[1], "parts") == 0) return Parts(model);
   if (std::strcmp(argv[1], "trace") == 0) return Trace(model);
+  if (std::strcmp(argv[1], "at") == 0 && argc == 6) {
+    return At(model, static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)), std::atoi(argv[4]),
+              std::strtoul(argv[5], nullptr, 10));
+  }
   const bool two = std::strcmp(argv[1], "outputs-apart") == 0 && argc == 7;
   if (two || (std::strcmp(argv[1], "outputs") == 0 && argc == 5)) {
     const size_t head = two ? std::strtoul(argv[5], nullptr, 10) : kMost;

@@ -129,8 +129,9 @@ def requests(
     """
     asked = {(0, i): rule.scratch(graph, graph.op_by_id[i]) for i in order}
     for k, subgraph in enumerate(model.subgraphs[1:], 1):
-        body = graph_of(model, (), model.place, "", k) if subgraph.ops else None
-        asked |= {(k, op.id): rule.scratch(body, op) for op in (body.ops if body is not None else ())}
+        if subgraph.ops:
+            body = graph_of(model, (), model.place, "", k)
+            asked |= {(k, op.id): rule.scratch(body, op) for op in body.ops}
     return asked
 
 
