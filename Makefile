@@ -57,15 +57,18 @@ docs: $(READY)
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/site.trees docs build/site
 
-# Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes).
+# Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes); and switches
+# off each rule of the checker, for forged plans to pass.
 mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
+	$(BIN)/python tests/checker_mutations.py -o bench/results/checker-mutations.md
 
-# A hundred thousand small random graphs against brute force, as many whose bounds over tilings are held against an
-# oracle, ten thousand decisions about training steps executed, five thousand networks under random cuts run in
-# onnxruntime, and as many models of all versions planned and written.
+# Twenty thousand forged plans to refuse, a hundred thousand small random graphs against brute force, as many whose
+# bounds over tilings are held against an oracle, ten thousand decisions about training steps executed, five thousand
+# networks under random cuts run in onnxruntime, and as many models of all versions planned and written.
 stress: $(READY)
+	$(BIN)/python tests/stress_forgeries.py --count 20000 -o bench/results/forgeries.md
 	$(BIN)/python tests/stress_exact.py 100000
 	$(BIN)/python tests/stress_changed_graphs.py --count 100000 -o bench/results/changed-graphs
 	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
