@@ -148,7 +148,6 @@ ELSEWHERE = {
     "write/test_onnx_parts.py": "write/onnx_rows",
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
-    "api/rewrites/test_recomputing.py": "verify/check/recompute",
     "api/rewrites/test_swapping.py": "verify/check/swaps",
     "api/rewrites/test_front.py": "optimize/recompute/front",
     "optimize/recompute/baselines/test_baselines.py": " ".join(

@@ -12,12 +12,16 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.analyse.model import MemoryModel
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.sequence import least_possible
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.rewrites import Recompute
+from lowtide.schedule.exact import Exact
+from lowtide.schedule.method import Schedule
+from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from support.command import Captured, run
@@ -267,3 +271,51 @@ def test_the_command_plans_a_graph_json(capsys: Captured, tmp_path: Path):
     assert status == 0
     assert "1 op, 4.000 % more cost, as the graph says it; the least there is" in out
     assert run(capsys, "verify", model, plan)[0] == 0
+
+
+def _interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every search for an order ends as one does that Ctrl-C ended when it had its bound."""
+    whole = Exact.schedule
+
+    def schedule(method: Exact, model: MemoryModel, limits: Limits) -> Schedule:
+        return replace(whole(method, model, limits), stopped="interrupt")
+
+    monkeypatch.setattr(Exact, "schedule", schedule)
+
+
+@pytest.mark.parametrize("settings", [{"allow": "recompute"}, {"allow": ""}, {"allow": "", "banks": {"a": 3, "b": 3}}])
+def test_an_interrupted_search_says_nothing_is_impossible(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 10 bytes there is a plan that runs an op again, and below 9 there is none: neither is said to be so."""
+    _interrupted(monkeypatch)
+    for budget in (10, 8):
+        plan = plan_again(**{"budget": None if "banks" in settings else budget} | settings)
+        assert (plan.status, plan.stopped) == ("over_budget", "interrupt")
+        forged = msgspec.structs.replace(plan, status="impossible")
+        with pytest.raises(VerificationError, match="status"):
+            verify_plan(held_or_made_again(), forged, STRICT)
+
+
+def test_impossible_rests_on_no_bound_over_orders() -> None:
+    """A plan that runs nothing again, with its certificate, and a budget within which one runs an op again."""
+    graph = held_or_made_again()
+    honest = plan_again(budget="100%")
+    assert honest.peak_bytes == 14
+    once = lowtide.plan(graph, target="strict")
+    forged = msgspec.structs.replace(
+        honest,
+        budget_bytes=10,
+        status="impossible",
+        lower_bound_bytes=once.lower_bound_bytes,
+        certificate=once.certificate,
+        optimal=once.optimal,
+    )
+    with pytest.raises(VerificationError, match="status"):
+        verify_plan(graph, forged, STRICT)
+    verify_plan(graph, msgspec.structs.replace(forged, status="over_budget"), STRICT)
+    below = msgspec.structs.replace(forged, budget_bytes=8)
+    assert verify_plan(graph, below, STRICT)
+    fits = msgspec.structs.replace(below, budget_bytes=14)
+    with pytest.raises(VerificationError, match="status"):
+        verify_plan(graph, fits, STRICT)

@@ -179,6 +179,10 @@ def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
             _Watch(user, target, above, root, members).run(plan.order)
             count += 1
     strided = f", {len(in_rows):,} row by row" if in_rows else ""
+    for r in lies.values():
+        op = user.op_by_id[r.op]
+        if not {r.tensor, r.of} <= {*op.inputs, *op.outputs}:
+            raise _fail(f"{op.label} does not put tensor {r.tensor} into tensor {r.of}")
     return f"{format_count(len(lies), 'tensor')} in others{strided}, {count:,} wholes watched along the order"
 
 

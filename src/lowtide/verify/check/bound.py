@@ -114,7 +114,9 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     return seen, note
 
 
-def check_budget(plan: Plan, target: Target, least: int | None, statuses: tuple[str, ...] | None = None) -> str:
+def check_budget(
+    plan: Plan, target: Target, least: int | None, statuses: tuple[str, ...] | None = None, *, alone: bool = False
+) -> str:
     """Check `required_bytes`, `status` and the budget.
 
     What fits is possible, and what a search says that was interrupted is over budget at most.
@@ -125,6 +127,8 @@ def check_budget(plan: Plan, target: Target, least: int | None, statuses: tuple[
         Bytes, without the reserve, that no plan needs less than (`least_permitted`); None: nothing is known.
     statuses
         Those that several memories leave open.
+    alone
+        Whether one op by itself, with its sizes rounded up, does not fit.
 
     Raises
     ------
@@ -142,10 +146,12 @@ def check_budget(plan: Plan, target: Target, least: int | None, statuses: tuple[
         allowed: tuple[str, ...] = statuses
     elif plan.budget_bytes is None or plan.required_bytes <= plan.budget_bytes:
         allowed = ("ok",)
-    elif least is None or least + reserve <= plan.budget_bytes or plan.stopped == "interrupt":
+    elif plan.stopped == "interrupt":
         allowed = ("over_budget",)
-    else:
+    elif least is not None and least + reserve > plan.budget_bytes:
         allowed = ("impossible", "over_budget") if plan.allow else ("impossible",)
+    else:
+        allowed = ("over_budget", "impossible") if alone else ("over_budget",)
     if allowed == ("ok",) and not plan.optimal:
         allowed = ("ok", "unproved")
     if plan.status not in allowed:

@@ -90,7 +90,8 @@ def check_conflict(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simul
             raise fail(f"{graph.op_by_id[op].label} writes one member over another")
     unit = plan.alignment
     sizes = [round_up(size, unit) for size in (*(memory.storages[b].size for b in members), *workspaces)]
-    if sum(sizes) < conflict.needed_bytes:
+    apart = conflict.step is not None and not memory.behind[op] if plan.order else True
+    if sum(sizes) < conflict.needed_bytes or (apart and sum(sizes) != conflict.needed_bytes):
         raise fail(f"the members have {sum(sizes)} bytes at step {at}, not {conflict.needed_bytes}")
     if divided:
         capacities = [m.capacity_bytes for m in plan.memories or []]

@@ -155,7 +155,10 @@ def _check_times(graph: Graph, memory: CheckedMemory, plan: Plan, claim: StepFis
     if claim.floor_bytes > max(at_start, at_end):
         raise VerificationError("fission", f"a floor of {claim.floor_bytes} is said; {max(at_start, at_end)} is proved")
     never = plan.budget_bytes is not None and claim.floor_bytes + (plan.reserve_bytes or 0) > plan.budget_bytes
-    if (never and plan.stopped != "interrupt") != (plan.status == "impossible"):
+    never = never and plan.stopped != "interrupt"
+    over = plan.budget_bytes is not None and plan.required_bytes > plan.budget_bytes
+    slow = allowed is not None and claim.overhead > allowed + 1e-9
+    if (never, over or slow) != (plan.status == "impossible", plan.status in ("over_budget", "impossible")):
         raise VerificationError("status", f"the status is {plan.status!r}, with a floor of {claim.floor_bytes} bytes")
     return f"{100 * claim.overhead:+.3f} % predicted time, by the families in the plan"
 

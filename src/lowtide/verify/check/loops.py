@@ -99,6 +99,8 @@ def _kept(graph: Graph, loop: PlanLoop) -> set[int]:
         handed = key in loop.streamed
         if t.kind is not Kind.INPUT if handed else (t.id not in made or t.kind is Kind.OUTPUT):
             raise fail(f"tensor {key} is not loop {loop.op}'s to keep")
+        if handed and loop.streamed[key] != t.name:
+            raise fail(f"{t.label} is handed over by the name {loop.streamed[key]!r}")
         if handed and key not in loop.keep:
             raise fail(f"input {key} is handed over and not kept")
         if any(t.id in (other.id, other.alias_of) for other in graph.tensors if other.alias_of is not None):

@@ -65,6 +65,12 @@ def _rank(exact: Exact) -> int:
     return _CLASSES.index(exact)
 
 
+def _rows_of(cut: CutOp | SeamOp) -> list[Rows]:
+    """The parts that a cut says, those without a row left out."""
+    begins = cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends]
+    return [(a, b) for a, b in zip(begins, cut.ends, strict=False) if a < b]
+
+
 class _Parts:
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
@@ -76,6 +82,7 @@ class _Parts:
         self.cuts = _cuts(plan)
         self.cut = {c.op: c for c in self.cuts}
         self.over: dict[int, tuple[int, ...]] = {}
+        self.ran: dict[int, set[Rows]] = {}
 
     def run(self) -> Graph:
         graph, plan = self.graph, self.plan
@@ -100,6 +107,10 @@ class _Parts:
         left = graph.index_of.keys() - self.cut.keys() - {op.id for op in result}
         if left:
             raise fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
+        for v, rows in self.ran.items():
+            if rows != set(_rows_of(self.cut[v])):
+                raise fail(f"{graph.op_by_id[v].label} is not run in the parts that its cut says")
+        self._check_names()
         for t in graph.tensors:
             if t.kind is Kind.OUTPUT and t.id not in self.held:
                 raise fail(f"the output {t.label} is not made")
@@ -108,6 +119,14 @@ class _Parts:
                 raise fail(f"tensor {t.id} is not made")
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
+
+    def _check_names(self) -> None:
+        """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""
+        given = {t.name for t in self.graph.tensors}
+        for t in self.tensors.values() if self.graph.dialect == "onnx" else ():
+            if t.name and t.name in given:
+                raise fail(f"two tensors have the name {t.name!r}")
+            given.add(t.name)
 
     def _whole(self, t: int) -> None:
         shape = self.graph.tensor_by_id[t].shape or ()
@@ -235,9 +254,9 @@ class _Parts:
             raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        begins = cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends]
-        if cut.axis != axis or rows not in zip(begins, cut.ends, strict=False):
+        if cut.axis != axis or rows not in _rows_of(cut):
             raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != len(op.outputs):
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
@@ -267,8 +286,9 @@ class _Parts:
         if adds is None or axis is None or rows is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} cannot be added to as op {listed.id} does")
         cut = self.cut[op.id]
-        if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
+        if cut.axis != axis or rows not in _rows_of(cut):
             raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != 1 or len(op.outputs) != 1:
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         follows = listed.type == adds.type and len(part.inputs) == adds.operand + 1

@@ -95,6 +95,7 @@ NOT_WITH_MOVES = {
     "runtime_parts": "runtime_arena",
     "runtime_figures": "runtime_figures",
     "conflict": "conflict",
+    "region_bound": "regions",
 }
 """What a plan with moves says nothing of, and the failure if it does."""
 
@@ -240,13 +241,12 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
-    if plan.memories is None and plan.status == "impossible" and not plan.allow and graph is user_graph:
-        statuses = ("impossible",) if alone_too_large(graph, plan, memory) else None
+    alone = plan.memories is None and graph is user_graph and not plan.allow and alone_too_large(graph, plan, memory)
     seen = check_profile(plan, memory, own, steps)
     checks += [HeldRule("profile", seen)] if seen else []
     checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
     least = least_permitted(user_graph, user_memory, plan, target)
-    checks.append(HeldRule("status", check_budget(plan, target, least, statuses)))
+    checks.append(HeldRule("status", check_budget(plan, target, least, statuses, alone=alone)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 
@@ -301,6 +301,8 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Held
     single = largest_single_op(graph, memory)
     if plan.lower_bound_bytes > single:
         raise VerificationError("bound", f"the lower bound is {plan.lower_bound_bytes}, and a single op needs {single}")
+    if plan.proved_over not in (None, "orders"):
+        raise VerificationError("regions", f"the plan spills, and its bound is said to hold over {plan.proved_over!r}")
     for name, failure in NOT_WITH_MOVES.items():
         if getattr(plan, name) is not None:
             raise VerificationError(failure, f"the plan spills, and has {name}")
@@ -338,6 +340,8 @@ def _check_arena(
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     if plan.alignment != target.alignment:
         raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
+    if arena % plan.alignment and plan.memories is None:
+        raise VerificationError("arena", f"an arena of {arena} bytes is no multiple of {plan.alignment}")
     if arena < steps.peak:
         raise VerificationError("arena", f"an arena of {arena} bytes cannot hold a peak of {steps.peak}")
     if bound is not None and bound > arena:

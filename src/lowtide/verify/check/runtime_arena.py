@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
-from lowtide.plan import Plan
+from lowtide.plan import Plan, RuntimeParts
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.sizes import format_size, round_up
@@ -185,6 +185,17 @@ def _before(block: _Block, sizes: Sequence[int], op: Op, first: int) -> None:
         block.give(-1 - oldest - first)
 
 
+def _least_above(plan: Plan, parts: RuntimeParts) -> bool:
+    """Whether some part is said to take more at least, in any plan and build, than in this one."""
+    beside, head = parts.least_beside, parts.least_head
+    above = parts.least_planning > parts.planning or (beside is not None and beside > parts.persistent)
+    arenas, block = plan.runtime_arenas, plan.runtime_arena_bytes or 0
+    if arenas is not None:
+        tail = parts.persistent if arenas.apart else block
+        above = above or arenas.least_tail_bytes > tail or arenas.least_head_bytes > block
+    return above or (head is not None and head > parts.planned)
+
+
 def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
     """The smallest kTensorArenaSize follows from its parts, of which the planned one is the arena."""
     block, parts = plan.runtime_arena_bytes, plan.runtime_parts
@@ -192,6 +203,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         return ""
     if parts is not None and target.rule == "tflm" and parts.kernels != target.kernels:
         raise VerificationError("runtime_arena", f"kernels are {parts.kernels!r}, and the target's {target.kernels!r}")
+    if parts is not None and _least_above(plan, parts):
+        raise VerificationError("runtime_arena", "the parts are said to need more at least than they take here")
     if parts is None or block is None or parts.planned != plan.arena_bytes:
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
     if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
@@ -200,7 +213,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
-    return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"
+    said = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
+    return f"{format_size(block)} follow from the parts; {said}"
 
 
 CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
