@@ -5,7 +5,8 @@
 Of each drawn net of two to six ops no bound over all regions, the planner's or the checker's, may be above a plan that
 the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
 Of every so many nets a whole plan is made, and one whose ops may run again: what it says is impossible, and the least
-cost and the least peak that it claims, are held against every way to run ops again. `--replay F.json` shows one failure again.
+cost and the least peak that it claims, are held against every way to run ops again. `--replay F.json` shows one failure
+again.
 """
 
 from __future__ import annotations

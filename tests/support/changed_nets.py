@@ -176,7 +176,7 @@ def drawn_net(random: Random, most: int = 6) -> Net:
     else:
         at = d.input((random.choice((1, 2)), rows, random.choice((2, 4))))
     count = random.randint(2, most)
-    if random.random() < 0.5:
+    if random.random() < 0.6:
         _PATTERNS[random.randrange(len(_PATTERNS))](d, at)
     for _ in range(4 * most):
         if len(d.ops) >= count:
@@ -389,4 +389,6 @@ def skipping_net(random: Random) -> Net:
     return d.net()
 
 
-_PATTERNS = (_attention, _gated, _skip, _all_and_along, _all_and_along, _two_ends, _squeeze, _narrow_wide_narrow)
+_PATTERNS = (
+    *(_all_and_along,) * 5, *(_two_ends,) * 2, _squeeze, _gated, _attention, _skip, _narrow_wide_narrow,
+)  # fmt: skip
