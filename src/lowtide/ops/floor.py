@@ -145,7 +145,8 @@ def _roots(graph: Graph) -> dict[int, int]:
 
 
 def _all_run(graph: Graph, known: Mapping[int, Meaning | None]) -> set[int]:
-    """Ops all rows of which run, however they and others are cut: what nobody needs is never made."""
+    """Ops all rows of which run, however they and others are cut: what nobody needs is never made. `known`: what each
+    op means."""
     found: set[int] = set()
     for op in reversed(graph.ops):
         own = known[op.id]
