@@ -73,10 +73,10 @@ class Caught:
         lines = [
             "# Each rule of the checker, broken",
             "",
-            f"`python tests/checker_mutations.py`: {len(rules)} rules, each switched off; {self.forged:,} forged plans, "
-            f"{seconds:.0f} s. With {len(alone)} of them off, and no other, a forged plan is accepted or the checker "
+            f"`python tests/checker_mutations.py`: {len(rules)} rules, each switched off; {self.forged:,} forged "
+            f"plans, {seconds:.0f} s. With {len(alone)} of them off, and no other, a forged plan is accepted or the checker "
             f"falls over. {len(shared)} have stand-ins: a forged plan is accepted when those are off too. What "
-            f"{len(behind)} refuse is refused by {MOST_TOGETHER} others as well. {len(never)} refuse no forged plan here.",
+            f"{len(behind)} refuse is refused by {MOST_TOGETHER} others as well. {len(never)} refuse none here.",
             "",
             "| rule | where | caught by | stand-ins |",
             "|---|---|---|---|",

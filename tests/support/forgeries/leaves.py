@@ -244,6 +244,7 @@ STILL: dict[str, tuple[str, Still]] = {
     "exactness": ("less is promised", _weaker("bits", "kernel", "sum")),
     "status": ("less is said", lambda base, path, *words: words in (("ok", "unproved"), ("impossible", "over_budget"))),
     "runtime_parts.exact": ("less is said", lambda base, path, value, new: not new),
+    "loops.*.slots": ("there may be room for more", lambda base, path, value, new: new > value),
     "conflict.minimal": ("less is said", lambda base, path, value, new: not new),
 }
 """By pattern when another value is as true as the one that stands there, and in words."""
