@@ -74,8 +74,8 @@ class Caught:
             "# Each rule of the checker, broken",
             "",
             f"`python tests/checker_mutations.py`: {len(rules)} rules, each switched off; {self.forged:,} forged "
-            f"plans, {seconds:.0f} s. With {len(alone)} of them off, and no other, a forged plan is accepted or the checker "
-            f"falls over. {len(shared)} have stand-ins: a forged plan is accepted when those are off too. What "
+            f"plans, {seconds:.0f} s. With {len(alone)} of them off, and no other, a forged plan is accepted or the "
+            f"checker falls over. {len(shared)} have stand-ins: a forged plan is accepted when those are off too. What "
             f"{len(behind)} refuse is refused by {MOST_TOGETHER} others as well. {len(never)} refuse none here.",
             "",
             "| rule | where | caught by | stand-ins |",
@@ -111,6 +111,8 @@ def main(words: Sequence[str] | None = None) -> int:
             on = base(kind, seed)
             for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most) if on else ():
                 caught.take(on, forged)
+            if chosen.out:
+                chosen.out.write_text(caught.page(time.perf_counter() - began), encoding="utf-8")
     text = caught.page(time.perf_counter() - began)
     print(text)
     if chosen.out:
