@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnx import TensorProto
+
+import lowtide
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.floor import floor
 from lowtide.read import read_model
@@ -60,3 +63,28 @@ def test_an_unknown_op_is_whole_and_says_why() -> None:
     known = floor(Graph("g", tensors, (op,), dialect="onnx"))
     assert known.ops[0].opaque == "no row for NonZero"
     assert known.size == nobody.size == 16
+
+
+def test_views_of_one_tensor_count_once(tmp_path: Path) -> None:
+    """Two results that are views of each other, and an op that reads both, need the memory of one."""
+    nodes = [node("Sigmoid", "x", "a"), node("Flatten", "a", "f"), node("Mul", "a f", "y")]
+    graph = read_model(
+        saved(model(nodes, [value("x", (8, 4))], [value(n, (8, 4)) for n in ("a", "f", "y")], []), tmp_path)
+    )
+    found = floor(graph, overlap=True)
+    assert found.size == 2 * 4 * 32 == lowtide.plan(graph, target="generic").peak_bytes
+    assert found.ops[1].whole == 4 * 32
+
+
+def test_rows_that_nobody_needs_are_no_floor(tmp_path: Path) -> None:
+    """Of a result a row of which is read, no more may be made; behind that all is."""
+    nodes = [
+        node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
+        node("Slice", "c zero two two", "s"),
+        node("Conv", "s w", "y", pads=[1, 1, 1, 1]),
+    ]
+    weights = [constant("w", [0.5] * 144, (4, 4, 3, 3))]
+    weights += [constant(n, [k], (1,), TensorProto.INT64) for k, n in ((0, "zero"), (2, "two"))]
+    graph = read_model(saved(model(nodes, [value("x", (1, 4, 100, 2))], [value("y", (1, 4, 2, 2))], weights), tmp_path))
+    assert floor(graph, streamed=True).op != graph.ops[0].id
+    assert floor(graph, streamed=True).size < floor(graph, streamed=True).ops[0].size

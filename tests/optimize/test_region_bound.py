@@ -209,6 +209,7 @@ def test_the_search_goes_on_below_what_readers_that_wait_would_need() -> None:
     assert plan.region_bound is not None
     assert plan.region_bound.bytes == 1536
     assert plan.proved_over == "orders"
+    assert lowtide.plan(graph, target="strict", allow="fission", budget=2303, time=10).status == "ok"
 
 
 def _squeezed(stride: int = 1) -> Nets:

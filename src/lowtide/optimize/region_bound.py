@@ -177,13 +177,16 @@ class RegionBounds:
         return min(joined, most)
 
     def _part(self, op: int, axis: int) -> int:
-        """What some part holds of what it reads and makes: the most of three grains, as each is in some part."""
+        """What some part holds of what it reads and makes: the most of three grains, as each is in some part; 0 where
+        some rows may be left out."""
+        if not self.runs_all(op):
+            return 0
         own, known, how = self.graph.op_by_id[op], self.cutter.meaning(op), self.cutter.spelling(op, axis)
         assert known is not None, own.label
         assert how is not None, own.label
         size, grain, access = known.access.sizes[axis], how.grain, known.access
         most = 0
-        for at in {0, size // grain // 2 * grain, (size - 1) // grain * grain} if self.runs_all(op) else {0}:
+        for at in {0, size // grain // 2 * grain, (size - 1) // grain * grain}:
             rows = (at, min(size, at + grain))
             around = access.aligned({axis: rows})[axis]
             reads: dict[int, int] = {}

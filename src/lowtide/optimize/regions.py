@@ -25,6 +25,10 @@ from lowtide.transform.cut import Cutter, Region
 LONGEST = 128
 """Ops of a region at the most; of one between the lowest points of what is live four times as many."""
 
+_NEAR = 128
+"""A peak that is lower by less than such a part is asked for as one that is lower by that: the core's first looks leave
+out what gains less."""
+
 MOST_STRIPES, FINEST = 128, 1024
 """Of a region at the most: where all are looked for, and where the peak is."""
 
@@ -116,10 +120,11 @@ def best_regions(
     """
     model = cut_model(cutter, memory, order, cost, handed=handed, footprint=footprint)
     stop = _stop(memory, order, limits, bounds.least)
-    most = bounds.most_nanoseconds
+    most, peak = bounds.most_nanoseconds, profile(memory, order).peak
+    least = bounds.least if bounds.least >= peak else min(bounds.least, peak - peak // _NEAR)
     position = {i: k for k, i in enumerate(order)}
     before = [[position[p] for p in memory.graph.predecessors[i]] for i in order] if footprint is None else []
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most, before)
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, bounds.most_ops, stop, most, before)
     return _way(cutter, order, way, timed=cost is not None)
 
 
