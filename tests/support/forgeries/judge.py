@@ -29,7 +29,7 @@ def verdict(base: Base, document: Document, *, prove: bool = False) -> str:
     """`ACCEPTED`, the name of what does not hold, or ``crash: ...`` of a checker that falls over."""
     try:
         plan = from_json(msgspec.json.encode(document))
-        report = lowtide.verify(base.graph, plan, target=base.target, prove=prove, time=5)
+        report = lowtide.verify(base.graph, plan, target=base.target, prove=prove, time=2)
         proofs = [p.result for p in (report.proof, report.arena_proof) if p is not None]
     except VerificationError as error:
         return error.failure
