@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+from lowtide.errors import VerificationError
 from support.forgeries.bases import KINDS, base
 from support.forgeries.forge import forgeries
 from support.forgeries.judge import ACCEPTED, BY_WORD, judged, pending, verdict
@@ -69,7 +70,11 @@ class Tally:
 
 def hunt(tally: Tally, kind: str, seed: int, most: int) -> None:
     """Forge the plan of a kind and a seed, `most` times at most."""
-    on = base(kind, seed)
+    try:
+        on = base(kind, seed)
+    except VerificationError as error:
+        tally.flaws.append(f"kind {kind!r} seed {seed}: the planner's own plan is refused: {error}")
+        return
     if on is None:
         return
     tally.plans += 1

@@ -11,6 +11,7 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -158,7 +159,10 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """Import the checker with switches from now on."""
+    """Import the checker with switches, all of it."""
     if any(name.startswith(f"{ROOM}.") for name in sys.modules):
         raise RuntimeError("the checker is there already, without switches")
     sys.meta_path.insert(0, _Finder())
+    room = importlib.import_module(ROOM)
+    for module in pkgutil.walk_packages(room.__path__, f"{ROOM}."):
+        importlib.import_module(module.name)

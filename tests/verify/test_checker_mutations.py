@@ -1,0 +1,29 @@
+"""The checker with a rule switched off lets a forged plan pass: the forgeries see that rule."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+
+PLACES = {
+    "check/plan:_verify", "check/order:check_ids", "check/bound:check_bound", "check/bound:check_budget",
+    "check/cut:check_cut", "check/layout:storage_offsets", "check/layout:check_layout", "check/profile:check_profile",
+}  # fmt: skip
+"""Where rules stand that no plan of one order and one arena can pass without."""
+
+
+@pytest.mark.slow
+def test_a_broken_rule_is_caught(tmp_path: Path) -> None:
+    """Of a few of the rules, by the forgeries of two plans; of all of them by `make mutations`."""
+    page = tmp_path / "page.md"
+    command = [sys.executable, TESTS / "checker_mutations.py", "--seeds", "2", "--each", "1", "--most", "8"]
+    command += ["--kinds", "own order, plain", "-o", page]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    caught = {row[1].rpartition(" ")[0] for row in rows if "nothing" not in row[2]}
+    assert caught >= PLACES
