@@ -111,8 +111,7 @@ class Case:
     def regions(self, own: int, lowest: int, *, joined: bool) -> int:
         """The bounds over all regions, the planner's and the checker's."""
         word = "joined regions" if joined else "regions"
-        bounds = RegionBounds(Cutter(self.graph), self.memory, joined=joined)
-        claimed = max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
+        claimed = self.bound(joined=joined)
         found = self.oracle.plan_below(claimed, joined=joined)
         self._hold(f"planner: bound over {word}", claimed, found)
         proved = claimed
@@ -127,6 +126,11 @@ class Case:
         if claimed > own:
             self._fail(f"planner: bound over {word}", claimed, own, "the best order")
         return min(lowest, claimed)
+
+    def bound(self, *, joined: bool) -> int:
+        """The planner's bound over all regions, at whichever op it is greatest."""
+        bounds = RegionBounds(Cutter(self.graph), self.memory, joined=joined)
+        return max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
 
     def _proved(self, value: int, *, joined: bool) -> bool:
         search = _Search(self.graph, self.target, value, joined=joined)
