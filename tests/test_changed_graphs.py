@@ -48,11 +48,11 @@ def test_one_reader_needs_all_rows_and_one_goes_along() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_bound_is_above_a_plan_of_the_oracle(seed: int) -> None:
-    """Of drawn nets, on a third of which the oracle's plan needs less than every order of whole ops."""
+    """Of drawn nets, and of nets in which it pays to run ops again."""
     count = run(seed, 0, 120, every=6)
     assert not count.failures, count.failures[0]
     assert count.held["planner: bound over regions"] >= 120
-    assert count.seen["plans where the oracle's is below every order"] >= 4
+    assert count.seen["plans where the oracle's is below every order"] >= 1
     assert count.seen["nets with costs where running ops again needs less"] >= 5
     assert count.held["again: least cost"] >= 5
 
