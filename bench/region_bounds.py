@@ -78,6 +78,7 @@ def lines(document: dict[str, Any]) -> list[str]:
         other = [r for r in rows if changed(r, before.get(r["model"]))]
         page += [
             f"Each pair: before, and now. {len(other)} of {len(rows)} models have another bound; the others are below.",
+            "Peaks also differ by what else ran on the machine.",
             "",
             *table(HEAD, [_cells(r, before[r["model"]]) for r in other if r["model"] in before]),
             "",

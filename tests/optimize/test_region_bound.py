@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,7 +29,8 @@ from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import apply
 from lowtide.verify.check.last_results import end_needs
 from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
-from support.forked_nets import every_cut, forked_net
+from stress_bounds import flaws
+from support.forked_nets import forked_net
 from support.small_nets import Nets, random_net
 
 TARGETS = ("strict", "generic", "onnxruntime")
@@ -155,22 +155,8 @@ def _forks(draw: st.DrawFn) -> Graph:
 @given(_forks(), st.sampled_from(TARGETS))
 def test_no_cut_of_a_fork_is_below_it(graph: Graph, name: str) -> None:
     """Where what sees a dimension whole stands beside what goes along it: of the largest regions each, and pairs."""
-    target = BUILT_IN[name]
-    graph = target.as_seen(graph)
-    cutter, memory = Cutter(graph), memory_model(graph, target)
-    of_all, of_joined = (
-        max(bounds.ends(), *(bounds.at(op.id) for op in graph.ops))
-        for bounds in (RegionBounds(cutter, memory, joined=joined) for joined in (False, True))
-    )
-    assert of_all <= of_joined <= _peak(graph, target)
-    for regions in islice(every_cut(cutter), 30):
-        try:
-            parts = apply(cutter, regions, graph.own_order)
-        except ValueError:
-            continue
-        assert of_joined <= _peak(parts.graph, target), regions
-        handed = hand_on(graph, parts)
-        assert of_all <= _peak(handed.graph, target), regions
+    found, _, _ = flaws(graph, BUILT_IN[name])
+    assert not found
 
 
 def _forked() -> Nets:

@@ -76,10 +76,10 @@ def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Flo
     overlap
         Whether a result may lie where an operand lay that is read for the last time.
     """
-    known = {op.id: meaning(graph, op) for op in graph.ops}
-    share, all_run = _roots(graph), _all_run(graph, known)
+    meanings = {op.id: meaning(graph, op) for op in graph.ops}
+    share, all_run = _roots(graph), _all_run(graph, meanings)
     ops = tuple(
-        _op_floor(graph, op, known[op.id], share, streamed=streamed or op.id not in all_run, overlap=overlap)
+        _op_floor(graph, op, meanings[op.id], share, streamed=streamed or op.id not in all_run, overlap=overlap)
         for op in graph.ops
         if not _is_view(op)
     )
@@ -144,15 +144,15 @@ def _roots(graph: Graph) -> dict[int, int]:
     return {t: end(t) for t in root}
 
 
-def _all_run(graph: Graph, known: Mapping[int, Meaning | None]) -> set[int]:
+def _all_run(graph: Graph, meanings: Mapping[int, Meaning | None]) -> set[int]:
     """Ops all rows of which run, however they and others are cut: what nobody needs is never made."""
     found: set[int] = set()
     for op in reversed(graph.ops):
-        own = known[op.id]
+        own = meanings[op.id]
         readers = {(r, t) for t in op.outputs for r in graph.consumers.get(t, ())}
         result = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in op.outputs)
         whole = own is None or own.opaque is not None or not own.access.cuttable()
-        given = (r in found and _is_given_all(graph, graph.op_by_id[r], known[r], t) for r, t in readers)
+        given = (r in found and _is_given_all(graph, graph.op_by_id[r], meanings[r], t) for r, t in readers)
         if whole or result or not readers or any(given):
             found.add(op.id)
     return found

@@ -121,7 +121,7 @@ def best_regions(
     model = cut_model(cutter, memory, order, cost, handed=handed, footprint=footprint)
     stop = _stop(memory, order, limits, bounds.least)
     most, peak = bounds.most_nanoseconds, profile(memory, order).peak
-    least = min(bounds.least, peak - peak // _NEAR)
+    least = bounds.least if bounds.least >= peak else min(bounds.least, peak - peak // _NEAR)
     position = {i: k for k, i in enumerate(order)}
     before = [[position[p] for p in memory.graph.predecessors[i]] for i in order] if footprint is None else []
     way = _core.best_path(model, LONGEST, MOST_STRIPES, least, bounds.most_ops, stop, most, before)

@@ -173,6 +173,7 @@ def _check_bound(graph: Graph, step: Graph, plan: Plan, target: Target) -> list[
     if plan.allow is None or "swap" in plan.allow:
         raise VerificationError("fission", "a bound is said of all plans, some of which move tensors")
     checked = CheckedStep(step, target, claim.families, partial(_cost, claim.families))
+    held: list[HeldRule] = []
     if peak is not None:
         if claim.max_overhead is None:
             raise VerificationError("fission", "a least peak is said, and no bound on time that it is within")
@@ -180,13 +181,16 @@ def _check_bound(graph: Graph, step: Graph, plan: Plan, target: Target) -> list[
         proved = max(claim.floor_bytes, least_bytes(checked, most, claim.cuts) if claim.cuts else 0)
         if peak > proved:
             raise VerificationError("fission", f"no peak below {peak} bytes is said; proved is {proved}")
-        return [HeldRule("joint bound", f"no peak below {format_size(peak)} within {100 * claim.max_overhead:g} %")]
-    if plan.budget_bytes is None or not claim.cuts:
-        raise VerificationError("fission", "a least time is said, and no budget or cuts that it is within")
-    least = least_seconds(checked, plan.budget_bytes - (plan.reserve_bytes or 0), claim.cuts)
-    if seconds is not None and seconds > least * (1 + 1e-12):
-        raise VerificationError("fission", f"no plan of less than {seconds} s is said; proved is {least}")
-    return [HeldRule("joint bound", f"no plan within the budget takes less than {seconds:.6g} s")]
+        told = f"no peak below {format_size(peak)} within {100 * claim.max_overhead:g} %"
+        held.append(HeldRule("joint bound", told))
+    if seconds is not None:
+        if plan.budget_bytes is None or not claim.cuts:
+            raise VerificationError("fission", "a least time is said, and no budget or cuts that it is within")
+        least = least_seconds(checked, plan.budget_bytes - (plan.reserve_bytes or 0), claim.cuts)
+        if seconds > least * (1 + 1e-12):
+            raise VerificationError("fission", f"no plan of less than {seconds} s is said; proved is {least}")
+        held.append(HeldRule("joint bound", f"no plan within the budget takes less than {seconds:.6g} s"))
+    return held
 
 
 def _cost(families: Mapping[str, PlanFamily], kind: str, flops: float, size: float) -> float:

@@ -31,7 +31,7 @@ from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
-from lowtide.verify.check.rewrites import before_cuts, with_ops
+from lowtide.verify.check.rewrites import before_cuts, check_allowed, with_ops
 from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
@@ -175,11 +175,12 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
         )
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
 
+    regions = "" if plan.moves is not None else check_regions(graph, plan, target)
+    check_allowed(plan)
     if plan.moves is not None:
         if has_cuts(plan):
             checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
         return _verify_spilling(whole_graph, plan, target, checks, own)
-    regions = check_regions(graph, plan, target)
     if plan.loops:
         checks.append(HeldRule("loops", check_loops(graph, plan, target)))
     elif has_cuts(plan):

@@ -185,6 +185,10 @@ def check_recomputation(
     for name, value, real in (("once", claim.once, once), ("planned", claim.planned, planned)):
         if value != real / scale:
             raise VerificationError("recompute", f"{name} is {value}; the ops add up to {real / scale}")
+    if set(plan.allow or ()) <= {"recompute", "swap"} and ("swap" in (plan.allow or ())) != (plan.swapping is not None):
+        raise VerificationError("recompute", f"the plan may change {plan.allow}, and its times are of other plans")
+    if claim.certificate is not None and plan.budget_bytes is None:
+        raise VerificationError("recompute", "a bound on the cost is said, and no budget that it is within")
     beside = Beside(transfer_rates(plan), plan.allow != ["swap"], saved_in_sequences(graph, target))
     least = once
     if claim.certificate is not None:

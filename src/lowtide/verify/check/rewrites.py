@@ -9,7 +9,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, Replaced, Sections
+from lowtide.rewrites import LiesIn, Recompute, Replaced, Sections, Sums, Swap
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
@@ -29,6 +29,28 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
     """
     changed = with_ops(graph, plan)
     return aliased(changed, plan, target) if has_aliases(plan) else changed
+
+
+_CUTS = {"fission", "halos", "unjoined", "rounds", "seams", "accumulate"}
+_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, LiesIn: {"alias"}}
+"""The words that allow a change; any other one is a cut."""
+
+
+def check_allowed(plan: Plan) -> None:
+    """See that a plan changes nothing but what it says it may.
+
+    Raises
+    ------
+    VerificationError
+        ``rewrites``: a change that the plan's words do not allow.
+    """
+    words = set(plan.allow or ())
+    for r in plan.rewrites or ():
+        again = isinstance(r, Recompute) and plan.spilling is not None and plan.spilling.rematerialise
+        if not again and words.isdisjoint(_WORDS.get(type(r), _CUTS)):
+            raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")
+    if (plan.loops and "loops" not in words) or (plan.rounds and "rounds" not in words):
+        raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")
 
 
 def with_ops(graph: Graph, plan: Plan) -> Graph:

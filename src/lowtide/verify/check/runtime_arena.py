@@ -56,6 +56,8 @@ def _no_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -
 def _as_planned(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
     """LiteRT's own planner is not played through again."""
     block = plan.runtime_arena_bytes
+    if block is not None and block < plan.peak_bytes:
+        raise VerificationError("runtime_arena", f"{block} bytes do not hold a peak of {plan.peak_bytes}")
     return (
         "" if block is None else f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
     )
