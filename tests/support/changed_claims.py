@@ -88,11 +88,9 @@ class Case:
         failed = len(self.count.failures)
         self.count.seen["nets"] += 1
         own = self.orders()
-        lowest = own
+        none_below = None
         for joined in (False, True):
-            lowest = self.regions(own, lowest, joined=joined)
-        if self.oracle.plan_below(own, joined=False):
-            self.count.seen["nets where the oracle's plan is below every order"] += 1
+            none_below = self.regions(own, none_below, joined=joined)
         if plans:
             self.planned(own)
         if again:
@@ -108,12 +106,13 @@ class Case:
             self._fail("orders", claimed, reached, "")
         return reached
 
-    def regions(self, own: int, lowest: int, *, joined: bool) -> int:
-        """The bounds over all regions, the planner's and the checker's."""
-        word = "joined regions" if joined else "regions"
-        bounds = RegionBounds(Cutter(self.graph), self.memory, joined=joined)
-        claimed = max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
-        found = self.oracle.plan_below(claimed, joined=joined)
+    def regions(self, own: int, none_below: int | None, *, joined: bool) -> int | None:
+        """The bounds over all regions, the planner's and the checker's.
+
+        Returns the planner's if the oracle has no plan below; `none_below` is that of the class with more plans.
+        """
+        word, claimed = "joined regions" if joined else "regions", self.bound(joined=joined)
+        found = None if claimed == none_below else self.oracle.plan_below(claimed, joined=joined)
         self._hold(f"planner: bound over {word}", claimed, found)
         proved = claimed
         while self._proved(proved + 1, joined=joined):
@@ -126,7 +125,12 @@ class Case:
             self.count.seen[f"nets whose bound over {word} the checker does not prove"] += 1
         if claimed > own:
             self._fail(f"planner: bound over {word}", claimed, own, "the best order")
-        return min(lowest, claimed)
+        return claimed if found is None else None
+
+    def bound(self, *, joined: bool) -> int:
+        """The planner's bound over all regions, at whichever op it is greatest."""
+        bounds = RegionBounds(Cutter(self.graph), self.memory, joined=joined)
+        return max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
 
     def _proved(self, value: int, *, joined: bool) -> bool:
         search = _Search(self.graph, self.target, value, joined=joined)
@@ -139,6 +143,12 @@ class Case:
         """A whole plan: what it says, and that it is not above what its own words allow."""
         plan = lowtide.plan(to_graph(self.net), target=self.name, allow="fission", time=1)
         self.count.seen["plans"] += 1
+        found = self.oracle.plan_below(own, joined=False)
+        self.count.seen["plans where the oracle's is below every order"] += found is not None
+        self.count.seen["plans where lowtide's is below every order"] += plan.peak_bytes < own
+        self.count.seen["plans where the oracle's first is below lowtide's"] += (
+            found is not None and found.peak < plan.peak_bytes
+        )
         if plan.status != "ok":
             self._fail(f"plan: status {plan.status}", 0, own, "")
         if plan.region_bound is not None:

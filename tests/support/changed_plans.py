@@ -316,13 +316,16 @@ class _Writer:
             else:
                 self._parts(v, axis, tiles)
 
-    def _step(self, v: int, label: str, reads: Sequence[int], makes: Sequence[int], after: int | None = None) -> int:
+    def _step(
+        self, v: int, label: str, reads: Sequence[int], makes: Sequence[int], after: int | None = None,
+        rows: tuple[Axis, int, int] | None = None,
+    ) -> int:  # fmt: skip
         op, sizes = self.net.ops[v], self.steps.sizes
         over: list[int] = []
         if self.o.rules.in_place and op.kind in ELEMENTWISE:
             over = [t for t in reads if sizes[t] == sizes[makes[0]]]
         view = self.o.rules.views and op.kind in VIEWS
-        return self.steps.add(f"{label} {v}", reads, makes, view=view, over=over, after=after)
+        return self.steps.add(f"{label} {v}", reads, makes, view=view, over=over, after=after, how=("run", v, rows))
 
     def _parts(self, v: int, axis: Axis, tiles: set[tuple[int, int]]) -> None:
         op = self.net.ops[v]
@@ -340,14 +343,14 @@ class _Writer:
                 if first < stop:
                     reads.append(self._read(t, rows.dim, first, stop, i, (t, v) in tiles))
             makes = [self._made(t, axis.made[j], begin, end) for j, t in enumerate(op.makes)]
-            turn = self._step(v, f"{op.kind}[{begin}:{end}]", reads, makes, turn)
+            turn = self._step(v, f"{op.kind}[{begin}:{end}]", reads, makes, turn, (axis, begin, end))
             for j, t in enumerate(op.makes):
                 if axis.made[j] is None:
-                    sums[j] = self._added(sums[j] if begin else None, makes[j], t if end == axis.size else None)
+                    sums[j] = self._added(sums[j] if begin else None, makes[j], t if end == axis.size else None, axis)
             begin = end
         for j, t in enumerate(op.makes):
             if axis.made[j] is not None and self._whole_is_read(t, v, tiles):
-                self.steps.add(f"concat {t}", [x for x, _, _ in self.tiles[t][1]], [t])
+                self.steps.add(f"concat {t}", [x for x, _, _ in self.tiles[t][1]], [t], how=("concat", axis.made[j]))
 
     def _whole_is_read(self, t: int, v: int, tiles: set[tuple[int, int]]) -> bool:
         return t in self.o.outputs or any((t, u) not in tiles for u in self.o.readers.get(t, ()))
@@ -361,11 +364,12 @@ class _Writer:
         self.tiles.setdefault(t, (dim, []))[1].append((tile, begin, end))
         return tile
 
-    def _added(self, so_far: int | None, term: int, last: int | None) -> int:
+    def _added(self, so_far: int | None, term: int, last: int | None, axis: Axis) -> int:
         if so_far is None:
             return term
         made = self.steps.tensor(self.steps.sizes[term]) if last is None else last
-        self.steps.add("add", [so_far, term], [made], over=[so_far, term] if self.o.rules.in_place else [])
+        over = [so_far, term] if self.o.rules.in_place else []
+        self.steps.add(axis.merge, [so_far, term], [made], over=over, how=("merge", axis.merge))
         return made
 
     def _read(self, t: int, dim: int, first: int, stop: int, stripe: int, tiled: bool) -> int:
@@ -383,12 +387,14 @@ class _Writer:
         key = (-1 - t, dim, first, stop, stripe)
         if key not in self.given:
             self.given[key] = self.steps.tensor(self.o.size[t] * (stop - first) // length)
-            self.steps.add(f"concat {t}[{first}:{stop}]", found, [self.given[key]])
+            self.steps.add(f"concat {t}[{first}:{stop}]", found, [self.given[key]], how=("concat", dim))
         return self.given[key]
 
     def _slice(self, source: int, t: int, at: int, dim: int, first: int, stop: int, stripe: int) -> int:
         key = (source, dim, first, stop, stripe)
         if key not in self.given:
             self.given[key] = self.steps.tensor(self.o.size[t] * (stop - first) // self.net.shapes[t][dim])
-            self.steps.add(f"slice {t}[{first}:{stop}]", [source], [self.given[key]])
+            self.steps.add(
+                f"slice {t}[{first}:{stop}]", [source], [self.given[key]], how=("slice", dim, first - at, stop - at)
+            )
         return self.given[key]

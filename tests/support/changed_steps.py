@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,6 +13,7 @@ class Step:
     """A part of an op, a slice, a concatenation or an addition: tensors by number, and which may be written over.
 
     `after`: a step that the search runs before: parts of an op run in turn, so that fewer orders are alike.
+    `how`: what the step computes (`support.changed_numbers`).
     """
 
     label: str
@@ -20,6 +22,7 @@ class Step:
     view: bool = False
     over: tuple[int, ...] = ()
     after: int | None = None
+    how: tuple[Any, ...] = ()
 
 
 @dataclass
@@ -38,10 +41,10 @@ class Steps:
 
     def add(
         self, label: str, reads: Sequence[int], makes: Sequence[int], *,
-        view: bool = False, over: Sequence[int] = (), after: int | None = None,
+        view: bool = False, over: Sequence[int] = (), after: int | None = None, how: tuple[Any, ...] = (),
     ) -> int:  # fmt: skip
         """A new step; `over`: operands that it may write over."""
-        self.steps.append(Step(label, tuple(reads), tuple(makes), view, tuple(over), after))
+        self.steps.append(Step(label, tuple(reads), tuple(makes), view, tuple(over), after, how))
         return len(self.steps) - 1
 
     def replay(self, order: Sequence[int]) -> list[int]:
