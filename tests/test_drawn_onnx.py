@@ -27,8 +27,8 @@ def test_drawn_models_are_as_their_plans_say(block: int) -> None:
 
 def test_what_is_drawn() -> None:
     """Each kind and each version, and the shapes of models that are hard to write: a region of interest, for one."""
-    drawn = [drawn_model(Random(seed)) for seed in range(150)]
-    assert {kind for kind, _ in drawn} == {"float32", "float16", "qdq", "qoperator"}
+    drawn = [drawn_model(Random(seed)) for seed in range(180)]
+    assert {kind for kind, _ in drawn} == {"float32", "float16", "mixed", "qdq", "qoperator"}
     versions = {next(o.version for o in model.opset_import if not o.domain) for _, model in drawn}
     assert versions == set(range(7, 25))
     types = Counter(node.op_type for _, model in drawn for node in model.graph.node)

@@ -16,8 +16,8 @@ from support import small_nets
 from support.small_nets import Nets, Shape
 
 OPSETS = range(7, 25)
-KINDS = ("float32", "float32", "float32", "float16", "qdq", "qoperator")
-"""What is drawn; half of it in single precision."""
+KINDS = ("float32", "float32", "float32", "float32", "float16", "mixed", "qdq", "qoperator")
+"""What is drawn; half of it in single precision. In `mixed` some tensors are float16, and back at once."""
 _SIZES = (5, 7, 8, 9, 12, 16)
 
 
@@ -34,6 +34,10 @@ class Drawn(Nets):
         if not schema.min_input <= len(made.input) <= schema.max_input:
             return None
         return super()._shapes(made, names)
+
+    def number(self, value: float) -> str:
+        """A single number."""
+        return self._weight(np.array(value, np.float32))
 
     def factors(self, *values: float) -> str:
         """Scales of a resize, which are float32 whatever the model is in."""
@@ -178,7 +182,8 @@ def unary(nets: Nets, x: str) -> None:
     kinds = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Exp", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Identity",
              "Dropout", "Erf", "HardSwish", "Gelu", "Mish")  # fmt: skip
     kind = nets.pick(kinds)
-    ratio = [nets.floats(())] if kind == "Dropout" and nets.opset >= 12 and nets.pick((True, False)) else []
+    assert isinstance(nets, Drawn)
+    ratio = [nets.number(0.3)] if kind == "Dropout" and nets.opset >= 12 and nets.pick((True, False)) else []
     nets.node(kind, [x, *ratio])
 
 
@@ -241,8 +246,8 @@ def drawn_model(random: Random) -> tuple[str, onnx.ModelProto]:
         model.ir_version = 8
     if kind == "float16":
         _halve(model, nets.scales)
-    elif kind == "qdq":
-        _quantise(model, random)
+    elif kind in ("qdq", "mixed"):
+        _between(model, random, _quantised if kind == "qdq" else _halved)
     return kind, model
 
 
@@ -285,24 +290,41 @@ def _halve(model: onnx.ModelProto, scales: set[str]) -> None:
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
 
 
-def _quantise(model: onnx.ModelProto, random: Random) -> None:
-    """A tensor in 8 bits, and back, behind most nodes."""
+def _between(
+    model: onnx.ModelProto, random: Random, into: Callable[[onnx.GraphProto, str, Random], list[onnx.NodeProto]]
+) -> None:
+    """Nodes behind most nodes, whose last result is read in the place of theirs."""
     graph, nodes, instead = model.graph, list[onnx.NodeProto](), dict[str, str]()
     ends = {v.name for v in graph.output}
     for node in graph.node:
         node.input[:] = [instead.get(name, name) for name in node.input]
         nodes.append(node)
         for name in node.output:
-            if name in ends or random.random() < 0.3:
-                continue
-            scale, zero = f"{name}_s", f"{name}_z"
-            graph.initializer.append(numpy_helper.from_array(np.float32(random.uniform(0.01, 0.1)), scale))
-            graph.initializer.append(numpy_helper.from_array(random.choice((np.int8(-3), np.uint8(128))), zero))
-            nodes.append(helper.make_node("QuantizeLinear", [name, scale, zero], [f"{name}_q"]))
-            nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", scale, zero], [f"{name}_d"]))
-            instead[name] = f"{name}_d"
+            if name not in ends and random.random() < 0.7:
+                nodes += into(graph, name, random)
+                instead[name] = nodes[-1].output[0]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _quantised(graph: onnx.GraphProto, name: str, random: Random) -> list[onnx.NodeProto]:
+    """A tensor in 8 bits, and back."""
+    scale, zero = f"{name}_s", f"{name}_z"
+    graph.initializer.append(numpy_helper.from_array(np.array(random.uniform(0.01, 0.1), np.float32), scale))
+    graph.initializer.append(numpy_helper.from_array(np.array(*random.choice(((-3, np.int8), (128, np.uint8)))), zero))
+    return [
+        helper.make_node("QuantizeLinear", [name, scale, zero], [f"{name}_q"]),
+        helper.make_node("DequantizeLinear", [f"{name}_q", scale, zero], [f"{name}_d"]),
+    ]
+
+
+def _halved(_: onnx.GraphProto, name: str, random: Random) -> list[onnx.NodeProto]:
+    """A tensor in half precision, an op of it, and back."""
+    return [
+        helper.make_node("Cast", [name], [f"{name}_h"], to=TensorProto.FLOAT16),
+        helper.make_node(random.choice(("Sigmoid", "Neg", "Relu", "Identity")), [f"{name}_h"], [f"{name}_i"]),
+        helper.make_node("Cast", [f"{name}_i"], [f"{name}_d"], to=TensorProto.FLOAT),
+    ]
 
 
 @dataclass

@@ -21,7 +21,7 @@ from lowtide.run.probe import Operand, RefusedError, Runner
 from lowtide.run.probe_feeds import Arrays, Feeds
 from lowtide.run.probe_nodes import literal_value
 from lowtide.run.probe_sizes import cost, shrunk
-from lowtide.run_reports import ROUNDING
+from lowtide.run_reports import rounding
 from lowtide.transform.cut import Cut, Cutter, Region
 from lowtide.transform.part_values import quant_of_rows
 from lowtide.transform.parts import PartGraph, apply
@@ -178,6 +178,5 @@ def _differs(right: np.ndarray, other: np.ndarray, *, bits: bool) -> str:
         return "other numbers are finite"
     apart = float(np.abs(right[finite].astype(np.float64) - other[finite]).max(initial=0.0))
     largest = float(np.abs(right[finite]).max(initial=0.0))
-    return (
-        "" if not bits and apart <= ROUNDING * largest else f"it differs by {apart:.3g}, and is at most {largest:.3g}"
-    )
+    may_be = not bits and apart <= rounding((right.dtype.name,)) * largest
+    return "" if may_be else f"it differs by {apart:.3g}, and is at most {largest:.3g}"
