@@ -107,6 +107,7 @@ ELSEWHERE = {
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
     "pytorch/test_frozen.py": "torch/frozen",
+    "pytorch/test_spent.py": "torch/spent",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",

@@ -54,6 +54,21 @@ def test_the_least_bytes_within_a_time_are_within_it() -> None:
     assert own.predicted_peak_bytes >= peaks[0] > peaks[1] > peaks[2]
 
 
+def test_an_overhead_is_no_worse_than_a_point_of_the_curve() -> None:
+    """At each of its points' times, where the time is enough for both."""
+    net = training("gpt")
+    own = compile_step(net.model, net.loss_fn, net.batch)
+    costs = by_operations(torch, own.program, own.costs)
+    given = {"costs": costs, "measure": False, "time": 60}
+    points = curve(net.model, net.loss_fn, net.batch, **given).points
+    assert len(points) > 3
+    for point in (points[1], points[-2]):
+        overhead = max(0.0, point.overhead)
+        step = compile_step(net.model, net.loss_fn, net.batch, **given, overhead=overhead + 1e-9)
+        assert step.plan.peak_bytes <= point.peak_bytes
+        assert step.plan.seconds <= step.plan.own_order_seconds * (1 + overhead) * (1 + 1e-5)
+
+
 def test_bounds_that_contradict_each_other_are_refused() -> None:
     """Bytes and time at once; a time that is none; a curve of one point."""
     net = training("swiglu")

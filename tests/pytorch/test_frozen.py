@@ -107,7 +107,7 @@ class TestTraced:
                 self.cache.keys.append(x)
                 self.cache.sizes["deep"][0][0].add(2)
                 self.cache.sizes["deep"][0][1].append(1)
-                self.cache.extra = x
+                setattr(self.cache, "extra", x)  # noqa: B010
                 return self.layer(x).sum()
 
         net = Net()

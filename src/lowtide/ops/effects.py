@@ -74,19 +74,19 @@ class _Sweep:
         """The op with what it has to come after, because of bytes that both touch."""
         for t in dict.fromkeys(op.inputs):
             self._check_fresh(t, position)
-        said = set(self._bytes(op.writes or ()))
+        declared = set(self._bytes(op.writes or ()))
         made = op.outputs if op.writes is None else self._own_memory(op.outputs)
-        writes, reads = {*said, *self._bytes(made)}, set(self._bytes(op.inputs))
+        writes, reads = {*declared, *self._bytes(made)}, set(self._bytes(op.inputs))
         pinned, ordered = set[int](), set[int]()
         for root, begin, end in writes | reads:
             writing = (root, begin, end) in writes
             for access in self.memories[root].accesses:
                 if access.begin < end and begin < access.end and (writing or access.writes):
-                    (pinned if (root, begin, end) in said else ordered).add(access.op)
+                    (pinned if (root, begin, end) in declared else ordered).add(access.op)
         turns = (pinned | (ordered - self._reached(position, ordered))) - {position}
         self.before[position] += turns
         for span in (*reads, *writes):
-            self._record(position, span, writes=span in writes, said=span in said)
+            self._record(position, span, writes=span in writes, declared=span in declared)
         after = (*op.after, *(self.graph.ops[k].id for k in sorted(turns)))
         return op if not turns else replace(op, after=tuple(dict.fromkeys(after)))
 
@@ -111,14 +111,14 @@ class _Sweep:
     def _own_memory(self, tensors: Sequence[int]) -> list[int]:
         return [t for t in tensors if self.graph.tensor_by_id[t].alias_of is None]
 
-    def _record(self, op: int, span: _Bytes, *, writes: bool, said: bool) -> None:
+    def _record(self, op: int, span: _Bytes, *, writes: bool, declared: bool) -> None:
         """Note an access; what a write covers comes before it, and needs no look any more."""
         root, begin, end = span
         memory, access = self.memories[root], _Access(op, begin, end, writes)
         if writes:
             memory.accesses = [a for a in memory.accesses if a.begin < begin or end < a.end or a.op == op]
         memory.accesses.append(access)
-        if said:
+        if declared:
             memory.written.append(access)
 
     def _reached(self, position: int, wanted: set[int]) -> set[int]:

@@ -13,7 +13,7 @@ from lowtide.sizes import format_size
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
-from lowtide.torch.planning import Wishes, plan_front
+from lowtide.torch.planning import POINTS, Wishes, plan_front
 from lowtide.torch.step import Job, allowed, measurable, wishes_of
 from lowtide.torch.step_plan import StepPlan
 
@@ -56,7 +56,7 @@ def curve(
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
-    points: int = 20,
+    points: int = POINTS,
     time: float = 60.0,
     allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,

@@ -31,6 +31,9 @@ _ROUNDING = 1e-6
 _FIRST, _FIRST_STEPS = 0.4, 256
 """Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
+POINTS = 20
+"""Budgets of a curve, where a call does not say how many."""
+
 _CUTTING = 0.6
 """Part of the time that may go to choosing cuts."""
 
@@ -123,8 +126,7 @@ def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tupl
     own, costs = _own(torch, program, wishes)
     steps = candidates(torch, own, wishes, costs)
     wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
-    top, least = own.own.peak_bytes, min(floor(step.graph)[0] for step, _, _ in steps)
-    budgets = [top - (top - least) * k // (count - 1) for k in range(1, count)]
+    budgets = _budgets(own, steps, count)
     found = []
     for step, cuts, table in steps:
         for order in front(step.graph, step.seconds, budgets, wishes.time / len(steps)):
@@ -139,6 +141,12 @@ def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tupl
     if kept[0].unmeasured:
         wishes.say(kept[0].unmeasured)
     return tuple(reversed(kept))
+
+
+def _budgets(own: Costed, steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]], count: int) -> list[int]:
+    """Bytes from own order's peak evenly down to what the largest op takes."""
+    top, least = own.own.peak_bytes, min(floor(step.graph)[0] for step, _, _ in steps)
+    return [top - (top - least) * k // (count - 1) for k in range(1, count)]
 
 
 def _own(torch: Any, program: Program, wishes: Wishes) -> tuple[Costed, Costs | None]:
@@ -231,14 +239,16 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
 
 
 def _lowest(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Chosen:
-    """The order of least peak within a part of more time, of the step as it is or cut."""
+    """The order of least peak within a part of more time, of the step as it is or cut: a point of its curve."""
     once = own.seconds_of(own.graph.own_order)
     most = once * (1 + (wishes.overhead or 0))
     wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
     steps = candidates(torch, own, wishes, costs, most)
+    budgets = _budgets(own, steps, POINTS)
     found = []
     for step, cuts, table in steps:
-        order = tuple(lowest(step.graph, step.seconds, most, wishes.time / len(steps), _moves(step, wishes)))
+        share = wishes.time / len(steps)
+        order = tuple(lowest(step.graph, step.seconds, most, budgets, share, _moves(step, wishes)))
         if step.seconds_of(order) <= most * (1 + _ROUNDING) or step is own:
             peak = sequence_of(step.graph, order).peak_bytes
             found.append((peak, step.seconds_of(order), _Chosen(step, order, table, cuts)))

@@ -15,7 +15,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Tensor
 from lowtide.optimize.recompute.bound import price_bound
 from lowtide.optimize.recompute.costs import Costs as Units
-from lowtide.optimize.recompute.least_bytes import least_bytes, sweep
+from lowtide.optimize.recompute.least_bytes import lower, on_front, sweep
 from lowtide.optimize.recompute.sequence import (
     Runnable,
     Sequenced,
@@ -33,6 +33,9 @@ from lowtide.torch.sequence import runs_once, writers_over
 
 EXACT_SHARE = 0.2
 """Part of the time that the search for an order may take."""
+
+_WITHOUT_MOVES = 0.5
+"""Part of the time for the least bytes within a bound on the time in which no tensor leaves memory."""
 
 STEPS = 4000
 """Repairs that are tried from each start at most: where the time is enough for them, the same call gives the same."""
@@ -131,19 +134,30 @@ def _entries(graph: Graph, order: Sequence[int], moves: Moves | None) -> list[in
 
 
 def lowest(
-    graph: Graph, seconds: Mapping[int, float], most: float, time: float, moves: Moves | None = None
+    graph: Graph,
+    seconds: Mapping[int, float],
+    most: float,
+    budgets: Sequence[int],
+    time: float,
+    moves: Moves | None = None,
 ) -> Sequence[int]:
     """Ids of the ops as they should run for the least peak that was found in `time` seconds, if all runs together may
     take `most` seconds; own order where that is more.
 
-    Halvings of the budget, by `lowtide.optimize.recompute.least_bytes`.
+    Read off the front of these budgets (`front`), so that it is no worse, and looked at more closely there
+    (`lowtide.optimize.recompute.least_bytes.on_front`). With `moves` half of the time goes to sequences without, and
+    the rest to halvings of the budget from the best of them.
     """
-    problem, limits = _Steps.of(graph, seconds, moves), Limits(time)
+    problem, limits = _Steps.of(graph, seconds), Limits(time)
     units, least = round(most * _NANO), least_possible(problem)[0]
     if units < problem.costs.total:
         return graph.own_order
-    found = least_bytes(problem, range(len(graph.ops)), units, least, limits).found[-1]
-    return _entries(graph, found.order, moves)
+    share = limits if moves is None else Limits(time * _WITHOUT_MOVES)
+    best = on_front(problem, range(len(graph.ops)), budgets, units, least, share).found[-1]
+    if moves is not None:
+        moved = _Steps.of(graph, seconds, moves)
+        best = lower(moved, best, units, least_possible(moved)[0], Limits(limits.left_seconds)).found[-1]
+    return _entries(graph, best.order, moves)
 
 
 def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.optimize.recompute.bound import certificate, peak_bound
-from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, sweep, undominated
+from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, on_front, sweep, undominated
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
@@ -127,3 +127,23 @@ def test_points_that_another_is_as_good_as_are_left_out():
     """Of equal peaks the cheapest, of equal costs the lowest."""
     points = [Spent((), *pair) for pair in ((9, 1), (8, 3), (8, 2), (7, 2), (6, 5), (9, 9))]
     assert [(p.peak, p.units) for p in undominated(points)] == [(9, 1), (7, 2), (6, 5)]
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(seeds)
+def test_more_time_takes_no_more_bytes_and_never_more_than_the_front(seed: int):
+    """What is read off a front is within its bound, as low as the front, and no higher where the bound is larger."""
+    problem = own(costly_graph(Random(seed), 9))
+    single, order = least_possible(problem)[0], range(len(problem.ops))
+    highest = max(problem.core().footprints(list(order)))
+    budgets = [highest - (highest - single) * k // 4 for k in range(1, 5)]
+    front, _ = sweep(problem, order, budgets, Limits(60))
+    total, peaks = problem.costs.total, []
+    for extra in (0, 1, 2, 4, 8, 16):
+        lowest = on_front(problem, order, budgets, total + extra, single, Limits(60))
+        assert all(spent.units <= total + extra for spent in lowest.found)
+        peaks.append(lowest.found[-1].peak)
+        assert peaks[-1] <= min(spent.peak for spent in front if spent.units <= total + extra)
+        assert (lowest.stopped == "proof") == (peaks[-1] == single)
+    assert peaks == sorted(peaks, reverse=True)

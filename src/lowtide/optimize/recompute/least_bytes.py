@@ -1,7 +1,8 @@
 """The lowest peak that running ops again reaches within a bound on their time, and the front of peak against time.
 
 Both ask the search for the least time within bytes (`sequence.search`) for one budget after another, and begin each
-time where another budget left off. For a bound on time the budgets are halved; for the front they descend.
+time where another budget left off. For a bound on time the budgets are halved; for the front they descend. `on_front`
+reads the answer for a bound on time off a front, so that more time never means more bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _ROUNDS = 8
 
 _SWEEP_STEPS = 256
 """Repairs that are tried for each budget of a front."""
+
+_BETWEEN = 16
+"""Budgets between two points of a front."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,50 @@ def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limi
         if stopped != "complete" or not result.found:
             break
     return _cheaper_from_below(problem, undominated(points), limits), stopped
+
+
+def on_front(
+    problem: Sequenced, order: Sequence[int], budgets: Sequence[int], most: int, least: int, limits: Limits
+) -> Lowest:
+    """The lowest sequence of the front whose cost is within a bound, or of what lies between it and the next lower one.
+
+    Nothing that is tried depends on the bound but where the front is looked at more closely, and what is found there is
+    no lower than the next point: with time enough a larger bound gives no higher peak, and none gives a higher one than
+    `sweep` has.
+
+    Parameters
+    ----------
+    order, budgets
+        Those of `sweep`.
+    most
+        Units of cost that all runs may take together, at least those of each op once.
+    least
+        Bytes that no sequence needs less than.
+    """
+    points, stopped = sweep(problem, order, budgets, limits)
+    units = most - problem.unmoved_units
+    found = [point for point in points if point.units <= units]
+    rest = points[len(found) :]
+    above, low, tried = found[-1], rest[0].peak if rest else least, len(budgets)
+    gap = above.peak - low
+    for k in range(1, _BETWEEN + (not rest)):
+        budget = low + gap * (_BETWEEN - k) // _BETWEEN
+        if stopped != "complete" or limits.over():
+            stopped = "time" if stopped == "complete" else stopped
+            break
+        if budget >= above.peak:
+            continue
+        share = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - 1 / (_BETWEEN + 1 - k)))
+        results = [search(problem, above.order, budget, share, steps=_SWEEP_STEPS)]
+        results += [search(problem, rest[0].order, budget, replace(share, report=None), steps=0)] if rest else []
+        met = [Spent(tuple(result.order), result.peak, result.cost) for result in results if result.found]
+        tried += len(results)
+        if not met:
+            break
+        above = min(met, key=lambda spent: (spent.units, spent.peak))
+        if above.units <= units and above.peak >= low:
+            found.append(above)
+    return Lowest(tuple(found), "proof" if found[-1].peak <= least else stopped, tried)
 
 
 def _cheaper_from_below(problem: Sequenced, points: list[Spent], limits: Limits) -> list[Spent]:
