@@ -14,6 +14,7 @@ from lowtide.bench.tflite_kinds import kinds
 from lowtide.bench.tflite_net import Net
 from lowtide.errors import VerificationError
 from lowtide.rules.tflm.libraries import LIBRARIES
+from lowtide.run.tflite import ask
 from support.tflite_builder import branches, residual
 from support.tflite_nets import pyramid, wide_net
 
@@ -94,3 +95,24 @@ def test_an_arena_that_is_not_the_largest_is_refused(tmp_path: Path) -> None:
         forged = msgspec.structs.replace(plan, runtime_parts=msgspec.structs.replace(parts, **wrong))
         with pytest.raises(VerificationError, match="runtime_arena"):
             lowtide.verify(path, forged)
+
+
+@pytest.mark.slow
+def test_with_the_figure_the_package_starts_and_with_16_bytes_fewer_it_refuses(tmp_path: Path) -> None:
+    """The pip package, whose kernels are the reference ones: by bisection in steps of 16, of the plan that names them;
+    the default's is enough."""
+    pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
+    path, out = tmp_path / "m.tflite", tmp_path / "o.tflite"
+    for name, data in nets(8):
+        path.write_bytes(data)
+        for target in ("tflm,kernels=reference", "tflm"):
+            plan = lowtide.plan(path, target=target)
+            plan.apply(path, out)
+            answer = ask("tflm", [str(path), str(out)], 0, 1, [(), ()])
+            assert "error" not in answer, (name, answer)
+            assert all(o["equal"] for o in answer["outputs"]), name
+            least = answer["measured"][1]["smallest_arena_bytes"]
+            assert least <= plan.required_bytes, (name, target)
+            assert plan.runtime_parts is not None
+            if target != "tflm" and plan.runtime_parts.exact:
+                assert least == plan.required_bytes, name

@@ -118,7 +118,9 @@ class Tflm(Plain):
             persistent=max(tails),
             planning=max(planning for _, planning in heads),
             exact=all(exact) and not required.parts.unknown,
-            build=apart_for(self.target).words,
+            build=apart_for(self.target).words
+            if not required.each
+            else f"{apart_for(self.target).place}, each with the kernels that take most of it",
             decided_by="",
             arenas={},
             beyond={},

@@ -49,18 +49,22 @@ class Build:
         return size_of(layout, self.abi)
 
     @property
-    def words(self) -> str:
-        """The build, for screens."""
+    def place(self) -> str:
+        """The build without its kernels, for screens."""
         how = "RecordingMicroAllocator" if self.recording else "a plain MicroInterpreter"
         how += " and two arenas" if self.apart else ""
         where = "pip's build for x86-64" if self.pip else f"{8 * self.abi.pointer}-bit builds with {how}"
-        short = " and short enums" if self.abi.enum == 1 else ""
+        return f"{where}{' and short enums' if self.abi.enum == 1 else ''}"
+
+    @property
+    def words(self) -> str:
+        """The build, for screens."""
         library = "the reference kernels"
         if self.kernels == "cmsis_nn":
             library = f"CMSIS-NN ({self.simd})"
         elif self.kernels == "esp_nn":
             library = f"ESP-NN ({self.simd if self.simd.startswith('esp') else 'C'})"
-        return f"{where}{short}, with {library}"
+        return f"{self.place}, with {library}"
 
     @cached_property
     def allocators(self) -> tuple[tuple[int, int], ...]:

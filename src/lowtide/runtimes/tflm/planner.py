@@ -142,7 +142,7 @@ def _mark(
     buffers: Sequence[_Buffer | None],
     scratch: Mapping[tuple[int, int], Sequence[_Buffer]],
 ) -> dict[int, tuple[int, int]]:
-    """Set the lifetimes of all tensors and scratch buffers; the scopes of each operator of subgraph 0 that runs others."""
+    """Set the lifetimes of all buffers; the scopes of each operator of subgraph 0 that runs others."""
     scope = 0
     scopes: dict[int, tuple[int, int]] = {}
 

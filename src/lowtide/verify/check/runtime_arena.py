@@ -18,6 +18,7 @@ from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
 from lowtide.verify.check.memory import CheckedMemory, inside_bytes, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
+from lowtide.verify.check.tflm_head import tflm_heads
 
 Chunk = list[int | None]
 _KEPT = 2**62
@@ -216,9 +217,29 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
-    _check_libraries(block, parts, apart=plan.runtime_arenas is not None and plan.runtime_arenas.apart)
-    said = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
-    return f"{format_size(block)} follow from the parts; {said}"
+    apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
+    _check_libraries(block, parts, apart=apart)
+    heads = tflm_heads(graph, plan, target)
+    seen = ""
+    if heads is not None:
+        _check_heads(plan, parts, heads, apart=apart)
+        seen = "the head played through once more, "
+    kept = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
+    return f"{format_size(block)} follow from the parts; {seen}{kept}"
+
+
+def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apart: bool) -> None:
+    """The parts plan the head of the kernels that decide, the plan has the largest, and no arena is below its head."""
+    most = max(heads.values())
+    head = most if apart else heads.get(parts.decided_by or parts.kernels, most)
+    if parts.planned != head:
+        raise VerificationError("runtime_arena", f"the parts plan {parts.planned} bytes, and TFLM's head takes {head}")
+    if plan.arena_bytes is not None and plan.arena_bytes < most:
+        raise VerificationError("runtime_arena", f"arena_bytes is {plan.arena_bytes}, and a head takes {most}")
+    for kernels, size in parts.arenas.items():
+        if size <= heads.get(kernels, 0):
+            what = f"with kernels {kernels!r} the head alone takes {heads[kernels]} bytes, and the arena {size}"
+            raise VerificationError("runtime_arena", what)
 
 
 def _plans_head(plan: Plan, parts: RuntimeParts) -> bool:
