@@ -24,12 +24,14 @@ _NAMELESS = frozenset({"?", "-1", "None"})
 
 
 def forget_unknown(graph: GraphProto) -> None:
-    """Leave free, and without a name, what a file writes as a size of -1 or as ``?``; in `graph` itself and in its
-    bodies. onnxruntime takes a negative size as none."""
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
-            if dim.dim_value < 0 or dim.dim_param in _NAMELESS:
-                dim.Clear()
+    """Leave free, and without a name, what a file writes as a size of -1 or as ``?``, and a size of 0 of what is made,
+    which follows from the ops where it is one; in `graph` itself and in its bodies. onnxruntime takes a negative size
+    as none."""
+    for values, least in ((graph.input, 0), (graph.output, 1), (graph.value_info, 1)):
+        for value in values:
+            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+                if dim.dim_param in _NAMELESS or (dim.HasField("dim_value") and dim.dim_value < least):
+                    dim.Clear()
     for node in graph.node:
         for body in subgraphs(node):
             forget_unknown(body)

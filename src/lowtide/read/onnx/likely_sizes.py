@@ -20,7 +20,7 @@ _IMAGES = ((224, 224), (640, 640), (320, 320), (48, 320), (32, 320), (48, 192), 
 """Height and width: classifiers, detectors, lines of text, segmentation."""
 _LINE_WIDTH, _LINE_HEIGHT = 320, 64
 _SEQUENCE = (128, 512, 256, 64, 1)
-_AUDIO = (16000, 512, 576, 1536)
+_AUDIO = (16000, 512, 576, 256, 1536)
 """Samples: a second at 16 kHz, and what detectors of voices take at a time."""
 _BATCH, _CHANNELS = (1,), (3, 1, 4)
 _IMAGE_CHANNELS = frozenset((1, 3, 4))
