@@ -38,7 +38,7 @@ class Row:
 
 def main() -> None:
     """Print a row for each file, and the totals."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, help="the table, in Markdown")
     parser.add_argument("--time", default="20", help="seconds for each search")
