@@ -14,6 +14,7 @@ from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json
 from lowtide.cli.values import dims_of
+from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -58,6 +59,7 @@ def plan(options: argparse.Namespace) -> int:
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
     options.line.end()
+    ways = ways_of(options, model, settings) if plan.status in OVER else []
     files = files.possible(plan) if options.memories else files
     if files.paths:
         write_all(
@@ -70,6 +72,8 @@ def plan(options: argparse.Namespace) -> int:
 
         show(plan_text(plan, verbose=options.verbose))
         _show_kernels(model, settings)
+        if ways:
+            show(f"\n{ways_text(ways)}")
     if not options.quiet:
         for path in files.paths if optimized is None else (optimized.model, *files.paths):
             say(f"wrote {path}")

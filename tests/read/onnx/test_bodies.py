@@ -196,7 +196,7 @@ def test_an_if_makes_what_its_branches_agree_on(tmp_path):
     read = _read(_if(then, other, [value("z", None)]), tmp_path)
     assert read.tensors[-1].shape == (8,)
     assert len(read.ops[0].bodies) == 2
-    with pytest.raises(InputError, match="'z', whose shape depends on which branch runs: they differ.*--shape z=A"):
+    with pytest.raises(InputError, match=r"'z', whose shape depends on which branch runs: they differ.*--shape z=A"):
         _read(_squeezing([], (1, 8)), tmp_path)
     with pytest.raises(InputError, match="whose shape depends on which branch runs"):
         _read(_squeezing([], (2, 4)), tmp_path)
