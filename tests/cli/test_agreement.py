@@ -17,7 +17,8 @@ from support.onnx_builder import model, saved, value
 from support.small_models import branches, graph_file, onnx_file
 
 _LINE = re.compile(
-    r"(?P<verdict>fits|does not fit|cannot fit with its ops whole)(?P<why>, .*?)?: required (?P<most>at most )?(?P<required>[\d,]+) B, "
+    r"(?P<verdict>fits|does not fit|cannot fit with its ops whole)"
+    r"(?P<why>, .*?)?: required (?P<most>at most )?(?P<required>[\d,]+) B, "
     r"available (?P<available>[\d,]+) B, excess (?P<excess_is>at most |at least )?(?P<excess>[\d,]+) B "
     r"\((?P<proof>.*?)\)"
 )

@@ -141,10 +141,10 @@ def ways_to_fit(
         name = rung.how
         if report is not None:
             tried["report"] = lambda progress, name=name: report(name, progress)
-        made = _made(given, tried)
+        candidate = _rung_plan(given, tried)
         before = found[-1].required_bytes or 0
-        if made is not None and not (rung.more and made.required_bytes >= before):
-            found.append(_way(rung, made, _command(model, {**settings, **rung.changes}, tried), limit, seconds))
+        if candidate is not None and not (rung.more and candidate.required_bytes >= before):
+            found.append(_way(rung, candidate, _command(model, {**settings, **rung.changes}, tried), limit, seconds))
     return found
 
 
@@ -184,46 +184,45 @@ def _boards(plain: Plan, settings: Mapping[str, Any]) -> Iterator[_Rung]:
         yield _Rung(f"board {name}", {"budget": None, "board": name}, f"--board {name}")
 
 
-def _made(model: Model, settings: dict[str, Any]) -> Plan | None:
+def _rung_plan(model: Model, settings: dict[str, Any]) -> Plan | None:
     """The plan of a rung; None where it does not apply, or nothing of the kind was found."""
     try:
-        made = plan(model, **settings)
+        candidate = plan(model, **settings)
         if settings.get("target") == "loops":
             from lowtide.api.emitting import project_of
 
-            project_of(made, model if isinstance(model, str | Path) else load(model))
+            project_of(candidate, model if isinstance(model, str | Path) else load(model))
     except InputError:
         return None
-    if settings.get("board") and made.status != "ok":
+    if settings.get("board") and candidate.status != "ok":
         return None
     if settings.get("memories"):
-        return made if made.moves is not None else None
-    changed = bool(made.rewrites or made.loops or made.fission) or not settings.get("allow")
-    return made if changed and not (settings.get("allow") and made.status == "impossible") else None
+        return candidate if candidate.moves is not None else None
+    changed = bool(candidate.rewrites or candidate.loops or candidate.fission) or not settings.get("allow")
+    return candidate if changed and not (settings.get("allow") and candidate.status == "impossible") else None
 
 
-def _way(rung: _Rung, made: Plan, base: str, limit: int, seconds: float) -> WayToFit:
-    needed = limit if made.moves is not None else made.required_bytes
-    return WayToFit(
-        rung.how, needed, made.status == "ok", _costs(made), f"{base} {rung.flags}", _cut_short(made, seconds)
-    )
+def _way(rung: _Rung, candidate: Plan, base: str, limit: int, seconds: float) -> WayToFit:
+    needed = limit if candidate.moves is not None else candidate.required_bytes
+    command, short = f"{base} {rung.flags}", _cut_short(candidate, seconds)
+    return WayToFit(rung.how, needed, candidate.status == "ok", _costs(candidate), command, short)
 
 
-def _costs(made: Plan) -> str:
+def _costs(candidate: Plan) -> str:
     """What a plan costs beside whole ops, in words."""
-    if made.moves is not None:
-        return f"{made.traffic_bytes or 0:,} B moved in a run"
-    if made.recomputation is not None:
-        told = made.recomputation
+    if candidate.moves is not None:
+        return f"{candidate.traffic_bytes or 0:,} B moved in a run"
+    if candidate.recomputation is not None:
+        told = candidate.recomputation
         return f"{100 * told.overhead:.3g} % more {COUNTED[told.counted].split(',')[0]}"
-    if made.loops or made.fission is not None:
+    if candidate.loops or candidate.fission is not None:
         return ""
-    whole = {op for made_op in made.ops for op in made_op.origin or ()}
-    return f"{len(made.order):,} ops run, {len(whole):,} of the model in parts" if made.rewrites and whole else ""
+    parts = {op for planned in candidate.ops for op in planned.origin or ()}
+    return f"{len(candidate.order):,} ops run, {len(parts):,} of the model in parts" if parts else ""
 
 
-def _cut_short(made: Plan, seconds: float) -> float | None:
-    return seconds if made.stopped == "time" else None
+def _cut_short(candidate: Plan, seconds: float) -> float | None:
+    return seconds if candidate.stopped == "time" else None
 
 
 def _command(model: Model, settings: Mapping[str, Any], changes: Mapping[str, Any] = NO_DIMS) -> str:

@@ -59,7 +59,7 @@ def plan(options: argparse.Namespace) -> int:
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
     options.line.end()
-    ways = ways_of(options, model, settings) if plan.status in OVER else []
+    ways = [] if plan.status not in OVER or (options.json and options.quiet) else ways_of(options, model, settings)
     files = files.possible(plan) if options.memories else files
     if files.paths:
         write_all(
@@ -67,6 +67,8 @@ def plan(options: argparse.Namespace) -> int:
         )
     if options.json:
         show_json(plan)
+        for text in ways_text(ways).splitlines():
+            say(text)
     else:
         from lowtide.report.text import plan_text
 
