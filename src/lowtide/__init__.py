@@ -23,6 +23,7 @@ from lowtide.api import (
     Check,
     MethodResult,
     Placement,
+    WayToFit,
     allocate,
     apply,
     board,
@@ -49,6 +50,7 @@ from lowtide.api import (
     target,
     targets,
     verify,
+    ways_to_fit,
 )
 from lowtide.api.reporting import curve_words, front_words, plan_html, plan_svg, plan_words, plot, to_pandas
 from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
@@ -78,6 +80,7 @@ __all__ = [
     "Target",
     "Tensor",
     "VerificationError",
+    "WayToFit",
     "__version__",
     "allocate",
     "apply",
@@ -105,4 +108,5 @@ __all__ = [
     "target",
     "targets",
     "verify",
+    "ways_to_fit",
 ]

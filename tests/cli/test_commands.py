@@ -95,7 +95,9 @@ def test_check_proves_a_budget_impossible(tmp_path: Path, capsys: Captured):
     """A byte less than the optimum: one line, status 4."""
     status, out, _ = run(capsys, "check", graph_file(tmp_path, branches()), "--target", "strict", "--budget", "108")
     assert status == 4
-    assert out.startswith("cannot fit, the lower bound is 109 B: required 109 B, available 108 B, excess 1 B")
+    assert out.startswith(
+        "cannot fit with its ops whole, the lower bound is 109 B: required 109 B, available 108 B, excess 1 B"
+    )
     assert out.count("\n") == 1
 
 
@@ -419,7 +421,9 @@ def test_an_impossible_budget_names_the_reserve(tmp_path: Path, capsys: Captured
     path = graph_file(tmp_path, branches())
     status, out, _ = run(capsys, "check", path, "--target", "strict", "--budget", "110", "--reserve", "2")
     assert status == 4
-    assert out.startswith("cannot fit, the lower bound is 109 B, with the reserve 111 B: required 111 B")
+    assert out.startswith(
+        "cannot fit with its ops whole, the lower bound is 109 B, with the reserve 111 B: required 111 B"
+    )
 
 
 def test_an_interrupted_placement_is_printed(
@@ -465,7 +469,7 @@ def test_the_bound_of_a_tflm_budget_counts_what_the_runtime_adds(tmp_path: Path,
     status, out, _ = run(capsys, "check", path, "--budget", least - 1, *build)
     assert status == 4
     of = f"a head of {plan['lower_bound_bytes']:,} B and {parts['persistent']:,} B beside it"
-    assert f"cannot fit, {least:,} B at the least: {of}: required {required:,} B" in out
+    assert f"cannot fit with its ops whole, {least:,} B at the least: {of}: required {required:,} B" in out
 
 
 def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, capsys: Captured):
@@ -483,6 +487,6 @@ def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, caps
     asked = (path, "--target", "tflm", "--budget", budget, "--reserve", reserve)
     status, out, _ = run(capsys, "plan", *asked)
     assert status == 4
-    assert f"no plan can fit: {words}" in out
+    assert f"impossible with its ops whole: {words}" in out
     assert "above the budget" not in out
-    assert f"cannot fit, {words}: required" in run(capsys, "check", *asked)[1]
+    assert f"cannot fit with its ops whole, {words}: required" in run(capsys, "check", *asked)[1]

@@ -116,7 +116,7 @@ def test_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     status, out, _ = run(capsys, "check", path, *banks)
     assert (status, out[:30]) == (0, "fits: required sram 104 B, ava"[:30]) or out.startswith("fits: required sram ")
     status, out, _ = run(capsys, "check", path, "--target", "strict", "--bank", "sram=99", "--bank", "psram=99")
-    assert (status, out.startswith("cannot fit, whatever the order: required sram ")) == (4, True)
+    assert (status, out.startswith("cannot fit with its ops whole, whatever the order: required sram ")) == (4, True)
     assert "available 99 B, excess" in out
     shown = json.loads(run(capsys, "check", path, *banks, "--json")[1])
     assert [m["name"] for m in shown["memories"]] == ["sram", "psram"]

@@ -296,3 +296,23 @@ def test_work_is_linear_in_the_nodes():
         return lines_run(lambda: fill_slots(ops, set(), range(count), "m"))
 
     assert 0 < lines(2000) < 11 * lines(200)
+
+
+@pytest.mark.parametrize("order", [None, [2, 3, 0, 1]])
+def test_a_file_that_is_not_sorted_is_written_sorted(order, tmp_path):
+    """Nodes stand in the order asked for, folded ones before what reads them, and the checker takes the file."""
+    made = model(
+        [
+            node("Mul", "c k", "a"), node("Add", "a d", "z"), node("Cast", "x", "c", to=1),
+            node("Relu", "c", "d"), node("Neg", "n", "k"), node("Constant", "", "n", value_float=2.0),
+        ],
+        [value("x", (4,), TensorProto.FLOAT16)],
+        [value("z")],
+    )  # fmt: skip
+    path = saved(made, tmp_path)
+    order = order or [op.id for op in read_onnx(path).ops]
+    write_onnx(path, order, tmp_path / "out.onnx")
+    written = onnx.load(tmp_path / "out.onnx")
+    onnx.checker.check_model(written, full_check=True)
+    running = [n.name for n in written.graph.node if n.op_type not in ("Constant", "Neg")]
+    assert running == [made.graph.node[i].name for i in order]

@@ -29,6 +29,7 @@ from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
 from lowtide.api.surveys import inspect, schema, target, targets
 from lowtide.api.sweeps.sweeping import Sweep, sweep
+from lowtide.api.ways_to_fit import WayToFit, ways_to_fit
 from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "SeveralMemories",
     "Shared",
     "Sweep",
+    "WayToFit",
     "allocate",
     "apply",
     "board",
@@ -79,5 +81,6 @@ __all__ = [
     "targets",
     "too_small",
     "verify",
+    "ways_to_fit",
     "write_all",
 ]

@@ -14,6 +14,7 @@ from lowtide.api import Check
 from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
+from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.errors import InputError, LowtideError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -117,8 +118,9 @@ def _alone(options: argparse.Namespace, model: str, settings: dict[str, Any]) ->
     """One line on stdout; on stderr what the runtime takes today, and what the requirement consists of."""
     check = _check(options, model, settings)
     options.line.end()
+    ways = [] if options.as_is or check.own_plan or check.status not in OVER else ways_of(options, model, settings)
     if options.json:
-        show_json(_document(check))
+        show_json(_document(check) | ({"ways_to_fit": ways} if ways else {}))
         return check.exit_status
     if check.runtime_figures and not options.quiet:
         from lowtide.report.figures import figures_line
@@ -134,6 +136,9 @@ def _alone(options: argparse.Namespace, model: str, settings: dict[str, Any]) ->
             from lowtide.report.kernels import kernels_line
 
             say(kernels_line(choices, check.available_bytes - _reserve(options)))
+    if not options.quiet:
+        for line in ways_text(ways).splitlines():
+            say(line)
     return check.exit_status
 
 

@@ -14,6 +14,7 @@ from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json
 from lowtide.cli.values import dims_of
+from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -57,6 +58,8 @@ def plan(options: argparse.Namespace) -> int:
         check_files(model, settings, files)
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
+    options.line.end()
+    ways = [] if plan.status not in OVER or (options.json and options.quiet) else ways_of(options, model, settings)
     options.line.doing("writing, and opening what was written")
     files = files.possible(plan) if options.memories else files
     if files.paths:
@@ -66,11 +69,15 @@ def plan(options: argparse.Namespace) -> int:
     options.line.end()
     if options.json:
         show_json(plan)
+        for text in ways_text(ways).splitlines():
+            say(text)
     else:
         from lowtide.report.text import plan_text
 
         show(plan_text(plan, verbose=options.verbose))
         _show_kernels(model, settings)
+        if ways:
+            show(f"\n{ways_text(ways)}")
     if not options.quiet:
         for path in files.paths if optimized is None else (optimized.model, *files.paths):
             say(f"wrote {path}")

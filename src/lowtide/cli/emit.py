@@ -13,6 +13,7 @@ from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import say, show, show_json
+from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.errors import InputError
 from lowtide.outputs import output_folder
 
@@ -72,8 +73,11 @@ def run(options: argparse.Namespace) -> int:
             say("--stream-input: holding the input needs no more, so that there is no model_feed_rows")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
-    if not options.json and plan.status in ("over_budget", "impossible"):
+    if not options.json and plan.status in OVER:
         show(over_budget_text(plan))
+        ways = ways_text(ways_of(options, options.model, {**settings, "target": "auto"}))
+        if ways:
+            show(ways)
     return plan.exit_status
 
 
@@ -95,7 +99,7 @@ def over_budget_text(plan: Plan) -> str:
     """That the code was written all the same, in one line."""
     from lowtide.sizes import format_size
 
-    never = ", and no plan can fit" if plan.status == "impossible" else ""
+    never = ", and impossible with its ops whole" if plan.status == "impossible" else ""
     budget = plan.budget_bytes or sum(m.capacity_bytes for m in plan.memories or ())
     return f"over budget: {format_size(plan.required_bytes)} required of {format_size(budget)}{never}; C written anyway"
 

@@ -11,13 +11,13 @@ from lowtide.sizes import format_size
 def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
     """Whether a model fits, what is required and what there is, and how sure that is; `reserve` in bytes."""
     if check.status == "impossible" and not check.memories:
-        verdict = f"cannot fit, {_least(check, reserve)}"
+        verdict = f"cannot fit with its ops whole, {_least(check, reserve)}"
     else:
         verdict = {
             "ok": "fits",
             "unproved": "fits, but is not proved least",
             "over_budget": "does not fit",
-            "impossible": "cannot fit, whatever the order",
+            "impossible": "cannot fit with its ops whole, whatever the order",
         }[check.status]
     why = "" if check.conflict is None else f"; {check.conflict}"
     each = [

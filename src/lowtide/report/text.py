@@ -103,7 +103,7 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
             why = "one op needs more by itself" + (", sizes rounded up" if alone else "")
         elif plan.runtime_parts is not None:
             why = least_text(plan.lower_bound_bytes, plan.runtime_parts, plan.reserve_bytes or 0)
-        verdict += f", and no plan can fit: {why}"
+        verdict += f", and impossible with its ops whole: {why}"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
 

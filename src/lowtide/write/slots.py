@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from lowtide.errors import InputError
 from lowtide.graph import Op
+from lowtide.topological import topological
 
 
 def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int], place: str) -> list[int]:
@@ -52,8 +53,9 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
         slots = [op.id if op.id in folded else next(rest) for op in ops]
         movable = set(folded)
     producers = {t: op.id for op in ops for t in op.outputs}
-    position = {op.id: i for i, op in enumerate(ops)}
     needs = {op.id: {*(producers[t] for t in op.inputs if t in producers), *op.after} for op in ops}
+    place_of = {op.id: i for i, op in enumerate(ops)}
+    position = {op_id: i for i, op_id in enumerate(topological(needs, place_of.__getitem__))}
     placed: dict[int, None] = {}
     late: list[int] = []
     for op_id in slots:

@@ -93,7 +93,7 @@ def test_the_screen_says_what_is_so():
     fits, none = plan_text(plan_again(budget="100%")), plan_text(plan_again(budget=8))
     assert "no op: the best order fits without" in fits
     assert "no op: no plan fits" in none
-    assert "no plan can fit: one op needs more by itself" in none
+    assert "impossible with its ops whole: one op needs more by itself" in none
     assert "proved least over all orders in which each op runs once" in fits
     over = plan_text(msgspec.structs.replace(plan_again(budget=8), status="over_budget"))
     assert "no op: none was found that fits" in over

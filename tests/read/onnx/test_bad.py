@@ -122,8 +122,6 @@ HUGE = [value("x", (2**40, 2**40))]
     [
         (_model([node("Add", "x b", "a"), node("Add", "a x", "b"), node("Relu", "b", "z")]), "cycle: .*Add.a"),
         (_model([node("Relu", "z", "z")]), "has a cycle"),
-        (_model([node("Relu", "a", "z"), node("Relu", "x", "a")]), "before .*; sort the ops topologically"),
-        (_model([node("Add", "x k", "z"), node("Constant", "", "k", value_float=1.0)]), "'k' before op 1"),
         (_model([node("Add", "x w", "z")]), "reads 'w', which is no graph input, no initializer"),
         (_model([RELU, node("Abs", "x", "z")]), "'z' is made by op 1 .* and by op 0"),
         (_model([RELU, node("Abs", "x", "x")]), "'x' is made by op 1 .* and is a graph input"),
@@ -133,7 +131,7 @@ HUGE = [value("x", (2**40, 2**40))]
         (_model([RELU], inputs=[value("x"), value("")]), "graph input 1 has no name"),
         (_model([RELU], [constant("", [1.0])]), "initializer 0 has no name"),
         (_model([RELU], outputs=[value("nobody")]), "graph output 'nobody' is made by no node"),
-        (_model([RELU], inputs=[value("x", (4, -2))]), "'x' has shape .*negative"),
+        (_model([RELU], inputs=[value("x", (4, -2))]), "1 dimension is free: x:1; bind it"),
         (_model([RELU], inputs=HUGE, outputs=HUGE), r"2\^62"),
         (_model([RELU], inputs=[value("x", (2**61,))], outputs=[value("z", (2**61,))]), r"2\^62"),
         (_model([RELU], inputs=[value("x", None)]), "'x' has no shape, not even a rank"),

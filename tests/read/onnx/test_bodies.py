@@ -158,3 +158,68 @@ def test_a_body_without_shapes_is_refused_by_name_of_the_op(tmp_path):
     other = graph([node("Neg", "x", "e")], [], [value("e", (8,))])
     with pytest.raises(InputError, match=r"body of op 0 'If.z' \(If\): op 0 'NonZero.k' .* depends on data"):
         _read(_if(then, other), tmp_path)
+
+
+def _shape_of_rank(rank):
+    """Nodes that make ``c``: whether ``x``, of known shape, has so many elements."""
+    return [
+        node("Size", "x", "size"),
+        node("Constant", "", "count", value=constant("v", [rank], (), INT64)),
+        node("Equal", "size count", "c"),
+    ]
+
+
+def _squeezing(condition, shape, *, output=None):
+    """An If as exporters of TorchScript write it: one branch takes a dimension out, the other leaves it."""
+    then = graph([node("Squeeze", "x axes", "t")], [], [value("t", None)])
+    other = graph([node("Identity", "x", "e")], [], [value("e", None)])
+    inputs = [value("x", shape), *([] if condition else [value("c", (), BOOL)])]
+    made = [*condition, node("If", "c", "z", then_branch=then, else_branch=other)]
+    axes = constant("axes", [0], dtype=INT64)
+    return model(made, inputs, [output or value("z", None)], [axes])
+
+
+def test_an_if_makes_what_the_branch_makes_that_runs(tmp_path):
+    """Where shapes say which, the other branch is none of its bodies; it need not fit."""
+    read = _read(_squeezing(_shape_of_rank(8), (1, 8)), tmp_path)
+    assert read.tensors[-1].shape == (8,)
+    assert [body.ops[0].type for body in read.ops[-1].bodies] == ["Squeeze"]
+    read = _read(_squeezing(_shape_of_rank(9), (2, 4)), tmp_path)
+    assert read.tensors[-1].shape == (2, 4)
+    assert [body.ops[0].type for body in read.ops[-1].bodies] == ["Identity"]
+
+
+def test_an_if_makes_what_its_branches_agree_on(tmp_path):
+    """Neither is declared, nor is it known which runs; where they differ a shape or other sizes are asked for."""
+    then = graph([node("Neg", "x", "t")], [], [value("t", None)])
+    other = graph([node("Neg", "x", "n"), node("Exp", "n", "e")], [], [value("e", None)])
+    read = _read(_if(then, other, [value("z", None)]), tmp_path)
+    assert read.tensors[-1].shape == (8,)
+    assert len(read.ops[0].bodies) == 2
+    with pytest.raises(InputError, match=r"'z', whose shape depends on which branch runs: they differ.*--shape z=A"):
+        _read(_squeezing([], (1, 8)), tmp_path)
+    with pytest.raises(InputError, match="whose shape depends on which branch runs"):
+        _read(_squeezing([], (2, 4)), tmp_path)
+
+
+def test_a_size_of_0_of_what_is_made_is_worked_out(tmp_path):
+    """As some exporters write what they do not know: nothing of it is believed, and a real 0 follows from the ops."""
+    read = _read(_squeezing(_shape_of_rank(8), (1, 8), output=value("z", (0,))), tmp_path)
+    assert read.tensors[-1].size == 32
+    empty = model([node("Relu", "x", "z")], [value("x", (0, 4))], [value("z", (0, 4))])
+    assert _read(empty, tmp_path).tensors[-1].size == 0
+
+
+def test_values_known_outside_decide_conditions_inside(tmp_path):
+    """An If in a branch, whose condition compares what was counted outside."""
+    inner = node("If", "c", "t", then_branch=graph([node("Squeeze", "x axes", "a")], [], [value("a", None)]),
+                 else_branch=graph([node("Identity", "x", "b")], [], [value("b", None)]))  # fmt: skip
+    then = graph([inner], [], [value("t", None)])
+    other = graph([node("Flatten", "x", "f", axis=0), node("Squeeze", "f axes", "e")], [], [value("e", None)])
+    made = model(
+        [*_shape_of_rank(8), node("If", "d", "z", then_branch=then, else_branch=other)],
+        [value("x", (1, 8)), value("d", (), BOOL)], [value("z", None)], [constant("axes", [0], dtype=INT64)],
+    )  # fmt: skip
+    read = _read(made, tmp_path)
+    assert read.tensor_by_id[read.ops[-1].outputs[0]].shape == (8,)
+    assert [len(op.bodies) for op in read.ops[-1].bodies[1].ops] == [1]

@@ -61,6 +61,10 @@ ROWS = [
     ("RotaryEmbedding", [X, np.zeros((2, 4), np.int64), np.ones((9, 4), F), np.ones((9, 4), F)], {}),
     ("FusedConv", [np.ones((1, 4, 6, 6), F), np.ones((3, 4, 3, 3), F), np.ones(3, F)],
      {"activation": "Relu", "kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("DynamicQuantizeLSTM",
+     [np.ones((5, 2, 3), F), np.ones((2, 3, 16), np.uint8), np.ones((2, 4, 16), np.uint8), np.ones((2, 32), F),
+      None, np.zeros((2, 2, 4), F), np.zeros((2, 2, 4), F), None,
+      *[np.ones(2, F), np.zeros(2, np.uint8)] * 2], {"hidden_size": 4, "direction": "bidirectional"}),
     ("FusedGemm", [X[0], np.ones((3, 8), F)], {"transB": 1, "activation": "Relu"}),
 ]  # fmt: skip
 MORE_OUTPUTS = {"GroupQueryAttention": 3, "EmbedLayerNormalization": 2}

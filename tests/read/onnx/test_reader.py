@@ -131,13 +131,63 @@ def test_all_free_dimensions_are_named_and_bound(tmp_path):
         [value("x", ("batch", 3)), value("y", (3, None))],
         [value("z", ("batch", None))],
     )
-    with pytest.raises(InputError, match=r"2 dimensions are free: batch, y:1; .* --dim batch=1 --dim y:1=1"):
+    with pytest.raises(InputError, match=r"2 dimensions are free: batch, y:1; .* --dim batch=1 --dim y:1=16000"):
         _read(made, tmp_path)
     graph = _read(made, tmp_path, {"batch": 2, "y:1": 7})
     assert graph.tensors[-1].shape == (2, 7)
     assert _read(made, tmp_path, {"x:0": 2, "y:1": 7}) == graph
-    with pytest.raises(InputError, match=r"1 dimension is free: y:1; bind it, for example --dim y:1=1"):
+    with pytest.raises(InputError, match=r"1 dimension is free: y:1; bind it, for example --dim y:1=16000$"):
         _read(made, tmp_path, {"batch": 2})
+
+
+def test_sizes_of_minus_one_and_question_marks_are_free_each_by_itself(tmp_path):
+    """Axes written -1 and two named ``?`` take sizes of their own, and are no promise about what the model makes."""
+    made = model(
+        [node("GlobalAveragePool", "x", "a"), node("Flatten", "a", "z")],
+        [value("x", (-1, 3, "?", "?"))],
+        [value("z", (-1, "?"))],
+        declared=[value("a", (-1, 3, "?", "?"))],
+    )
+    with pytest.raises(InputError, match=r"3 dimensions are free: x:0, x:2, x:3; .*=1 --dim x:2=224 --dim x:3=224$"):
+        _read(made, tmp_path)
+    with pytest.raises(InputError, match=r"no free dimension '.'; the free ones are x:0, x:2, x:3"):
+        _read(made, tmp_path, {"?": 48})
+    graph = _read(made, tmp_path, {"x:0": 1, "x:2": 48, "x:3": 192})
+    assert [t.shape for t in graph.tensors] == [(1, 3, 48, 192), (1, 3, 1, 1), (1, 3)]
+    assert _read(made, tmp_path, {"x": (1, 3, 48, 192)}) == graph
+
+
+def test_what_is_offered_for_free_dimensions_is_what_the_model_takes(tmp_path):
+    """A model that takes lines of 48 rows only is not offered 224: the first usual size that it can be read with is."""
+    made = model(
+        [node("MaxPool", "x", "a", kernel_shape=[48, 1]), node("Squeeze", "a axes", "z")],
+        [value("x", ("?", 3, "?", "width"))],
+        [value("z", None)],
+        [constant("axes", [2], dtype=TensorProto.INT64)],
+    )
+    with pytest.raises(InputError) as caught:
+        _read(made, tmp_path)
+    assert str(caught.value).endswith("--dim x:0=1 --dim x:2=48 --dim width=320")
+    assert _read(made, tmp_path, {"x:0": 1, "x:2": 48, "width": 320}).tensors[-1].shape == (1, 3, 320)
+
+
+def test_a_file_that_is_not_sorted_is_read_in_its_stable_topological_order(tmp_path):
+    """Ids are the file's; a node runs where it stands, or as soon as what it needs is there."""
+    made = model(
+        [
+            node("Mul", "c w", "a"), node("Relu", "a", "b"), node("Add", "b k", "z"),
+            node("Constant", "", "k", value_float=1.0), node("Neg", "n", "w"), node("Cast", "x", "c", to=1),
+            node("Constant", "", "n", value_float=2.0),
+        ],
+        [value("x", (4,), TensorProto.FLOAT16)],
+        [value("z")],
+    )  # fmt: skip
+    graph = _read(made, tmp_path)
+    assert [op.id for op in graph.ops] == [5, 0, 1, 2]
+    assert [op.id for op in graph.folded] == [3, 6, 4]
+    assert {t.name: t.shape for t in graph.tensors if t.kind is not Kind.CONSTANT} == dict.fromkeys("xabcz", (4,))
+    assert graph.op_by_id[5].type == "Cast"
+    assert graph.op_by_id[0].label == "op 0 'Mul.a' (Mul)"
 
 
 @pytest.mark.parametrize(

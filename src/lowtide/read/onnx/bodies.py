@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.read.onnx.attributes import default_domain, subgraphs
+from lowtide.read.onnx.forward import ValueOf
 from lowtide.read.onnx.proto import protobuf_classes
 from lowtide.read.onnx.structure import captured
 from lowtide.read.onnx.types import BOOL, INT64, TensorType, constant_type, static_type
@@ -33,12 +34,15 @@ class Scope:
         Tensors that live outside and are counted there.
     constants
         Those of them that are constants.
+    values
+        Those of them whose values are known: shapes inside may hang on them.
     shapes
         What the user says of tensors, in the model's own graph alone.
     """
 
     captured: Collection[str] = frozenset()
     constants: Collection[str] = frozenset()
+    values: Mapping[str, TensorProto] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -51,11 +55,12 @@ def body_graphs(
     label: str,
     types: Mapping[str, TensorType],
     constants: Mapping[str, TensorProto | None],
+    value_of: ValueOf,
     model: ModelProto,
     place: str,
     read: ReadGraph,
 ) -> tuple[Graph, ...]:
-    """A node's bodies, in the order of the file; what they capture has size 0.
+    """A node's bodies that may run, in the order of the file; what they capture has size 0.
 
     Parameters
     ----------
@@ -65,6 +70,8 @@ def body_graphs(
         Types in the graph around it.
     constants
         The constants of that graph, with their values where known.
+    value_of
+        What is known of values in that graph: of an If whose condition is known, one branch runs.
     model
         Gives the opsets and the local functions.
     place
@@ -79,35 +86,50 @@ def body_graphs(
     """
     given = _input_types(node, types)
     bodies = []
-    for body in subgraphs(node):
-        alone, scope = _alone(body, given, types, constants, model)
+    for body in _that_may_run(node, value_of):
+        alone, scope = _alone(body, given, types, constants, value_of, model)
         bodies.append(read(alone, f"{place}: body of {label}", scope))
     return tuple(bodies)
 
 
-def loop_types(
-    node: NodeProto, types: Mapping[str, TensorType], model: ModelProto, place: str, read: ReadTypes
+def body_types(
+    node: NodeProto, types: Mapping[str, TensorType], value_of: ValueOf, model: ModelProto, place: str, read: ReadTypes
 ) -> list[TensorType | None]:
-    """Types of a Loop's carried outputs, where the body hands on the shape that it was given; None for the
-    others.
+    """Types of what an If or a Loop makes, where its bodies say them; None for the others.
 
-    ONNX infers none of these, since a shape may change from one iteration to the next.
+    ONNX infers none where branches differ, and none of a Loop's carried outputs. An If makes what the branch that runs
+    does, where its condition is known, or what all of them do. A Loop makes what its body hands on in the shape that it
+    was given.
     """
-    if node.op_type != "Loop" or not default_domain(node.domain):
+    if node.op_type not in ("If", "Loop") or not default_domain(node.domain):
         return []
     given = _input_types(node, types)
-    result: list[TensorType | None] = [None] * len(node.output)
-    for body in subgraphs(node):
-        alone, scope = _alone(body, given, types, {}, model)
+    made: list[list[TensorType | None]] = []
+    for body in _that_may_run(node, value_of):
+        alone, scope = _alone(body, given, types, {}, value_of, model)
         try:
             inside = read(alone, place, scope)
         except InputError:
-            return result
-        for k, carried in enumerate(given[2:]):
-            handed_on = inside.get(body.output[1 + k].name) if 1 + k < len(body.output) else None
-            if carried and handed_on and handed_on.shape == carried.shape and k < len(result):
-                result[k] = carried
-    return result
+            return [None] * len(node.output)
+        made.append([inside.get(value.name) for value in body.output])
+    if node.op_type == "If":
+        return [kinds[0] if len(set(kinds)) == 1 else None for kinds in zip(*made, strict=False)]
+    carried = zip(given[2:], made[0][1:] if made else (), strict=False)
+    kept = [kind if kind and handed_on and kind.shape == handed_on.shape else None for kind, handed_on in carried]
+    return [*kept, *[None] * len(node.output)][: len(node.output)]
+
+
+def _that_may_run(node: NodeProto, value_of: ValueOf) -> list[GraphProto]:
+    """A node's bodies; of an If whose condition is known, the branch that runs."""
+    condition = value_of(node.input[0]) if node.op_type == "If" and node.input and default_domain(node.domain) else None
+    if condition is not None:
+        from onnx.numpy_helper import to_array
+
+        taken = "then_branch" if to_array(condition).any() else "else_branch"
+        branches = [a.g for a in node.attribute if a.name == taken and a.HasField("g")]
+        if branches:
+            return branches
+    return list(subgraphs(node))
 
 
 def _alone(
@@ -115,6 +137,7 @@ def _alone(
     given: list[TensorType | None],
     types: Mapping[str, TensorType],
     constants: Mapping[str, TensorProto | None],
+    value_of: ValueOf,
     model: ModelProto,
 ) -> tuple[ModelProto, Scope]:
     """A body as a model of its own, and what it takes from outside."""
@@ -136,7 +159,8 @@ def _alone(
             value = alone.graph.input.add(name=name)
             if kind is not None:
                 value.type.CopyFrom(make_tensor_type_proto(*kind))
-    return alone, Scope(frozenset(outside), frozenset(n for n in outside if n in constants))
+    known = {name: value for name in outside if (value := value_of(name)) is not None}
+    return alone, Scope(frozenset(outside), frozenset(n for n in outside if n in constants), known)
 
 
 def captured_by(body: GraphProto) -> list[str]:

@@ -163,6 +163,14 @@ def _quantised(call: Call) -> Made:
     return [TensorType(UINT8 if zero is None else zero.element, call.shape(0, 0))]
 
 
+def _recurrent(call: Call) -> Made:
+    """All states, the last ones, and the last cells, of an LSTM whose weights are of 8 bits."""
+    length, batch = call.shape(0, 3)[:2]
+    directions, hidden = call.shape(2, 3)[0], int(call.attributes["hidden_size"])
+    last = TensorType(FLOAT, (directions, batch, hidden))
+    return [TensorType(FLOAT, (length, directions, batch, hidden)), last, last]
+
+
 def _attention(call: Call) -> Made:
     """One matrix makes queries, keys and values side by side."""
     batch, length, _ = call.shape(0, 3)
@@ -197,6 +205,7 @@ _ROWS: dict[str, Callable[[Call], Made]] = {
     "BiasAdd": _same,
     "BiasDropout": _same,
     "DequantizeLinear": lambda call: [TensorType(call.element(1), call.shape(0, 0))],
+    "DynamicQuantizeLSTM": _recurrent,
     "DynamicQuantizeMatMul": _matmul_of(lambda call: FLOAT),
     "EmbedLayerNormalization": _embedded,
     "FusedMatMul": _fused_matmul,

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.names import did_you_mean
-from lowtide.read.onnx.types import TensorType, check_utf8
+from lowtide.read.onnx.attributes import subgraphs
+from lowtide.read.onnx.likely_sizes import FreeDim, likely_sizes
+from lowtide.read.onnx.types import FLOAT, TensorType, check_utf8
 from lowtide.sizes import Dims, split_dims
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
 
 
-@dataclass(frozen=True, slots=True)
-class _FreeDim:
-    """A dimension of graph input `input` without a size; `name` is ``""`` for an unnamed one."""
-
-    input: str
-    axis: int
-    name: str
-
-    @property
-    def key(self) -> str:
-        return self.name or self.place
-
-    @property
-    def place(self) -> str:
-        return f"{self.input}:{self.axis}"
+_FLOATS = frozenset({FLOAT, 10, 11, 16})
+"""TensorProto.DataType: float32, float16, float64, bfloat16."""
+_NAMELESS = frozenset({"?", "-1", "None"})
+"""What exporters write where they have no name: two of these need not be of one size."""
 
 
-def bind_dimensions(graph: GraphProto, dims: Dims, place: str) -> dict[str, tuple[int, ...]]:
+def forget_unknown(graph: GraphProto) -> None:
+    """Leave free, and without a name, what a file writes as a size of -1 or as ``?``, and a size of 0 of what is made,
+    which follows from the ops where it is one; in `graph` itself and in its bodies. onnxruntime takes a negative size
+    as none."""
+    for values, least in ((graph.input, 0), (graph.output, 1), (graph.value_info, 1)):
+        for value in values:
+            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+                if dim.dim_param in _NAMELESS or (dim.HasField("dim_value") and dim.dim_value < least):
+                    dim.Clear()
+    for node in graph.node:
+        for body in subgraphs(node):
+            forget_unknown(body)
+
+
+def bind_dimensions(
+    graph: GraphProto, dims: Dims, place: str, works: Callable[[Mapping[str, int]], bool] = lambda _: True
+) -> dict[str, tuple[int, ...]]:
     """Give every free dimension of the graph inputs its size, in `graph` itself.
 
     Parameters
@@ -45,6 +52,8 @@ def bind_dimensions(graph: GraphProto, dims: Dims, place: str) -> dict[str, tupl
         an input's name says the sizes of all its axes.
     place
         Put before every message.
+    works
+        Whether the model can be read with sizes for what is left free: asked for those that a message offers.
 
     Returns
     -------
@@ -82,11 +91,12 @@ def bind_dimensions(graph: GraphProto, dims: Dims, place: str) -> dict[str, tupl
         for table, name in pairs:
             if table.setdefault(name, size) != size:
                 raise InputError(f"dimension {name!r} is bound to {table[name]} and to {size}; give one size", place)
-    left = list(dict.fromkeys(d.key for d in free if d.name not in by_name and d.place not in by_place))
+    left = [d for d in free if d.name not in by_name and d.place not in by_place]
     if left:
-        flags = " ".join(f"--dim {key}=1" for key in left)
-        noun, them = ("dimensions are free", "them") if len(left) > 1 else ("dimension is free", "it")
-        raise InputError(f"{len(left)} {noun}: {_listed(left)}; bind {them}, for example {flags}", place)
+        flags = " ".join(f"--dim {shlex.quote(f'{key}={size}')}" for key, size in likely_sizes(left, works).items())
+        keys = list(dict.fromkeys(d.key for d in left))
+        noun, them = ("dimensions are free", "them") if len(keys) > 1 else ("dimension is free", "it")
+        raise InputError(f"{len(keys)} {noun}: {_listed(keys)}; bind {them}, for example {flags}", place)
     for value in inputs if free else ():
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if not dim.HasField("dim_value") and f"{value.name}:{axis}" in by_place:
@@ -101,6 +111,7 @@ def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:
     """Sizes of free dimensions, where `dims` may also say the shapes of graph inputs. Raises `InputError` if those do
     not have them."""
     sizes, shapes = split_dims(dims)
+    forget_unknown(graph)
     inputs = [v for v in graph.input if v.name in shapes]
     _declare_ranks(inputs, shapes)
     names = {d.place: d.key for v in inputs for d in _free(v, place)}
@@ -161,14 +172,15 @@ def _by_axis(inputs: Iterable[ValueInfoProto], shapes: Mapping[str, tuple[int, .
     return sizes
 
 
-def _free(value: ValueInfoProto, place: str) -> list[_FreeDim]:
+def _free(value: ValueInfoProto, place: str) -> list[FreeDim]:
     if value.type.WhichOneof("value") not in (None, "tensor_type"):
         return []
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
         raise InputError(f"graph input {value.name!r} has no shape, not even a rank; declare one in the model", place)
+    shape = tuple([dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim])
     return [
-        _FreeDim(value.name, axis, dim.dim_param)
+        FreeDim(value.name, axis, dim.dim_param, shape, kind.elem_type in _FLOATS)
         for axis, dim in enumerate(kind.shape.dim)
         if not dim.HasField("dim_value")
     ]

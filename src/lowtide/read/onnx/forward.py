@@ -17,13 +17,15 @@ from lowtide.read.onnx.structure import opset_version
 from lowtide.read.onnx.types import BOOL, FLOAT, TensorType, broadcast, constant_type, type_of
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto, NodeProto, TensorProto
 
 _BOOLEAN = frozenset(
     {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}
 )
 
-NodeTypes = Callable[["NodeProto", Mapping[str, TensorType]], list[TensorType | None]]
+ValueOf = Callable[[str], "TensorProto | None"]
+"""The value of a tensor, by its name, if that is known before anything runs."""
+NodeTypes = Callable[["NodeProto", Mapping[str, TensorType], ValueOf], list[TensorType | None]]
 
 
 def follow_types(
@@ -31,8 +33,10 @@ def follow_types(
     declared: Mapping[str, TensorType],
     node_types: NodeTypes,
     shapes: Mapping[str, tuple[int, ...]],
-) -> dict[str, TensorType]:
-    """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas.
+    values: Mapping[str, TensorProto],
+) -> tuple[dict[str, TensorType], ValueOf]:
+    """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas; and what is
+    known of values then.
 
     Parameters
     ----------
@@ -41,16 +45,18 @@ def follow_types(
     declared
         Types by name.
     node_types
-        Asked for a node's output types where no row of ours has them (for loops, whose bodies know more).
+        Asked for a node's output types where no row of ours has them (for nodes with bodies, which know more).
     shapes
         What the user says of tensors whose shape nothing tells.
+    values
+        Of graph inputs.
     """
-    walk = _Walk(model, dict(declared), shapes)
+    walk = _Walk(model, dict(declared), shapes, values)
     version = opset_version(model)
     for node in model.graph.node:
         if not walk.knows(node):
             one = _elementwise_type(node, walk.types)
-            made = [one] if one is not None else node_types(node, walk.types)
+            made = [one] if one is not None else node_types(node, walk.types, walk.value_of)
             if one is not None and node.op_type == "Dropout":  # ONNX infers no mask before opset 10
                 made.append(TensorType(one.element if version < 10 else BOOL, one.shape))
             walk.take(node, made or contrib_types(node, walk.types))
@@ -59,17 +65,24 @@ def follow_types(
         walk.by_value(node)
         if not walk.knows(node):
             walk.by_user(node)
-    return walk.found
+    return walk.found, walk.value_of
 
 
 class _Walk:
     """What is known up to a node."""
 
-    def __init__(self, model: ModelProto, types: dict[str, TensorType], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self,
+        model: ModelProto,
+        types: dict[str, TensorType],
+        shapes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, TensorProto],
+    ) -> None:
         self.types = types
         self.found: dict[str, TensorType] = {}
         self._shapes = shapes
-        self._values = Values(model)
+        self._values = Values(model, values.values())
+        self.value_of: ValueOf = self._values.tensor
         self._opsets = list(model.opset_import)
         self._version = opset_version(model)
         declared = (*model.graph.value_info, *model.graph.output)

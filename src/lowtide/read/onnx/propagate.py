@@ -8,7 +8,7 @@ plan's graph keeps the node: a runtime runs it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,14 @@ class Values:
     ----------
     model
         Its small initializers are taken; not changed.
+    given
+        Values of graph inputs.
     """
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, given: Iterable[TensorProto] = ()) -> None:
         self._opsets = list(model.opset_import)
         self._arrays: dict[str, Any] = {}
-        for tensor in model.graph.initializer:
+        for tensor in (*model.graph.initializer, *given):
             self._put(tensor)
 
     def _put(self, tensor: TensorProto) -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, ModelFile, Op, Tensor
 from lowtide.ops.geometry import convolution_flops, product_flops
-from lowtide.read.onnx.bodies import Scope, body_graphs, loop_types
-from lowtide.read.onnx.dims import bind_dimensions
+from lowtide.read.onnx.bodies import Scope, body_graphs, body_types
+from lowtide.read.onnx.dims import bind_dimensions, forget_unknown
+from lowtide.read.onnx.forward import ValueOf
 from lowtide.read.onnx.shapes import tensor_types
 from lowtide.read.onnx.structure import Structure, opset_version, read_structure
 from lowtide.read.onnx.types import (
@@ -85,21 +87,37 @@ def read_onnx(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     path = Path(path)
     place = str(path)
     model, digest = load_model(path)
-    shapes = bind_dimensions(model.graph, dims, place)
+    forget_unknown(model.graph)
+
+    def works(sizes: Mapping[str, int]) -> bool:
+        tried = type(model)()
+        tried.CopyFrom(model)
+        try:
+            _graph(tried, place, Scope(shapes=bind_dimensions(tried.graph, {**dims, **sizes}, place)), path.parent)
+        except InputError:
+            return False
+        return True
+
+    shapes = bind_dimensions(model.graph, dims, place, works)
     return _graph(model, place, Scope(shapes=shapes), path.parent, digest, OnnxFile.of(model, dims))
 
 
 def _body(model: ModelProto, place: str, scope: Scope) -> Graph:
     """Graph of a body that is a model of its own. `scope` names what it captures."""
-    return _graph(model, place, scope, None, "", None)
+    return _graph(model, place, scope)
 
 
 def _graph(
-    model: ModelProto, place: str, scope: Scope, folder: Path | None, digest: str, file: OnnxFile | None
+    model: ModelProto,
+    place: str,
+    scope: Scope,
+    folder: Path | None = None,
+    digest: str = "",
+    file: OnnxFile | None = None,
 ) -> Graph:
-    structure, types, model = _typed(model, place, scope, folder)
+    structure, types, model, value_of = _typed(model, place, scope, folder)
     tensors = _sized(structure, model, types, scope, place)
-    ops = [_completed(op, model, types, tensors, structure, place) for op in structure.ops]
+    ops = [_completed(op, model, types, value_of, tensors, structure, place) for op in structure.ops]
     opset = opset_version(model)
     return Graph(
         model.graph.name, tuple(tensors), tuple(ops), structure.folded, place, digest, "onnx", file, opset
@@ -108,18 +126,30 @@ def _graph(
 
 def _typed(
     model: ModelProto, place: str, scope: Scope, folder: Path | None = None
-) -> tuple[Structure, dict[str, TensorType], ModelProto]:
-    """Structure of a model or body, the type of every tensor, and the model with what was inferred."""
+) -> tuple[Structure, dict[str, TensorType], ModelProto, ValueOf]:
+    """Structure of a model or body, the type of every tensor, the model with what was inferred, and what is known of
+    values."""
     structure = read_structure(model, place, scope.constants)
+    if structure.sorted_nodes:
+        model = _sorted(model, structure.sorted_nodes)
 
     def types_inside(body: ModelProto, where: str, inside: Scope) -> Mapping[str, TensorType]:
         return _typed(body, where, inside)[1]
 
-    def node_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:
-        return loop_types(node, types, model, place, types_inside)
+    def node_types(node: NodeProto, types: Mapping[str, TensorType], value_of: ValueOf) -> list[TensorType | None]:
+        return body_types(node, types, value_of, model, place, types_inside)
 
-    types, inferred = tensor_types(model, structure, place, node_types, folder, scope.shapes)
-    return structure, types, inferred
+    types, inferred, value_of = tensor_types(model, structure, place, node_types, folder, scope.shapes, scope.values)
+    return structure, types, inferred, value_of
+
+
+def _sorted(model: ModelProto, order: Sequence[int]) -> ModelProto:
+    """The model with its nodes in an order in which types can follow from one another."""
+    result = type(model)()
+    result.CopyFrom(model)
+    del result.graph.node[:]
+    result.graph.node.extend(model.graph.node[i] for i in order)
+    return result
 
 
 def _sized(
@@ -154,17 +184,24 @@ def _folded_size(kind: TensorType, name: str, place: str) -> int:
 
 
 def _completed(
-    op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], structure: Structure, place: str
+    op: Op,
+    model: ModelProto,
+    types: Mapping[str, TensorType],
+    value_of: ValueOf,
+    tensors: list[Tensor],
+    structure: Structure,
+    place: str,
 ) -> Op:
     """The op with its FLOPs, or with its bodies."""
     if op.type in ("Conv", "MatMul", "Gemm"):
         return replace(op, flops=_flops(op, tensors))
     if op.id not in structure.with_bodies:
         return op
-    node = model.graph.node[op.id]
+    place_of = {op_id: k for k, op_id in enumerate(structure.sorted_nodes)}
+    node = model.graph.node[place_of.get(op.id, op.id)]
     constants = constants_of(model.graph)
     fixed = {t.name: constants.get(t.name) for t in tensors if t.kind is Kind.CONSTANT}
-    return replace(op, bodies=body_graphs(node, op.label, types, fixed, model, place, _body))
+    return replace(op, bodies=body_graphs(node, op.label, types, fixed, value_of, model, place, _body))
 
 
 def _flops(op: Op, tensors: list[Tensor]) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.read.onnx.dims import check_shapes
-from lowtide.read.onnx.forward import NodeTypes, follow_types
+from lowtide.read.onnx.forward import NodeTypes, ValueOf, follow_types
 from lowtide.read.onnx.structure import Structure
 from lowtide.read.onnx.types import (
     INT32,
@@ -23,18 +23,19 @@ from lowtide.read.onnx.types import (
 )
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, TensorProto
 
 _DATA_DEPENDENT = frozenset(
     {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Range", "Reshape", "Expand", "Tile",
      "ConstantOfShape", "Resize", "Upsample", "Slice", "Pad", "TopK", "OneHot", "MaxUnpool", "Loop",
-     "If", "Scan", "Split", "Squeeze", "Unsqueeze", "StringSplit", "CenterCropPad", "AffineGrid",
+     "Scan", "Split", "Squeeze", "Unsqueeze", "StringSplit", "CenterCropPad", "AffineGrid",
      "DFT", "ImageDecoder"}
 )  # fmt: skip
 """Ops whose output shape can hang on the values of an input."""
 _ROUNDS = 20
 _SMALL_ELEMENTS = 512
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
+_NO_VALUES: Mapping[str, TensorProto] = {}
 
 
 def tensor_types(
@@ -44,7 +45,8 @@ def tensor_types(
     node_types: NodeTypes,
     folder: Path | None = None,
     shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
-) -> tuple[dict[str, TensorType], ModelProto]:
+    values: Mapping[str, TensorProto] = _NO_VALUES,
+) -> tuple[dict[str, TensorType], ModelProto, ValueOf]:
     """Static type of every tensor that is no folded constant, and of those where known.
 
     Parameters
@@ -56,17 +58,20 @@ def tensor_types(
     place
         Put before every message.
     node_types
-        Asked for a node's output types where ONNX infers none (for loops, whose bodies know more).
+        Asked for a node's output types where ONNX infers none (for nodes with bodies, which know more).
     folder
         Where external data would lie. Only small integer tensors are read from it, and only if a shape needs
         them.
     shapes
         What the user says of tensors that are no graph inputs.
+    values
+        Of graph inputs, as far as they are known.
 
     Returns
     -------
-    types, model
-        The types by name, and the model whose subgraphs hold what was inferred.
+    types, model, value_of
+        The types by name, the model whose subgraphs hold what was inferred, and, of a model with bodies, what is known
+        of values.
 
     Raises
     ------
@@ -77,11 +82,12 @@ def tensor_types(
     wanted = [t.name for t in structure.tensors]
     types = _declared_types(model.graph)
     reason = ""
-    if any(name not in types for name in wanted) or _untyped_bodies(model.graph):
+    value_of: ValueOf = values.get
+    if any(name not in types for name in wanted) or structure.with_bodies:
         model, reason = _infer(with_small_constants(model, folder))
         types = {**_declared_types(model.graph), **types}
         for _ in range(_ROUNDS):
-            own = follow_types(model, types, node_types, shapes)
+            own, value_of = follow_types(model, types, node_types, shapes, values)
             if not own:
                 break
             types.update(own)
@@ -94,7 +100,7 @@ def tensor_types(
     missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
     if missing:
         raise _no_type(model, structure, missing, reason, place)
-    return types, model
+    return types, model, value_of
 
 
 def _declared_types(graph: GraphProto) -> dict[str, TensorType]:
@@ -113,17 +119,6 @@ def _declared_types(graph: GraphProto) -> dict[str, TensorType]:
     for sparse in graph.sparse_initializer:
         types[sparse.values.name] = TensorType(sparse.values.data_type, tuple(sparse.dims))
     return types
-
-
-def _untyped_bodies(graph: GraphProto) -> bool:
-    """Whether a subgraph may gain from inference: some value made in it is not declared with a static
-    type."""
-    bodies = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
-    return any(
-        any(name and name not in types for node in body.node for name in node.output) or _untyped_bodies(body)
-        for body in bodies
-        for types in (_declared_types(body),)
-    )
 
 
 def _infer(model: ModelProto) -> tuple[ModelProto, str]:
@@ -194,6 +189,12 @@ def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason:
             )
     if name not in label:
         return InputError(f"graph input {name!r} has no element type or shape; declare them in the model", place)
+    if types[name].type == "If":
+        return InputError(
+            f"{label[name]} makes {name!r}, whose shape depends on which branch runs: they differ, or one cannot run "
+            f"at these sizes; give other sizes, or the shape with --shape {name}=AxBx...",
+            place,
+        )
     if types[name].type in _DATA_DEPENDENT:
         return InputError(
             f"{label[name]} makes {name!r}, whose shape depends on data: its size is not known before "

@@ -8,7 +8,7 @@ output ``""`` is no tensor.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from lowtide.read.onnx.attributes import (
     subgraphs,
 )
 from lowtide.read.onnx.types import check_utf8
+from lowtide.topological import topological
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -36,17 +37,20 @@ class Structure:
     tensors
         Every tensor, with size 0; its position is its id.
     ops
-        The ops that run, in file order.
+        The ops that run, in file order; of a file that is not sorted, in its stable topological order.
     folded
-        The ops that read constants only, in file order.
+        The ops that read constants only, in the same order.
     with_bodies
         Ids of the ops that have bodies.
+    sorted_nodes
+        Ids of all ops in that order, where it is not the file's; else empty.
     """
 
     tensors: tuple[Tensor, ...]
     ops: tuple[Op, ...]
     folded: tuple[Op, ...]
     with_bodies: frozenset[int]
+    sorted_nodes: tuple[int, ...] = ()
 
 
 def captured(node: NodeProto) -> list[str]:
@@ -77,8 +81,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     Raises
     ------
     InputError
-        A name made twice, read but never made, or made after it is read; a cycle; a graph output nobody
-        makes.
+        A name made twice, or read but never made; a cycle; a graph output nobody makes.
     """
     graph = model.graph
     kinds = _declared(graph, place, constants)
@@ -141,15 +144,24 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
         if name in outputs and kind is not Kind.CONSTANT:
             kind = Kind.OUTPUT
         tensors.append(Tensor(number, 0, kind, name))
-    marked, running, folded = fold_constants(tensors, ops)
-    if too_early:
-        Graph(graph.name, tuple(marked), tuple(running), tuple(folded), place)
-        op, name = too_early[0]
-        raise InputError(
-            f"{op.label} reads {name!r} before {producers[name].label} makes it; sort the nodes topologically",
-            place,
-        )
-    return Structure(tuple(marked), tuple(running), tuple(folded), frozenset(with_bodies))
+    ordered = in_stable_order(ops) if too_early else ops
+    marked, running, folded = fold_constants(tensors, ordered)
+    if len(ordered) < len(ops):  # a cycle, which the graph names
+        Graph(graph.name, tuple(tensors), tuple(ops), (), place)
+    order = tuple(op.id for op in ordered) if too_early else ()
+    return Structure(tuple(marked), tuple(running), tuple(folded), frozenset(with_bodies), order)
+
+
+def in_stable_order(ops: Sequence[Op]) -> list[Op]:
+    """Ops by id, each behind what makes what it reads: a file that is sorted stays as it is.
+
+    onnxruntime sorts a file's nodes too when it opens it; converters append the Casts that they add. Ops of a cycle,
+    and those behind one, are missing.
+    """
+    by_id = {op.id: op for op in ops}
+    makers = {t: op.id for op in ops for t in op.outputs}
+    before = {op.id: {makers[t] for t in op.inputs if t in makers} for op in ops}
+    return [by_id[op_id] for op_id in topological(before, lambda op_id: op_id)]
 
 
 def _declared(graph: GraphProto, place: str, constants: Collection[str]) -> dict[str, Kind]:

@@ -83,7 +83,7 @@ def type_of(value: TypeProto) -> TensorType | None:
     shape = []
     for dim in kind.shape.dim:
         size = dim.dim_value
-        if not size and not dim.HasField("dim_value"):
+        if size < 0 or (not size and not dim.HasField("dim_value")):
             return None
         shape.append(size)
     return TensorType(kind.elem_type, tuple(shape))
