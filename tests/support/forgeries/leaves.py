@@ -72,6 +72,7 @@ FREE = {
     "swapping.to_host": "a cost file that is not there",
     "swapping.from_host": "a cost file that is not there",
     "memories.*.capacity_bytes": "what was asked for",
+    "memories.*.alignment": "what was asked for",
     "runtime_figures.*.default_bytes": "what a runtime takes today: `--run` measures it",
     "runtime_parts.build": "a title",
 }
@@ -208,6 +209,8 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
             return None  # nothing runs again, and nothing is said of it
         if not twice and inner == "tensors.*" and value[key]["kind"] == "constant":
             return None  # it counts for nothing, and need not be listed
+        if not twice and inner == "ops.*" and value[key]["id"] in base.plan.folded:
+            return None  # it does not run, and need not be listed
         if twice:
             holder.insert(key, holder[key])
         else:
@@ -267,6 +270,7 @@ SETS = {
 
 DROPPED = {
     "memories.*.size_bytes": "nothing is said of what is used",
+    "runtime_figures": "nothing is said of the runtime",
     "runtime_figures.*": "nothing is said of the runtime",
     "runtime_figures.*.sure": "the default",
     "runtime_parts.own_planned": "nothing is said of what was there before",
