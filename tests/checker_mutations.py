@@ -136,8 +136,9 @@ def main(words: Sequence[str] | None = None) -> int:
             except VerificationError as error:
                 print(f"the planner's own plan is refused: {kind} {seed}: {error}")
                 continue
-            for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most) if on else ():
-                caught.take(on, forged)
+            if on is not None:
+                for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most):
+                    caught.take(on, forged)
             if chosen.out:
                 chosen.out.write_text(caught.page(time.perf_counter() - began), encoding="utf-8")
     text = caught.page(time.perf_counter() - began)

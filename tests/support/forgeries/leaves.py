@@ -199,7 +199,7 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
     if isinstance(value, list | dict):
         if not value:
             return None
-        holder = copy.copy(value)
+        holder: Any = copy.copy(value)
         key = random.choice(list(holder) if isinstance(value, dict) else range(len(value)))
         twice = isinstance(value, list) and random.random() < 0.3
         inner = pattern((*path, key))
@@ -230,12 +230,13 @@ Still = Callable[[Base, Path, Any, Any], bool]
 
 def _made_by_a_cut(base: Base, path: Path, value: Any, new: Any) -> bool:
     """A name that is new; of a tensor of an ONNX file, which knows tensors by their names, the only one."""
-    if len(path) > 3:  # of a body, which makes none
+    if len(path) != 3:  # of a body, which makes none
         return False
-    there = base.document[path[0]]
-    mine = base.graph.tensor_by_id if path[0] == "tensors" else base.graph.op_by_id
-    alike = path[0] == "tensors" and base.graph.dialect == "onnx" and any(other["name"] == new for other in there)
-    return there[path[1]]["id"] not in mine and not alike
+    what, k, _ = path
+    there: Any = base.document[str(what)]
+    mine = base.graph.tensor_by_id if what == "tensors" else base.graph.op_by_id
+    alike = what == "tensors" and base.graph.dialect == "onnx" and any(other["name"] == new for other in there)
+    return there[k]["id"] not in mine and not alike
 
 
 def _weaker(*words: str) -> Still:
