@@ -11,9 +11,11 @@ so.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -28,8 +30,26 @@ from support.forgeries.forge import forgeries  # noqa: E402
 from support.forgeries.judge import ACCEPTED, by_search, verdict  # noqa: E402
 from support.forgeries.leaves import Forgery  # noqa: E402
 
+SECONDS = 3.0
+"""On a processor; a checker that takes longer for a small plan does not end."""
+
 MOST_TOGETHER = 4
 """Rules that are switched off together before a forgery is given up."""
+
+
+@contextmanager
+def ends_in(seconds: float) -> Iterator[None]:
+    """Raise `TimeoutError` if it does not."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError("it does not end")
+
+    signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 @dataclass
@@ -48,7 +68,7 @@ class Caught:
         prove = False
         while len(off) < MOST_TOGETHER:
             SWITCHES.fired.clear()
-            with without(*off):
+            with without(*off), ends_in(SECONDS):
                 said = verdict(on, forged.document, prove=prove)
                 if said == ACCEPTED and not off and by_search(forged.document):
                     prove = True
@@ -116,8 +136,9 @@ def main(words: Sequence[str] | None = None) -> int:
             except VerificationError as error:
                 print(f"the planner's own plan is refused: {kind} {seed}: {error}")
                 continue
-            for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most) if on else ():
-                caught.take(on, forged)
+            if on is not None:
+                for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most):
+                    caught.take(on, forged)
             if chosen.out:
                 chosen.out.write_text(caught.page(time.perf_counter() - began), encoding="utf-8")
     text = caught.page(time.perf_counter() - began)

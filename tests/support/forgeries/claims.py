@@ -244,7 +244,7 @@ def not_looked_at(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     sums = {"kind": "sums", "op": op, "gone": [op], "ops": [2**40], "tensors": [2**40]}
     yield changed(base, rewrites=[*base.document.get("rewrites", []), sums]), "sums that nothing else speaks of"
     again = {"counted": "bytes", "once": 1.0, "planned": 1.0, "lower_bound": 1.0}
-    if base.plan.moves is not None and base.plan.recomputation is None:
+    if (base.plan.moves is not None or base.plan.loops is not None) and base.plan.recomputation is None:
         yield changed(base, recomputation=again), "costs that do not add up"
     if base.plan.runtime_arenas is not None:
         yield changed(base, memories=None), "arenas in no memories"
@@ -267,7 +267,7 @@ def _misplaced(base: Base) -> Iterator[tuple[dict[str, Any], str]]:
     )
     if plan.rewrites is None and plan.loops is None:
         yield {"rounds": [{"ops": [], "tensors": [], "order": [], "rewrites": []}]}, "rounds of no cuts"
-    if plan.recomputation is None and plan.moves is None:
+    if plan.recomputation is None and plan.moves is None and plan.loops is None:
         again = {"counted": "bytes", "once": 1.0, "planned": 1.0, "lower_bound": 1.0}
         yield {"recomputation": again}, "costs that do not add up"
     if plan.runtime_arena_bytes is None:

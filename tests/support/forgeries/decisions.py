@@ -117,9 +117,8 @@ def in_place_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]
             yield changed(base, overlap=[[2**40, op.outputs[0], 4]]), "nothing over it"
     yield changed(base, in_place=[*pairs, [2**40, 2**40]]), "nothing over nothing"
     for pair in pairs[:2]:
-        op = base.graph.producer.get(pair[0])
-        others = [t for t in base.graph.op_by_id[op].inputs if t != pair[1]] if op in base.graph.op_by_id else []
-        for t in others:
+        op = base.graph.op_by_id.get(base.graph.producer.get(pair[0], -1))
+        for t in [t for t in op.inputs if t != pair[1]] if op else []:
             yield changed(base, in_place=[*pairs, [pair[0], t]]), "two at once"
         yield changed(base, in_place=[p for p in pairs if p != pair]), "its output lies there all the same"
 

@@ -130,8 +130,8 @@ def status_turned(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
         if status == "impossible":
             bound = base.plan.peak_bytes
             keys = {"budget_bytes": budget, "status": status, "conflict": None}
-            again = base.document.get("recomputation") and base.beside and base.document | {"budget_bytes": budget}
-            if again and (cost := again["recomputation"]).get("certificate"):
+            cost = base.document.get("recomputation")
+            if cost and cost.get("certificate"):
                 yield changed(base, **keys, recomputation=cost | {"certificate": None}), why
             for said in ({"kind": "none"}, _search(bound)):
                 yield changed(base, **keys, lower_bound_bytes=bound, optimal=True, certificate=said), why
