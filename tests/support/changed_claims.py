@@ -145,10 +145,10 @@ class Case:
         self.count.seen["plans"] += 1
         found = self.oracle.plan_below(own, joined=False)
         self.count.seen["plans where the oracle's is below every order"] += found is not None
-        self.count.seen["plans where lowtide's is below every order"] += plan.peak_bytes < own
-        self.count.seen["plans where the oracle's first is below lowtide's"] += (
-            found is not None and found.peak < plan.peak_bytes
-        )
+        if self.name == "strict":  # elsewhere an alignment may make tiles of so few bytes no smaller
+            self.count.seen["strict plans where lowtide's is below every order"] += plan.peak_bytes < own
+            below = found is not None and found.peak < plan.peak_bytes
+            self.count.seen["strict plans where the oracle's first is below lowtide's"] += below
         if plan.status != "ok":
             self._fail(f"plan: status {plan.status}", 0, own, "")
         if plan.region_bound is not None:
