@@ -208,7 +208,7 @@ def choose(nets: Nets, x: str) -> None:
 ANY: tuple[Callable[[Nets, str], None], ...] = (
     unary, unary, small_nets.sum_of_two, small_nets.sum_of_two, small_nets.scaled, small_nets.concat, split, slice_,
     pad, along, small_nets.transpose, reshape, reduce, small_nets.product, small_nets.product, clip, choose,
-    small_nets.attention, small_nets.attention,
+    small_nets.attention, small_nets.attention, small_nets.folded_weight,
 )  # fmt: skip
 IMAGE = (
     small_nets.conv, small_nets.conv, small_nets.conv, small_nets.conv, small_nets.conv_transpose, small_nets.pool,

@@ -342,3 +342,26 @@ def test_resize_in_parts_keeps_its_empty_region_of_interest(tmp_path: Path, opse
     assert len(resizes) > 1
     onnx.checker.check_model(str(target))
     assert not difference(source, target, feeds(source))
+
+
+def test_an_op_of_constants_that_runs_is_written_once(tmp_path: Path) -> None:
+    """Under a target that folds nothing it is an op like others, whole or in parts, and not also a constant's."""
+    rng = np.random.default_rng(2)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((64, 8)).astype(np.float32), "w"),
+        numpy_helper.from_array(np.array([1], np.int64), "axes"),
+    ]
+    nodes = [
+        node("Transpose", "w", "v", perm=[1, 0]),
+        node("MatMul", "x v", "a"),
+        node("Sigmoid", "a", "b"),
+        node("ReduceMax", "b axes", "y"),
+    ]
+    made = model(nodes, [value("x", (32, 8))], [value("y", (32, 1))], weights, opset=18)
+    source, target = saved(made, tmp_path), tmp_path / "parts.onnx"
+    plan = lowtide.plan(source, target="onnxruntime", allow="fission", time=2)
+    plan.apply(source, target)
+    written = onnx.load(target).graph.node
+    assert sum(n.op_type == "Sigmoid" for n in written) > 1
+    assert len({n.name for n in written}) == len({name for n in written for name in n.output}) == len(written)
+    assert difference(source, target, feeds(source)) <= 1e-5

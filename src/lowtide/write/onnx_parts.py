@@ -199,8 +199,8 @@ class _Writer:
         read = {self.names[t] for op in old for t in op.inputs}
         live = {self.name(t) for op in self.graph.ops for t in op.inputs} | {of for of, _ in self.slices.values()}
         live.update(v.name for v in self.model.graph.output)
-        folded = []
-        for op in reversed(self.structure.folded):
+        folded, kept = [], {op.id for op in self.graph.folded}
+        for op in reversed([op for op in self.structure.folded if op.id in kept]):  # others run, or are cut
             makes = {self.names[t] for t in op.outputs}
             if makes & live or not makes & read:
                 folded.append(op)
@@ -351,8 +351,8 @@ class _Writer:
 
     @cached_property
     def types_of(self) -> Mapping[int, str]:
-        """Types of the ops of the file."""
-        return {op.id: op.type for op in self.structure.ops}
+        """Types of the ops of the file, also of those that run under a target that folds nothing."""
+        return {op.id: op.type for op in (*self.structure.ops, *self.structure.folded)}
 
     def _domains(self) -> Iterator[bytes]:
         """Versions of operators of others, which the file has not named so far."""
@@ -362,8 +362,8 @@ class _Writer:
 
     @cached_property
     def attributes(self) -> Mapping[int, Mapping[str, Any]]:
-        """Attributes of the ops of the file."""
-        return {op.id: op.attributes for op in self.structure.ops}
+        """Attributes of the same."""
+        return {op.id: op.attributes for op in (*self.structure.ops, *self.structure.folded)}
 
 
 def _attribute(name: str, value: Any) -> Any:
