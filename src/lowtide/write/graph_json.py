@@ -13,6 +13,7 @@ from lowtide.analyse.storage import body_bytes
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph, Op
+from lowtide.ops.table import names_only
 from lowtide.outputs import Outputs
 from lowtide.read.graph_json import parse_graph_json
 from lowtide.target import BUILT_IN
@@ -170,10 +171,16 @@ def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
     entry |= {} if op.flops is None else {"flops": op.flops}
     entry |= {"after": op.after} if op.after else {}
     entry |= {} if op.overwrites is None else {"overwrites": op.overwrites}
-    if op.writes or (op.writes is not None and any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs)):
+    if op.writes or _is_view(graph, op):
         entry["writes"] = op.writes
     entry |= {"labels": op.attributes["labels"]} if graph.dialect == "labels" and "labels" in op.attributes else {}
     return entry
+
+
+def _is_view(graph: Graph, op: Op) -> bool:
+    """Whether an op makes an alias and writes over nothing, which its type does not say; ATen's that write do not."""
+    made = any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs)
+    return made and op.writes == () and not names_only(op.type) and not op.type.startswith("aten.")
 
 
 def _lines(entries: Sequence[dict[str, Any]]) -> bytes:
