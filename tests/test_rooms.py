@@ -75,7 +75,7 @@ ELSEWHERE = {
     "rules/tflm/test_overlap.py": "bench/tflite_kinds bench/tflite_overlap",
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
     "write/onnxruntime_snippet api/optimizing",
-    "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net runtimes/tflm/arena",
+    "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",

@@ -64,11 +64,11 @@ def drawn() -> Iterator[tuple[str, bytes]]:
         yield f"{kind} {variant}", net.bytes()
 
 
-def files(models: Path | None) -> Iterator[tuple[str, str, bytes]]:
-    """Name, where from, and bytes."""
+def files(models: Path | None, every: int) -> Iterator[tuple[str, str, bytes]]:
+    """Name, where from, and bytes; of what is drawn every n-th, none for 0."""
     for path in sorted(models.glob("*.tflite")) if models is not None else ():
         yield path.stem, "file", path.read_bytes()
-    for name, data in drawn():
+    for name, data in list(drawn())[::every] if every else ():
         yield name, DRAWN, data
 
 
@@ -128,6 +128,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("build", type=Path)
     parser.add_argument("models", type=Path, nargs="?", help="a folder of .tflite files")
+    parser.add_argument("--every", type=int, default=1, help="of the models that are drawn every n-th; 0: none")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     there = {kernels: given.build / f"arena-arm-{kernels}" for kernels in LIBRARIES}
@@ -135,7 +136,7 @@ def main() -> int:
     made: list[Row] = []
     left: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, source, data in files(given.models):
+        for name, source, data in files(given.models, given.every):
             before = len(made)
             made += rows(name, source, data, Path(folder), programs)
             left += [name] if len(made) == before else []
@@ -145,14 +146,14 @@ def main() -> int:
                     print(row, file=sys.stderr)
     print(f"{sum(map(held, made))} of {len(made)} figures held; TFLM runs none of {', '.join(left) or 'no file'}")
     if given.output is not None:
-        write(given.output, made, left, list(programs))
+        write(given.output, made, left, list(programs), given.every)
     return int(not all(map(held, made)))
 
 
-def write(output: Path, made: list[Row], left: list[str], programs: list[str]) -> None:
+def write(output: Path, made: list[Row], left: list[str], programs: list[str], every: int) -> None:
     """The rows as JSON, and a table of the real files."""
     here = machine()
-    document = {"tflite_micro": COMMIT, "machine": asdict(here), "kernels": programs, "not_run": left}
+    document = {"tflite_micro": COMMIT, "machine": asdict(here), "kernels": programs, "every": every, "not_run": left}
     document["rows"] = [asdict(r) for r in made]
     text = json.dumps(document, separators=(",", ":")).replace('{"model"', '\n{"model"')
     output.with_suffix(".json").write_text(text + "\n")
@@ -160,7 +161,7 @@ def write(output: Path, made: list[Row], left: list[str], programs: list[str]) -
     works = sum(sum(r.works.values()) for r in made)
     runs = sum(len(r.works) for r in made)
     tight = [r.refused[r.decided_by] for r in exact if r.decided_by in r.refused]
-    models = len({r.model for r in made})
+    models, enough = len({r.model for r in made}), len(made) - len(exact)
     own, planned = (
         [f"{LIBRARY_NAMES[k]}, of the same plan" for k in LIBRARIES],
         [f"planned for {LIBRARY_NAMES[k]}" for k in LIBRARIES],
@@ -173,11 +174,11 @@ def write(output: Path, made: list[Row], left: list[str], programs: list[str]) -
         f"{', '.join(LIBRARY_NAMES[k] for k in programs)}: CMSIS-NN's with DSP, ESP-NN's in C; run by qemu-arm;",
         f"lowtide {here.lowtide}. Bytes. Each file is planned for any kernels and for each library by name. With the",
         "figure TFLM starts and gives the outputs of the file as it stands, bit by bit",
-        f"(random inputs); with 16 bytes fewer the library that decides it is refused.",
+        "(random inputs); with 16 bytes fewer the library that decides it is refused.",
         "`python bench/tflm32/enough.py BUILD MODELS`; bench/tflm32/README.md says how to build.",
         "",
         f"{works:,} of {runs:,} runs with the figure work: {models} models. 16 bytes fewer are refused in",
-        f"{sum(tight):,} of {len(tight):,} cases whose figure is called exact; {len(made) - len(exact)} say enough.",
+        f"{sum(tight):,} of {len(tight):,} cases whose figure is called exact; {enough:,} more are called enough.",
         "",
         f"| {' | '.join(heads)} |",
         "|" + "---|" * len(heads),
