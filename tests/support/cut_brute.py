@@ -30,6 +30,12 @@ OpState = tuple[Mode, int, bool] | None
 """How an op runs, which of its parts ran as bits, and whether its result is whole; None: it has not begun."""
 
 
+KINDS = (
+    *("Softmax", "MatMul", "MatMul", "Neg", "two", "two", "ReduceSum", "Concat"),
+    *("Slice", "Pad", "MaxPool", "Transpose"),
+)
+
+
 def drawn_net(draw: random.Random) -> Nets:
     """A few ops on inputs of a few rows: some need all rows, some go along with them. In half of the nets one tensor is
     read by both kinds, one of which reads as well what it is made of."""
@@ -51,6 +57,14 @@ def drawn_net(draw: random.Random) -> Nets:
             made = nets.node("Concat", [x, draw.choice([y for y in at if nets.shapes[y][2] == wide])], axis=1)
         elif kind == "ReduceSum":
             made = nets.node("ReduceSum", [x, nets.ints(1)], keepdims=1)
+        elif kind == "Slice":
+            made = nets.node("Slice", [x, nets.ints(0), nets.ints(nets.shapes[x][1] - 1), nets.ints(1)])
+        elif kind == "Pad":
+            made = nets.node("Pad", [x, nets.ints(0, 1, 0, 0, 0, 0)])
+        elif kind == "MaxPool":
+            made = nets.node("MaxPool", [x], kernel_shape=[2], pads=[0, 1])
+        elif kind == "Transpose":
+            made = nets.node("Transpose", [x], perm=[0, 2, 1])
         else:
             made = nets.node(kind, [x])
         if made and prod(nets.shapes[made[0]]) > 12:
@@ -69,7 +83,7 @@ def drawn_net(draw: random.Random) -> Nets:
     else:
         for _ in range(draw.randint(2, 4)):
             add(
-                draw.choice(("Softmax", "MatMul", "MatMul", "Neg", "two", "two", "ReduceSum", "Concat")),
+                draw.choice(KINDS),
                 draw.choice(at[-3:]),
             )
     read = {x for node in nets.nodes for x in node.input}
@@ -84,7 +98,7 @@ class Brute:
     """All states of a graph, each reached within a budget."""
 
     graph: Graph
-    most: int = 200_000
+    most: int = 60_000
     accesses: dict[int, Access] = field(default_factory=dict[int, Access])
     known_boxes: dict[tuple[object, ...], list[Region]] = field(
         default_factory=dict[tuple[object, ...], "list[Region]"]

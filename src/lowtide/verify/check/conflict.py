@@ -90,7 +90,7 @@ def check_conflict(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simul
             raise fail(f"{graph.op_by_id[op].label} writes one member over another")
     unit = plan.alignment
     sizes = [round_up(size, unit) for size in (*(memory.storages[b].size for b in members), *workspaces)]
-    apart = conflict.step is not None and not memory.behind[op] if plan.order else True
+    apart = not plan.order or not memory.overwritable[op]  # nothing may be written in place there
     if sum(sizes) < conflict.needed_bytes or (apart and sum(sizes) != conflict.needed_bytes):
         raise fail(f"the members have {sum(sizes)} bytes at step {at}, not {conflict.needed_bytes}")
     if divided:

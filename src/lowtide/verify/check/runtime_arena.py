@@ -190,8 +190,9 @@ def _before(block: _Block, sizes: Sequence[int], op: Op, first: int) -> None:
 def _least_above(plan: Plan, parts: RuntimeParts) -> bool:
     """Whether some part is said to take more at least, in any plan and build, than in this one."""
     beside, head = parts.least_beside, parts.least_head
-    above = parts.least_planning > parts.planning or (beside is not None and beside > parts.persistent)
     arenas, block = plan.runtime_arenas, plan.runtime_arena_bytes or 0
+    planning = parts.planning + (parts.persistent if arenas is not None and arenas.apart else 0)  # of one array
+    above = parts.least_planning > planning or (beside is not None and beside > parts.persistent)
     if arenas is not None:
         tail = parts.persistent if arenas.apart else block
         above = above or arenas.least_tail_bytes > tail or arenas.least_head_bytes > block
