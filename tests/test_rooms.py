@@ -90,7 +90,6 @@ ELSEWHERE = {
     "verify/check/test_moves.py": "write/command_stream",
     "verify/check/test_conflict.py": "report/conflict",
     "analyse/test_inspect.py": "report/inspection",
-    "run/test_measured.py": "report/running",
     "report/test_allocation_table.py": "write/arena_map",
     "api/test_surveys.py": "api/comparing report/comparison",
     "cli/test_memory.py": "spill/registry spill/words",
@@ -170,7 +169,7 @@ ELSEWHERE = {
     "emit/test_wide.py": "emit/types",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
-    "bench/test_ort.py": "bench/models run/optimise run/random_weights",
+    "bench/test_ort.py": "bench/models run/random_weights",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
