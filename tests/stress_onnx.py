@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -146,9 +147,23 @@ def check(seed: int, count: Counter[str]) -> None:
                     plan.apply(source, target)
                 after = [outputs(target, level, feeds) for level in (OFF, ON)]
             except Exception as error:  # onnxruntime's own kinds of error have no common base
+                if getattr(error, "failure", "") == "open" and opens_without_optimiser(plan, source, target, feeds):
+                    count["plans not written: onnxruntime's optimiser breaks on what opens without it"] += 1
+                    continue
                 raise Flaw(f"{kind} {given}: {type(error).__name__}: {str(error)[:300]}") from None
             changed += bool(plan.rewrites)
             compare(plan, kind, [apart(a, b) for a, b in zip(before, after, strict=True)], given, count)
+
+
+def opens_without_optimiser(plan: lowtide.Plan, source: Path, target: Path, feeds: list[dict[str, np.ndarray]]) -> bool:
+    """Whether a file that was refused is sound: it runs as it stands, and it is the optimiser that fails."""
+    with patch("lowtide.api.writing.open_written"):
+        plan.apply(source, target)
+    try:
+        outputs(target, OFF, feeds)
+    except Exception:  # onnxruntime's own kinds of error have no common base
+        return False
+    return True
 
 
 def compare(plan: lowtide.Plan, kind: str, far: list[float], given: dict[str, Any], count: Counter[str]) -> None:
