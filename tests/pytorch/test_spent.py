@@ -52,6 +52,7 @@ READS = {
     "norm": lambda model, optimizer: model[0].weight.grad.norm().item(),
     "scaled in place": lambda model, optimizer: model[0].weight.grad.mul_(0.5),
     "added up": lambda model, optimizer: model[0].weight.grad + model[0].weight.grad,
+    "pickled": lambda model, optimizer: torch.save(model[0].weight.grad, io.BytesIO()),
     "copied": lambda model, optimizer: torch.zeros(4, 4).copy_(model[0].weight.grad),
 }  # fmt: skip
 
@@ -88,6 +89,7 @@ def test_what_asks_for_no_number_works() -> None:
     for made in (model, model.state_dict(), optimizer.state_dict()):
         torch.save(made, io.BytesIO())
     model.load_state_dict(model.state_dict())
+    model.share_memory()
     model.to("cpu")
     model.double()
     assert weight.grad.dtype == weight.dtype == torch.float64

@@ -50,6 +50,13 @@ def _kind() -> Any:
         def __repr__(self, *, tensor_contents: Any = None) -> str:
             return f"SpentGradient(shape={[*self.shape]})" if self.held is None else repr(self.held)
 
+        def share_memory_(self) -> Any:
+            """Nothing is there to share; torch's own reads memory that is none."""
+            return self
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            raise InputError(MESSAGE)
+
         @classmethod
         def set_to_zero(cls, one: Any) -> None:
             """Hold zeros; a tensor of another kind is set to zero where it lies."""
