@@ -11,7 +11,7 @@ from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file
 
 
-def _chain(folder, size="n"):
+def _chain(folder, size: int | str = "n"):
     """Three convolutions of pictures whose height and width may be free: any one of them is the peak."""
     weights = [
         constant(f"w{i}", [0.1] * (9 * m * c), (m, c, 3, 3)) for i, (m, c) in enumerate(((8, 1), (8, 8), (1, 8)))
