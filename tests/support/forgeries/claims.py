@@ -391,12 +391,14 @@ def proofs_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
                           [{"bytes": bound, "end": ops[0]}, {"bytes": 0, "begin": ops[0]}],
                           [{"bytes": bound, "end": ops[0]}, {"bytes": 0, "begin": ops[-1]}],
                           [{"bytes": bound, "end": 2**40}, {"bytes": 0, "begin": 2**40}], [{"bytes": bound, "peak": 1}],
+                          [{"bytes": bound, "end": ops[0]}], [{"bytes": bound, "peak": 2**50, "begin": ops[0]}],
                           [{"bytes": bound, "peak": plan.peak_bytes + bound, "ops": ops}],
                           [{"bytes": bound, "peak": plan.peak_bytes + bound}]):  # fmt: skip
                 proof = {"kind": kind, "states": 1, "parts": parts}
                 keys = {"traffic_lower_bound_bytes": bound, "optimal": bound == traffic, "traffic_proof": proof}
                 if kind != "solver" or bound > traffic:
                     yield changed(base, **keys), f"a plan that moves {least} bytes is known"
+        yield changed(base, traffic_lower_bound_bytes=-1, optimal=False, traffic_proof=None), "less than nothing"
         keys = {"traffic_lower_bound_bytes": bound, "optimal": bound == traffic, "traffic_proof": None}
         yield changed(base, **keys), f"a plan that moves {least} bytes is known"
 
