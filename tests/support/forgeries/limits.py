@@ -99,7 +99,16 @@ def prices_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
                 yield changed(base, recomputation=costs, **keys), f"a price with {more}"
 
 
+def profile_of_moves(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
+    """What is where, said in a profile too."""
+    profile = base.document.get("profile")
+    if profile and base.plan.moves is not None:
+        for more in ({"bytes": [1]}, {"storages": [0]}, {"starts": [0]}, {"ends": [1]}, {"used": {"0": [0]}}):
+            yield changed(base, profile=profile | more), "residency says it"
+
+
 LIMITED: dict[str, Family] = {
+    "profile of moves": profile_of_moves,
     "versions": versions,
     "memories out of range": memories_out_of_range,
     "streams counted": streams_counted,
