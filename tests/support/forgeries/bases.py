@@ -170,9 +170,9 @@ def _spill_more(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         graph = _random(5000 + 1000 * seed + k, 9, aliases=0.05)
         single = largest_single_op(memory_model(graph, resolve("strict")))
         best = lowtide.plan(graph, target="strict").peak_bytes
-        how = {"target": "strict", "time": SECONDS, "memories": [f"fast={(single + best) // 2}"]}
+        how: dict[str, Any] = {"target": "strict", "time": SECONDS, "memories": [f"fast={(single + best) // 2}"]}
         if (single + best) // 2 < best:
-            worse, better = (lowtide.plan(graph, **how, **m) for m in ({"method": "belady"}, {}))
+            worse, better = lowtide.plan(graph, method="belady", **how), lowtide.plan(graph, **how)
             if (worse.traffic_bytes or 0) > (better.traffic_bytes or 0):
                 return graph, [{**how, "method": "belady"}, how]
     raise AssertionError("no such graph")

@@ -79,21 +79,18 @@ def prices_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     ops = [op.id for op in base.graph.ops]
     made = base.graph.ops[0].outputs[0]
     own = claim.get("certificate") or {"op": ops[-1], "price": [1, 1], "scale": 1.0, "flow": []}
-    for more in (
+    changes: list[dict[str, Any]] = [
         {"op": 2**40}, {"scale": 3.0}, {"price": [-1, 1]}, {"price": [1, 0]}, {"price": [1, -1]},
         {"waits": [5, 0]}, {"waits": [0, 5]}, {"price": [2**60, 1]}, {"flow": [[made, ops[0], ops[-1], -1]]},
         {"flow": [[None, None, own["op"], 1]]}, {"flow": [[None, None, 2**40, 1]]}, {"flow": [[None, None, ops[0], 1]]},
         {"flow": [[None, ops[0], ops[-1], 1]]}, {"flow": [[2**40, ops[0], ops[-1], 1]]},
         {"flow": [[made, ops[-1], None, 2**50]]}, {"flow": [[made, ops[0], ops[-1], 2**50]]},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for more in changes:
         for bound in {claim["planned"] + 1, claim["lower_bound"]}:
             costs = claim | {"certificate": own | more, "lower_bound": bound}
-            none = (
-                more.get("op")
-                or more.get("scale")
-                or more.get("price", [1, 1])[0] < 0
-                or more.get("price", [1, 1])[1] < 1
-            )
+            price = more.get("price", [1, 1])
+            none = more.get("op") or more.get("scale") or price[0] < 0 or price[1] < 1
             if bound > claim["planned"] or none:
                 keys = {} if base.plan.budget_bytes else {"budget_bytes": base.plan.required_bytes}
                 yield changed(base, recomputation=costs, **keys), f"a price with {more}"
