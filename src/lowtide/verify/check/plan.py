@@ -96,7 +96,6 @@ NOT_WITH_MOVES = {
     "budget_bytes": "status",
     "reserve_bytes": "required",
     "runtime_arena_bytes": "runtime_arena",
-    "runtime_parts": "runtime_arena",
     "runtime_figures": "runtime_figures",
     "conflict": "conflict",
     "region_bound": "regions",

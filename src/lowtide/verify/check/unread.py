@@ -11,7 +11,7 @@ from lowtide.verify.check.parts import has_cuts
 
 _OF_MOVES = ("traffic_bytes", "traffic_lower_bound_bytes", "traffic_proof", "streams", "spilling")
 _OF_MEMORIES = ("residency", "workspace_memories", "runtime_arenas")
-_NOT_OF_LOOPS = ("recomputation", "swapping", "rewrites", "rounds")
+_NOT_OF_LOOPS = ("recomputation", "swapping", "rounds")
 _NOT_OF_MOVES = ("recomputation", "swapping", "loops")
 
 
@@ -31,7 +31,7 @@ def check_read(plan: Plan, target: Target) -> None:
         (plan.memories is None, _OF_MEMORIES, "has one memory"),
         (bool(plan.loops), _NOT_OF_LOOPS, "has loops"),
         (plan.moves is not None, _NOT_OF_MOVES, "moves tensors"),
-        (not cuts, ("halos", "rounds"), "cuts nothing"),
+        (not cuts, ("halos",), "cuts nothing"),
         (plan.recomputation is None or cuts, ("swapping",), "counts no time of transfers"),
         (not changes, ("exactness",), "changes nothing"),
         (target.rule != "tflm", ("runtime_parts", "runtime_arenas"), f"is for {target.name}"),
