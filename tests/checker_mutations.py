@@ -17,10 +17,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
 
-from support.checker_mutants import SWITCHES, install, without
+from support.checker_mutants import SWITCHES, UNREACHED, install, without
 
 install()
 
@@ -33,7 +34,7 @@ from support.forgeries.leaves import Forgery  # noqa: E402
 SECONDS = 3.0
 """On a processor; a checker that takes longer for a small plan does not end."""
 
-MOST_TOGETHER = 4
+MOST_TOGETHER = 10
 """Rules that are switched off together before a forgery is given up."""
 
 
@@ -52,6 +53,11 @@ def ends_in(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
+def unreached(rule: str) -> str:
+    """Why no plan file reaches a rule; nothing: one may."""
+    return next((why for pattern, why in UNREACHED.items() if fnmatchcase(rule, pattern)), "")
+
+
 @dataclass
 class Caught:
     """What is known of each rule: the family that catches it alone, or who stands in for it."""
@@ -60,6 +66,15 @@ class Caught:
     together: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     forged: int = 0
+    only: tuple[str, ...] = ()
+
+    def asked(self, rule: str) -> bool:
+        """Whether a rule stands in one of the modules that were asked for."""
+        return not self.only or rule.partition(":")[0] in self.only
+
+    def uncaught(self) -> list[str]:
+        """Rules that refuse no forgery, though one may reach them."""
+        return [name for name in SWITCHES.rules if self.asked(name) and name not in self.seen and not unreached(name)]
 
     def take(self, on: Base, forged: Forgery) -> None:
         """Put one forgery through."""
@@ -82,24 +97,25 @@ class Caught:
             if not SWITCHES.fired or (rule := SWITCHES.fired[-1]) in off:
                 return
             self.seen.add(rule)
-            if not off and rule in self.alone:
+            if not off and (rule in self.alone or not self.asked(rule)):
                 return  # nothing new is to be seen
             off.append(rule)
 
     def page(self, seconds: float) -> str:
         """As Markdown."""
-        rules = {name: text for name, text in SWITCHES.rules.items() if name not in UNREACHED}
+        rules = {name: text for name, text in SWITCHES.rules.items() if self.asked(name)}
         alone = [name for name in rules if name in self.alone]
         shared = [name for name in rules if name not in self.alone and name in self.together]
         behind = [name for name in rules if name in self.seen and name not in (*alone, *shared)]
-        never = [name for name in rules if name not in self.seen]
+        outside, never = [name for name in rules if unreached(name)], self.uncaught()
         lines = [
             "# Each rule of the checker, broken",
             "",
             f"`python tests/checker_mutations.py`: {len(rules)} rules, each switched off; {self.forged:,} forged "
             f"plans, {seconds:.0f} s. With {len(alone)} of them off, and no other, a forged plan is accepted or the "
             f"checker falls over. {len(shared)} have stand-ins: a forged plan is accepted when those are off too. What "
-            f"{len(behind)} refuse is refused by {MOST_TOGETHER} others as well. {len(never)} refuse none here.",
+            f"{len(behind)} refuse is refused by {MOST_TOGETHER} others as well. "
+            f"{len(outside)} no plan file reaches. {len(never)} refuse none here.",
             "",
             "| rule | where | caught by | stand-ins |",
             "|---|---|---|---|",
@@ -108,14 +124,10 @@ class Caught:
             family, others = self.together.get(name, ("", ()))
             family = self.alone.get(name, family)
             others = () if name in self.alone else others
-            how = family or ("others refuse too" if name in self.seen else "**nothing**")
+            how = family or ("others refuse too" if name in self.seen else unreached(name) or "**nothing**")
             words = rules[name][:90].replace("|", "\\|").replace("`", "'")
             lines.append(f"| `{words}` | {name} | {how} | {', '.join(others)} |")
         return "\n".join(lines) + "\n"
-
-
-UNREACHED: dict[str, str] = {}
-"""Rules that no plan file can break, with what sees to it."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -126,9 +138,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--each", type=int, default=2, help="changes of each kind of word")
     parser.add_argument("--most", type=int, default=16, help="forgeries of a family for a plan")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
+    parser.add_argument("--only", nargs="*", default=[], metavar="MODULE", help="rules of these: check/sums, ...")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a rule refuses nothing")
     parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args(words)
-    caught, began = Caught(), time.perf_counter()
+    caught, began = Caught(only=tuple(chosen.only)), time.perf_counter()
     for seed in range(chosen.seed, chosen.seed + chosen.seeds):
         for kind in chosen.kinds:
             try:
@@ -145,7 +159,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(text)
     if chosen.out:
         chosen.out.write_text(text, encoding="utf-8")
-    return 0
+    return 1 if chosen.strict and caught.uncaught() else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,15 @@ from typing import Any
 ROOM = "lowtide.verify"
 
 
+UNREACHED = {
+    "check/offline:*": "of the plan in a .tflite file, not of a plan file (tests/verify/check/test_offline.py)",
+    "check/shared:*": "of several models' plans in one arena, each checked by itself (tests/api/test_sharing.py)",
+    "check/bound:check_bound 2": "a bound below 0 is refused as a plan file is read",
+    "check/banks:as_one_arena 16": "an alignment below 1 is refused as a plan file is read",
+}
+"""Rules that no forged plan file can break, as patterns, with what sees to it."""
+
+
 @dataclass
 class Switches:
     """The rules there are, which are off, and which have refused."""

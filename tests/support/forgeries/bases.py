@@ -7,7 +7,7 @@ reaches nobody may call impossible.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +24,13 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
 from lowtide.target import resolve
+from lowtide.transform.cut import Cutter
+from lowtide.transform.parts import apply
+from lowtide.transform.rounds import cut_again
 from support.arena_run import AliasNets
 from support.costs import costs
-from support.norm_nets import norm_net
+from support.cut_rounds import plan_of_rounds
+from support.norm_nets import NormNet
 from support.random_graphs import random_graph
 from support.seam_nets import dense_block
 from support.section_nets import attention
@@ -160,6 +164,20 @@ def _spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     return graph, [{"target": "strict", "memories": ["fast=10"]}]
 
 
+def _spill_more(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Moves beside others that carry less, under each way of counting that knows no special case."""
+    for k in range(200):
+        graph = _random(5000 + 1000 * seed + k, 9, aliases=0.05)
+        single = largest_single_op(memory_model(graph, resolve("strict")))
+        best = lowtide.plan(graph, target="strict").peak_bytes
+        how: dict[str, Any] = {"target": "strict", "time": SECONDS, "memories": [f"fast={(single + best) // 2}"]}
+        if (single + best) // 2 < best:
+            worse, better = lowtide.plan(graph, method="belady", **how), lowtide.plan(graph, **how)
+            if (worse.traffic_bytes or 0) > (better.traffic_bytes or 0):
+                return graph, [{**how, "method": "belady"}, how]
+    raise AssertionError("no such graph")
+
+
 def _wide(seed: int) -> Graph:
     """A net that is worth cutting."""
     if not seed:
@@ -195,8 +213,15 @@ def _cut_spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
 
 
 def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-    graph = onnx_graph(norm_net(Random(f"norm {seed}").choice, 2))
-    return graph, [{"target": "generic", "allow": "fission,recompute", "max_overhead": 2, "time": SECONDS}]
+    """A norm and a mean as sums, and ops that run again, between images that are larger than what comes and goes."""
+    net = NormNet(lambda options: options[0], width=4, side=16, opset=(20, 17, 21)[seed % 3])
+    net.stretch()
+    net.stretch()
+    for kind in (("groups", "channels"), ("channels", "mean"), ("op", "pool"))[seed % 3]:
+        net.block(kind, residual=False)
+    net.shrink()
+    how = {"target": "generic", "allow": "fission,recompute", "max_overhead": 2, "time": 3 * SECONDS}
+    return onnx_graph(net.model()), [how]
 
 
 def _seams(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
@@ -279,7 +304,24 @@ def _tflite(target: str, **how: Any) -> Callable[[int], tuple[Graph, list[dict[s
     return call
 
 
-KINDS: Mapping[str, Callable[[int], tuple[Graph, list[dict[str, Any]]]]] = {
+def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
+    """Rows of all ops, then channels of the first part: two rounds, which a search seldom needs on so small a net."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        path.write_bytes(pyramid().model().SerializeToString())
+        graph = lowtide.load(path)
+        cutter = Cutter(graph)
+        axes = cutter.grow(graph.own_order, graph.own_order[1], 2)
+        assert axes is not None, seed
+        first = apply(cutter, [cutter.region(graph.own_order, axes, 3 + seed % 3)])
+        again, conv = Cutter(first.graph), next(op.id for op in first.graph.ops if op.type == "Conv")
+        channels = again.grow([conv], conv, 1)
+        assert channels is not None, seed
+        parts = cut_again(first, apply(again, [again.region(first.graph.own_order, channels, 3)]))
+        return graph, [plan_of_rounds(path, parts, "generic")]
+
+
+KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]]]] = {
     "own order": _plain("strict"),
     "own order, plain": _plain("strict", plain=True),
     "own order, in place": _plain("generic"),
@@ -293,11 +335,13 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, list[dict[str, Any]]]]] = {
     "banks": _banks,
     "small banks": _small_banks,
     "spill": _spill,
+    "spill, and more than need be": _spill_more,
     "cut": _cut("fission", "strict"),
     "cut, in place": _cut("fission"),
     "uncut": _uncut("fission"),
     "halos": _cut("fission,halos"),
     "rounds": _cut("fission,rounds"),
+    "rounds by hand": _rounds_by_hand,
     "cost": _cut("fission", cost=costs([])),
     "cut and spill": _cut_spill,
     "passes": _passes,
@@ -331,7 +375,7 @@ def base(kind: str, seed: int) -> Base | None:
     """The honest plan of a kind for a seed; None if the call is refused for this draw."""
     graph, calls = KINDS[kind](seed)
     try:
-        plans = [lowtide.plan(graph, **how) for how in calls]
+        plans = [how if isinstance(how, Plan) else lowtide.plan(graph, **how) for how in calls]
     except InputError:
         return None
     return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None)

@@ -235,25 +235,50 @@ def nonsense(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
                 yield changed(base, **keys), f"{key} of no arena"
 
 
-def not_looked_at(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
-    """What has no place in a plan of this kind, and is not looked at there."""
-    if base.plan.rewrites is None and base.plan.loops is None:
+def unread(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
+    """What has its place in plans of other kinds, and is read there alone."""
+    plan = base.plan
+    if plan.rewrites is None and plan.loops is None:
         yield changed(base, halos={"macs": 7, "extra_macs": 0}), "rows that run again of no cuts"
+        yield changed(base, exactness="bits"), "nothing is changed"
     yield changed(base, runtime_unknown=["Conv"]), "nothing is unknown"
     op = base.graph.ops[0].id
     sums = {"kind": "sums", "op": op, "gone": [op], "ops": [2**40], "tensors": [2**40]}
     yield changed(base, rewrites=[*base.document.get("rewrites", []), sums]), "sums that nothing else speaks of"
     again = {"counted": "bytes", "once": 1.0, "planned": 1.0, "lower_bound": 1.0}
-    if (base.plan.moves is not None or base.plan.loops is not None) and base.plan.recomputation is None:
+    if plan.recomputation is None:
         yield changed(base, recomputation=again), "costs that do not add up"
-    if base.plan.runtime_arenas is not None:
-        yield changed(base, memories=None), "arenas in no memories"
-    parts = base.document.get("runtime_parts")
-    if parts and base.plan.memories is None:
-        required = base.plan.required_bytes
+    times = {"to_host": 1.0, "from_host": 1.0, "op_nanoseconds": [1 for _ in base.graph.ops], "cost_file": "0" * 64}
+    if plan.swapping is None:
+        yield changed(base, swapping=times), "nothing leaves memory"
+    lies = {"kind": "alias", "tensor": (base.graph.ops[-1].outputs or (0,))[0], "of": 0, "op": op, "offset": 0}
+    if plan.moves is None:
+        yield changed(base, spilling={"write_once": False}), "nothing is moved"
+        yield changed(base, traffic_bytes=1, traffic_lower_bound_bytes=1), "nothing is moved"
+        yield changed(base, streams=[]), "nothing is moved"
+    else:
+        yield changed(base, loops=[]), "loops that nobody runs"
+        yield changed(base, rewrites=[*base.document.get("rewrites", []), lies], allow=["alias"]), "it moves"
+    if plan.memories is None:
+        yield changed(base, residency=[]), "there is one memory"
+        yield changed(base, workspace_memories={}), "there is one memory"
+    else:
+        yield changed(base, memories=None), "tensors in no memories"
+
+
+def false_of_parts(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
+    """What a runtime takes at least said to be more than it takes, so that a budget becomes impossible."""
+    required, parts = base.plan.required_bytes, base.document.get("runtime_parts")
+    if base.plan.memories is not None or base.plan.moves is not None:
+        return
+    keys = {"budget_bytes": 2 * required, "status": "impossible", "conflict": None}
+    if parts:
         for key in ("least_planning", "least_beside"):
-            keys = {"budget_bytes": 2 * required, "status": "impossible", "conflict": None}
             yield changed(base, **keys, runtime_parts=parts | {key: 4 * required}), "twice as much is there"
+        return
+    said = {"planned": required, "planning": 1, "persistent": 1, "alignment": 16, "exact": False, "scratch": 0}
+    least = {"least_planning": 4 * required, "least_beside": 4 * required}
+    yield changed(base, **keys, runtime_parts=said | least), "no runtime with such parts"
 
 
 def _misplaced(base: Base) -> Iterator[tuple[dict[str, Any], str]]:
@@ -366,12 +391,14 @@ def proofs_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
                           [{"bytes": bound, "end": ops[0]}, {"bytes": 0, "begin": ops[0]}],
                           [{"bytes": bound, "end": ops[0]}, {"bytes": 0, "begin": ops[-1]}],
                           [{"bytes": bound, "end": 2**40}, {"bytes": 0, "begin": 2**40}], [{"bytes": bound, "peak": 1}],
+                          [{"bytes": bound, "end": ops[0]}], [{"bytes": bound, "peak": 2**50, "begin": ops[0]}],
                           [{"bytes": bound, "peak": plan.peak_bytes + bound, "ops": ops}],
                           [{"bytes": bound, "peak": plan.peak_bytes + bound}]):  # fmt: skip
                 proof = {"kind": kind, "states": 1, "parts": parts}
                 keys = {"traffic_lower_bound_bytes": bound, "optimal": bound == traffic, "traffic_proof": proof}
                 if kind != "solver" or bound > traffic:
                     yield changed(base, **keys), f"a plan that moves {least} bytes is known"
+        yield changed(base, traffic_lower_bound_bytes=-1, optimal=False, traffic_proof=None), "less than nothing"
         keys = {"traffic_lower_bound_bytes": bound, "optimal": bound == traffic, "traffic_proof": None}
         yield changed(base, **keys), f"a plan that moves {least} bytes is known"
 
@@ -403,7 +430,8 @@ CLAIMED: dict[str, Family] = {
     "false of seconds": seconds_false,
     "false conflict": conflict_false,
     "out of place": nonsense,
-    "not looked at": not_looked_at,
+    "unread": unread,
+    "false of a runtime's parts": false_of_parts,
     "fixed elsewhere": fixed_false,
     "overlap too far": overlap_too_far,
     "false of traffic": proofs_false,

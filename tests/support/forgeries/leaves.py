@@ -205,6 +205,8 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
         inner = pattern((*path, key))
         if listed(FREE, inner) or listed(BOUNDS, inner) or listed(DECISIONS, inner) or harmless(base, inner, twice):
             return None
+        if path[-3::2] == ("ops", "ends") and len(at(base.document, path[:-2])) == 1:
+            return None  # a stripe more or less of one op alone, which may be without a row
         if key == "recomputation" and not base.plan.rewrites:
             return None  # nothing runs again, and nothing is said of it
         if not twice and inner == "tensors.*" and value[key]["kind"] == "constant":
@@ -243,7 +245,19 @@ def _weaker(*words: str) -> Still:
     return lambda base, path, value, new: words.index(new) > words.index(value)
 
 
+def _same_rows(base: Base, path: Path, value: Any, new: Any) -> bool:
+    """Ends between which the same parts run, in other stripes; or of an op that does not run, as a concat need not."""
+    if path[-2] != "ends" or not isinstance(path[-1], int):
+        return False
+    cut = at(base.document, path[:-2])
+    before, after = list(cut["ends"]), [*cut["ends"][: path[-1]], new, *cut["ends"][path[-1] + 1 :]]
+    if not any(op.get("part") and op.get("origin") == [cut["op"]] for op in base.document["ops"]):
+        return True
+    return "begins" not in cut and after == sorted(after) and set(before) - {0} == set(after) - {0}
+
+
 STILL: dict[str, tuple[str, Still]] = {
+    "*rewrites.*.ops.*.ends.*": ("the same parts run", _same_rows),
     "tensors.*.name": ("a new name", _made_by_a_cut),
     "ops.*.name": ("a new name", _made_by_a_cut),
     "exactness": ("less is promised", _weaker("bits", "kernel", "sum")),

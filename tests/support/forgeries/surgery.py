@@ -120,7 +120,30 @@ def kinds_mixed(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
             yield changed(base, version=1), "a plan that cuts is version 2"
 
 
+def sums_elsewhere(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
+    """Sums in the place of ops that are no norms or means, alone or with those before and behind; and costs of them."""
+    graph, rewrites = base.graph, base.document.get("rewrites") or []
+    for k, r in enumerate(rewrites):
+        for op in graph.ops if r["kind"] == "sums" else ():
+            around = [graph.producer.get(op.inputs[0]) if op.inputs else None, op.id]
+            around.append(next(iter(graph.consumers.get(op.outputs[0], ())), None))
+            for gone in ([op.id], around, around[::-1], [*around[:2], op.id]):
+                if op.id != r["op"] and None not in gone:
+                    other = r | {"op": op.id, "gone": gone}
+                    yield put(base.document, ("rewrites", k), other), f"op {op.id} is no such norm or mean"
+        if r["kind"] == "sums":
+            twice = [*rewrites[: k + 1], r | {"ops": [NOWHERE + n for n in range(len(r["ops"]))]}, *rewrites[k + 1 :]]
+            yield changed(base, rewrites=twice), f"op {r['op']} is gone twice"
+    costs = base.document.get("recomputation")
+    if costs and any(r["kind"] == "sums" for r in rewrites):
+        flow = {"op": graph.ops[0].id, "price": [0, 1], "scale": 1.0, "flow": []}
+        for said in ({"lower_bound": 2 * costs["once"]}, {"certificate": flow}, {"least_peak_bytes": 1}):
+            yield changed(base, recomputation=costs | said), "nothing is proved"
+        yield changed(base, recomputation=costs | {"max_overhead": 0.0}), "more runs again"
+
+
 OPERATED: dict[str, Family] = {
+    "sums elsewhere": sums_elsewhere,
     "surgery": surgery,
     "ops left out": ops_left_out,
     "kinds mixed": kinds_mixed,

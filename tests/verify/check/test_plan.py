@@ -19,6 +19,8 @@ from lowtide.certificates import NoCertificate, SearchCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan, PlanOp
+from lowtide.rewrites import PlanHalos
+from lowtide.spill_plan import Spilling
 from lowtide.target import BUILT_IN, Target
 from lowtide.verify.check.bound import next_footprint
 from lowtide.verify.check.layout import storage_offsets
@@ -188,6 +190,9 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "runtime arena of no runtime": ("runtime_arena", lambda p: {"runtime_arena_bytes": 64}),
     "required": ("required", lambda p: {"required_bytes": p.required_bytes - 1}),
     "reserve forgotten": ("required", lambda p: {"reserve_bytes": None}),
+    "halos of no cuts": ("unread", lambda p: {"halos": PlanHalos(macs=7, extra_macs=0)}),
+    "moves' rules, and no moves": ("unread", lambda p: {"spilling": Spilling()}),
+    "kernels of another runtime": ("unread", lambda p: {"runtime_unknown": ["Conv"]}),
     "over budget, says ok": ("status", lambda p: {"budget_bytes": p.required_bytes - 1}),
     "within the budget, says over": ("status", lambda p: {"status": "over_budget"}),
     "impossible, says over": (

@@ -67,8 +67,12 @@ def _rank(exact: Exact) -> int:
 
 def _rows_of(cut: CutOp | SeamOp) -> list[Rows]:
     """The parts that a cut says, those without a row left out."""
-    begins = cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends]
-    return [(a, b) for a, b in zip(begins, cut.ends, strict=False) if a < b]
+    return [(a, b) for a, b in zip(_begins(cut), cut.ends, strict=False) if a < b]
+
+
+def _begins(cut: CutOp | SeamOp) -> list[int]:
+    """The row with which each part begins."""
+    return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends[:-1]]
 
 
 class _Parts:
@@ -95,6 +99,9 @@ class _Parts:
             raise fail("an op is cut that the graph does not have")
         if len(self.cut) != len(self.cuts):
             raise fail("an op is cut twice")
+        for r in plan.rewrites or ():
+            if isinstance(r, CutRegion | CutSeams):
+                self._stripes(r)
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self._whole(t.id)
@@ -119,6 +126,16 @@ class _Parts:
                 raise fail(f"tensor {t.id} is not made")
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
+
+    def _stripes(self, region: CutRegion | CutSeams) -> None:
+        """Each op of a region has an end for each stripe, which rise; a stripe may be without a row of it."""
+        cuts: Sequence[CutOp | SeamOp] = region.ops
+        for c in cuts:
+            sizes, begins = self._meaning(self.graph.op_by_id[c.op]).access.sizes, _begins(c)
+            if not 0 < len(begins) == len(c.ends) == len(cuts[0].ends) or not 0 <= c.axis < len(sizes):
+                raise fail(f"op {c.op} is cut into other stripes than the ops around it")
+            if c.ends != sorted(c.ends) or begins != sorted(begins) or begins[0] < 0 or c.ends[-1] > sizes[c.axis]:
+                raise fail(f"op {c.op} is cut at rows {c.ends}, which do not rise, or are not there")
 
     def _check_names(self) -> None:
         """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""

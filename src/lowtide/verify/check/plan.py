@@ -36,6 +36,7 @@ from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.check.sums import check_again
+from lowtide.verify.check.unread import check_read
 from lowtide.verify.check.writes import check_writes
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
@@ -43,6 +44,7 @@ from lowtide.verify.report import HeldRule, Report
 FAILURES = {
     "target": "the plan was made under another target",
     "search": "what the search says of itself in names that lowtide reads is of their types",
+    "unread": "nothing stands in the plan that is read in plans of other kinds alone",
     "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
@@ -94,7 +96,6 @@ NOT_WITH_MOVES = {
     "budget_bytes": "status",
     "reserve_bytes": "required",
     "runtime_arena_bytes": "runtime_arena",
-    "runtime_parts": "runtime_arena",
     "runtime_figures": "runtime_figures",
     "conflict": "conflict",
     "region_bound": "regions",
@@ -160,6 +161,7 @@ _OVER = {
 def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> Report:
     if plan.fission is not None:
         return verify_fission(graph, plan, target, lambda *what: _verify(*what, replay_bytes=replay_bytes))
+    check_read(plan, target)
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
