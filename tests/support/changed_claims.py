@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import lowtide
 from lowtide.analyse.liveness import profile
@@ -32,6 +32,19 @@ from support.changed_runs import Runs
 from support.changed_steps import least_peak
 
 TARGETS = ("strict", "generic")
+
+
+class FalseClaim(Protocol):
+    """What a failure says of itself."""
+
+    @property
+    def claim(self) -> str:
+        """Which claim is false."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, to replay it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,7 @@ class Count:
 
     held: Counter[str] = field(default_factory=Counter[str])
     seen: Counter[str] = field(default_factory=Counter[str])
-    failures: list[Failure] = field(default_factory=list[Failure])
+    failures: list[FalseClaim] = field(default_factory=list[FalseClaim])
     false_nets: int = 0
 
     def add(self, other: Count) -> None:
