@@ -97,6 +97,8 @@ class StepCase:
                 self._hold("steps: least peak, planner", least.value, point, least.value > point.peak)
                 self.count.seen["bounds on a step's peak above its floor"] += least.value > ends
                 self.count.seen["bounds on a step's peak that are reached"] += least.value == point.peak > ends
+                in_parts = "[" in point.text and least.value == point.peak > ends
+                self.count.seen["bounds on a step's peak that a plan in parts reaches"] += in_parts
                 again = least_bytes(checked, point.seconds, [*least.cuts])
                 self._hold("steps: least peak, checker", again, point, again > point.peak)
                 most = point.seconds * (1 + 1e-9)
@@ -131,6 +133,7 @@ class StepCase:
         with TemporaryDirectory() as folder:
             how["cost"] = str(cost_file(Path(folder) / "cost.json", self.speeds))
             within = lowtide.plan(self.graph, budget=point.peak, **how)
+            lowtide.verify(self.graph, within)
             self._hold("steps: impossible", point.peak, point, within.status == "impossible")
             said = within.fission
             if said is not None:
@@ -139,7 +142,10 @@ class StepCase:
                     false = said.least_seconds > point.seconds * (1 + 1e-9)
                     self._hold("steps: least time of a plan", said.least_seconds, point, false)
             more = max(0.0, point.seconds / uncut - 1) * (1 + 1e-9) + 1e-9 if uncut else 0.0
-            said = lowtide.plan(self.graph, max_overhead=f"{100 * more:.9f}%", **how).fission
+            plan = lowtide.plan(self.graph, max_overhead=f"{100 * more:.9f}%", **how)
+            lowtide.verify(self.graph, plan)
+            said = plan.fission
+            self.count.seen["plans of steps, verified"] += 2
             if said is not None and said.least_peak_bytes is not None:
                 self._hold(
                     "steps: least peak of a plan", said.least_peak_bytes, point, said.least_peak_bytes > point.peak
@@ -217,9 +223,9 @@ def drawn_speeds(random: Random) -> dict[str, Speed]:
 
 def drawn_step(random: Random) -> StepNet:
     """Two to six ops, some of them wide between narrow ones; forward alone, or a value that waits for its gradient."""
-    batch = random.choice((2, 3, 4, 4, 6, 8))
-    widths = [random.choice((1, 2, 3, 4, batch, 16, 32)) for _ in range(3)]
-    shapes: list[tuple[int, ...]] = [(batch, random.choice(widths))]
+    batch = random.choice((2, 2, 2, 3, 4, 6, 8, 12, 16))
+    widths = [random.choice((1, 2, 3, 4, batch)), random.choice((16, 32)), random.choice((1, 4, batch, 16, 64))]
+    shapes: list[tuple[int, ...]] = [(batch, random.choice(widths[:1] * 3 + widths))]
     inputs, ops = [0], list[StepOp]()
 
     def new(*shape: int, is_input: bool = False) -> int:
@@ -233,7 +239,7 @@ def drawn_step(random: Random) -> StepNet:
         makes = tuple(new(*shape) for shape in made)
         ops.append(StepOp(kind, tuple(reads), makes, words, random.choice((0, 10, 1000))))
 
-    for _ in range(random.randint(2, 6)):
+    for _ in range(random.choice((2, 3, 3, 4, 4, 5, 6))):
         matrices = [t for t, shape in enumerate(shapes) if len(shape) == 2 and (t not in inputs or t == 0)]
         x = random.choice([*matrices, *matrices[-2:], *matrices[-2:]])
         r, c = shapes[x]
@@ -242,7 +248,8 @@ def drawn_step(random: Random) -> StepNet:
             ("matmul", "matmul", "matmul", "Relu", "Relu", "custom", "Add", "Add", "softmax", "both", "gradient",
              "gradient", "reduce", "columns", "scale", "shift", "transpose", "stats", "all", "update")
         )  # fmt: skip
-        width = random.choice(widths)
+        other = [w for w in widths if (w < 16) == (c >= 16)]  # wide after narrow, narrow after wide
+        width = random.choice(other if other and random.random() < 0.7 else widths)
         if kind == "matmul":
             weights = [t for t in inputs if shapes[t] == (c, width) and t]
             w = random.choice(weights) if weights and random.random() < 0.5 else new(c, width, is_input=True)
