@@ -18,7 +18,7 @@ PLAIN = {name: Speed(1.0, 0.0, 0.0, overlapped=False) for name in ("other", "sli
 @pytest.mark.slow
 def test_no_bound_is_above_a_plan_of_the_oracle() -> None:
     """Least bytes within a time, least time within bytes, and what whole plans say of both."""
-    count = steps(0, 0, 80, every=20)
+    count = steps(0, 0, 60, every=15)
     assert not count.failures, count.failures[0]
     assert count.seen["steps where parts need less than any plan without"] >= 5
     assert count.seen["bounds on a step's peak that are reached"] >= 30
