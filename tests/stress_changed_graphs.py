@@ -5,9 +5,11 @@
 Of each drawn net of two to six ops no bound over all regions, the planner's or the checker's, may be above a plan that
 the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
 Of every so many nets a whole plan is made, and one whose ops may run again: what it says is impossible, and the least
-cost and the least peak that it claims, are held against every way to run ops again. Beside every so many nets a
-training step is drawn, whose ops run in parts and again: what is said of all plans within a time, or within a budget,
-is held against plans of `tests/support/step_plans.py`. `--replay F.json` shows one failure again.
+cost and the least peak that it claims, are held against every way to run ops again; another whose tensors may leave
+memory: what is impossible, and the least time that it claims, are held against every way to move them. Beside every so
+many nets a training step is drawn, whose ops run in parts and again: what is said of all plans within a time, or
+within a budget, is held against plans of `tests/support/step_plans.py`.
+`--replay F.json` shows one failure again.
 """
 
 from __future__ import annotations
@@ -74,7 +76,11 @@ def _replay(path: Path) -> int:
     if "step" in value:
         StepCase(value["step"], count).check(plans=True)
     else:
-        Case(from_json(value["net"]), value["target"], count).check(plans=True, again=True)
+        case = Case(from_json(value["net"]), value["target"], count)
+        if value["claim"].startswith("moved"):
+            case.moved()
+        else:
+            case.check(plans=True, again=True)
     for failure in count.failures:
         print(failure)
     return 1 if count.failures else 0
