@@ -5,8 +5,11 @@
 Of each drawn net of two to six ops no bound over all regions, the planner's or the checker's, may be above a plan that
 the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
 Of every so many nets a whole plan is made, and one whose ops may run again: what it says is impossible, and the least
-cost and the least peak that it claims, are held against every way to run ops again. `--replay F.json` shows one failure
-again.
+cost and the least peak that it claims, are held against every way to run ops again; another whose tensors may leave
+memory: what is impossible, and the least time that it claims, are held against every way to move them. Beside every so
+many nets a training step is drawn, whose ops run in parts and again: what is said of all plans within a time, or
+within a budget, is held against plans of `tests/support/step_plans.py`.
+`--replay F.json` shows one failure again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pathlib import Path
 from lowtide.bench.machine import machine
 from support.changed_claims import Case, Count, run
 from support.changed_nets import from_json
+from support.step_claims import StepCase, steps
 
 CHUNK = 250
 """Nets that a process does at a time."""
@@ -33,6 +37,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--plans", type=int, default=20, help="of every so many nets a whole plan")
+    parser.add_argument("--steps", type=int, default=10, help="beside every so many nets a training step; 0: none")
     parser.add_argument("-o", "--out", type=Path, help="where the page of results goes, without suffix")
     parser.add_argument("--replay", type=Path, help="a failure, as JSON")
     options = parser.parse_args()
@@ -41,7 +46,7 @@ def main() -> int:
     began, total = time.time(), Count()
     firsts = range(0, options.count, CHUNK)
     with ProcessPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(run, options.seed, k, min(k + CHUNK, options.count), options.plans) for k in firsts]
+        jobs = [pool.submit(_chunk, options, k, min(k + CHUNK, options.count)) for k in firsts]
         for done, job in enumerate(jobs, 1):
             seen = job.result()
             total.add(seen)
@@ -49,25 +54,42 @@ def main() -> int:
                 print(json.dumps(failure.to_json()))
             if done % 20 == 0:
                 print(f"{total.seen['nets']} nets, {total.false_nets} with a false claim", file=sys.stderr)
-    page = _page(options.seed, options.count, total, time.time() - began)
+    page = _page(options, total, time.time() - began)
     print(page)
     if options.out is not None:
         options.out.with_suffix(".md").write_text(page)
     return 1 if total.failures else 0
 
 
+def _chunk(options: argparse.Namespace, first: int, end: int) -> Count:
+    """Nets, and the training steps beside them."""
+    count = run(options.seed, first, end, options.plans)
+    if options.steps:
+        every = options.steps
+        count.add(steps(options.seed, -(-first // every), -(-end // every), options.plans))
+    return count
+
+
 def _replay(path: Path) -> int:
     value = json.loads(path.read_text())
     count = Count()
-    Case(from_json(value["net"]), value["target"], count).check(plans=True, again=True)
+    if "step" in value:
+        StepCase(value["step"], count).check(plans=True)
+    else:
+        case = Case(from_json(value["net"]), value["target"], count)
+        if value["claim"].startswith("moved"):
+            case.moved()
+        else:
+            case.check(plans=True, again=True)
     for failure in count.failures:
         print(failure)
     return 1 if count.failures else 0
 
 
-def _page(seed: int, count: int, total: Count, seconds: float) -> str:
+def _page(options: argparse.Namespace, total: Count, seconds: float) -> str:
     failed = {claim: sum(f.claim == claim for f in total.failures) for claim in total.held}
-    command, on = f"tests/stress_changed_graphs.py --seed {seed} --count {count}", machine()
+    command = f"tests/stress_changed_graphs.py --seed {options.seed} --count {options.count} --steps {options.steps}"
+    on = machine()
     lines = [
         "# Bounds on plans that tile ops, beside an oracle",
         "",
@@ -80,7 +102,7 @@ def _page(seed: int, count: int, total: Count, seconds: float) -> str:
         "| seen | |",
         "|---|--:|",
         *(f"| {what} | {total.seen[what]:,} |" for what in sorted(total.seen)),
-        f"| nets of which some claim is false | {total.false_nets:,} |",
+        f"| nets and steps of which some claim is false | {total.false_nets:,} |",
         "",
     ]
     return "\n".join(lines)

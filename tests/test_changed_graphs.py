@@ -16,6 +16,7 @@ from support.changed_nets import Net, drawn_net, from_json, to_graph
 from support.changed_numbers import outputs
 from support.changed_plans import RULES, Oracle
 from support.changed_steps import least_peak
+from support.changed_swaps import Swaps
 
 ALL_AND_ALONG = {
     "inputs": {"0": [1, 8, 4]},
@@ -55,6 +56,24 @@ def test_no_bound_is_above_a_plan_of_the_oracle(seed: int) -> None:
     assert count.seen["plans where the oracle's is below every order"] >= 1
     assert count.seen["nets with costs where running ops again needs less"] >= 5
     assert count.held["again: least cost"] >= 5
+    assert count.seen["nets with costs and views that take no bytes"] >= 2
+    assert count.held["moved: least time"] >= 3
+
+
+def test_a_tensor_leaves_memory_and_comes_back() -> None:
+    """It is stored while an op runs and waited for when it is back; two bytes a unit of time."""
+    ops = [
+        {"kind": "matmul", "reads": [0], "makes": [1], "columns": 4},
+        {"kind": "matmul", "reads": [1], "makes": [2], "columns": 1},
+        {"kind": "matmul", "reads": [2], "makes": [3], "columns": 6},
+        {"kind": "matmul", "reads": [3], "makes": [4], "columns": 1},
+        {"kind": "binary", "reads": [1, 4], "makes": [5], "type": "Mul"},
+    ]
+    net = from_json({"inputs": {"0": [1, 1]}, "ops": ops, "outputs": [5]})
+    times, most = [10] * 5, 16 + 4 + 16
+    assert Swaps(net, times, (2, 2), again=False).least_time(10**6) == 50
+    assert Swaps(net, times, (2, 2), again=False).least_time(most) == 58
+    assert Swaps(net, times, (2, 2), again=False).least_time(most - 1) is None
 
 
 BROKEN: dict[str, tuple[str, Callable[..., object]]] = {

@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
+from lowtide.cost.file import CostBandwidth, stand_in
 from lowtide.graph import Graph
 from lowtide.ops.floor import floor
 from lowtide.optimize.region_bound import RegionBounds
@@ -30,8 +33,26 @@ from support.changed_ops import VIEWS
 from support.changed_plans import RULES, Found, Oracle
 from support.changed_runs import Runs
 from support.changed_steps import least_peak
+from support.changed_swaps import Swaps
 
 TARGETS = ("strict", "generic")
+
+
+class FalseClaim(Protocol):
+    """What a failure says of itself."""
+
+    @property
+    def claim(self) -> str:
+        """Which claim is false."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, to replay it."""
+        ...
+
+
+MOST_MOVED = 6
+"""Ops of a net of which every transfer is looked at."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +84,7 @@ class Count:
 
     held: Counter[str] = field(default_factory=Counter[str])
     seen: Counter[str] = field(default_factory=Counter[str])
-    failures: list[Failure] = field(default_factory=list[Failure])
+    failures: list[FalseClaim] = field(default_factory=list[FalseClaim])
     false_nets: int = 0
 
     def add(self, other: Count) -> None:
@@ -169,13 +190,14 @@ class Case:
 
     def run_again(self, own: int) -> None:
         """Plans whose ops run again: what is impossible, what a budget costs at least, what a cost needs at least."""
-        if self.name == "generic" and any(op.kind in VIEWS for op in self.net.ops):
-            return  # what a view of a tensor that is made again is, the oracle does not say
         random = Random(json.dumps(self.net.to_json()))
         costs = [random.choice((1, 1, 2, 3, 10)) for _ in self.net.ops]
-        runs, graph = Runs(self.net, costs, in_place=RULES[self.name].in_place), to_graph(self.net, costs)
+        rules, graph = RULES[self.name], to_graph(self.net, costs)
+        runs = Runs(self.net, costs, in_place=rules.in_place, views=rules.views)
         lowest = runs.least_peak(10**9)
         self.count.seen["nets with costs"] += 1
+        seen = RULES[self.name].views and any(op.kind in VIEWS for op in self.net.ops)
+        self.count.seen["nets with costs and views that take no bytes"] += seen
         self.count.seen["nets with costs where running ops again needs less"] += lowest < own
         budget = random.choice((lowest, lowest, (lowest + own) // 2, own - 1, lowest - 1))
         plan = lowtide.plan(graph, target=self.name, allow="recompute", budget=budget, time=0.3)
@@ -196,6 +218,31 @@ class Case:
             self._hold_cost("again: least peak", claimed, reached, claimed > reached)
         if plan.peak_bytes < reached:
             self._fail("again: a plan below the oracle's", plan.peak_bytes, reached, "")
+
+    def moved(self) -> None:
+        """Plans whose tensors leave memory: what is impossible, and what a budget takes at least."""
+        random = Random(json.dumps(self.net.to_json()))
+        times, rates = [random.choice((1, 2, 10, 40)) for _ in self.net.ops], random.choice(((1, 1), (2, 8), (8, 4)))
+        again = random.random() < 0.5
+        swaps, graph = Swaps(self.net, times, rates, again=again), to_graph(self.net)
+        timed = [replace(op, cost=t * 1e-9) for op, t in zip(graph.ops, times, strict=True)]
+        graph = replace(graph, ops=tuple(timed))
+        needs = [sum(self.net.bytes_of(t) for t in {*op.reads, *op.makes}) for op in self.net.ops]
+        own, most = least_peak(self.oracle.whole()), max(needs)
+        budget = random.choice((most, most, (most + own) // 2, own - 1, most - 1))
+        bandwidth = CostBandwidth(to_host=rates[0] * 1e9, from_host=rates[1] * 1e9)
+        file = msgspec.structs.replace(stand_in("rtx3090.json")[0], bandwidth=bandwidth)
+        allow = "recompute,swap" if again else "swap"
+        plan = lowtide.plan(graph, target=self.name, allow=allow, budget=budget, cost=file, time=0.3)
+        least, said = swaps.least_time(budget), plan.recomputation
+        self.count.seen["nets whose tensors may leave memory"] += 1
+        self.count.seen["nets within whose budget nothing is without that"] += least is not None and budget < own
+        if plan.status == "impossible":
+            self._hold_cost("moved: impossible", budget, least, least is not None)
+        elif said is not None:
+            bound = round(said.lower_bound)
+            self.count.seen["nets whose bound counts transfers"] += bound > sum(times)
+            self._hold_cost("moved: least time", bound, least, least is not None and bound > least)
 
     def _hold_cost(self, claim: str, claimed: int, reached: int | None, false: bool) -> None:
         self.count.held[claim] += 1
@@ -225,4 +272,8 @@ def run(seed: int, first: int, end: int, every: int) -> Count:
         Case(net, target, count).check(plans=turn == 0, again=False)
         if turn == every // 2:
             Case(skipping_net(Random(f"{seed} {k} again")), target, count).check(plans=False, again=True)
+        if turn == every // 3:
+            net = skipping_net(Random(f"{seed} {k} moved"))
+            if len(net.ops) <= MOST_MOVED:
+                Case(net, "strict", count).moved()
     return count

@@ -380,10 +380,16 @@ def _attention(d: Drawing, at: int) -> None:
 
 
 def skipping_net(random: Random) -> Net:
-    """A net of two ops to seven in which it may pay to run ops again."""
+    """A net of two ops to seven in which it may pay to run ops again; in every other one something is read through a
+    view."""
     d = Drawing(random)
     at = d.input((random.choice((2, 3, 4)), random.choice((1, 2, 4))))
     _skip(d, at)
+    if random.random() < 0.5:
+        seen = random.randrange(1, len(d.shapes))
+        _view(d, random, seen, d.shapes[seen])
+        if random.random() < 0.6:
+            _unary(d, random, len(d.shapes) - 1, d.shapes[-1])
     for _ in range(random.choice((0, 0, 1, 2))):
         _any(d)
     return d.net()

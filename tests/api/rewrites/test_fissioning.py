@@ -333,3 +333,17 @@ def test_what_a_plan_of_parts_has_not_is_said(tmp_path: Path) -> None:
     plan.report(tmp_path / "plan.html")
     assert b"</html>" in (tmp_path / "plan.html").read_bytes()
     assert lowtide.verify(model, plan, prove=True).proof is not None
+
+
+def test_ops_that_take_no_time_are_planned(tmp_path: Path) -> None:
+    """By a cost file in which all families are free, within any bound on time."""
+    free = {"launch_seconds": 0.0, "seconds_per_flop": 0.0, "seconds_per_byte": 0.0}
+    known = {"version": 1, "lowtide": "0", "dialect": "labels", "runtime": "none", "runtime_version": "0",
+             "level": "extended", "device": "none", "threads": 1, "entries": [],
+             "families": dict.fromkeys(("other", "slice", "join", "merge"), free)}  # fmt: skip
+    (tmp_path / "cost.json").write_bytes(msgspec.json.encode(known))
+    graph = random_step(3)
+    plan = lowtide.plan(graph, allow=ALLOW, time=1, max_overhead="1%", cost=str(tmp_path / "cost.json"))
+    lowtide.verify(graph, plan)
+    assert plan.fission is not None
+    assert plan.fission.predicted_seconds == 0.0

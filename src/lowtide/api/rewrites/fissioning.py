@@ -378,7 +378,9 @@ class _Step:
     def _most_added(self) -> float | None:
         """What the step that is searched may take more, as a part of its time."""
         whole = sum(op.cost or 0.0 for op in self.problem.graph.ops)
-        return None if self.max_overhead is None or not whole else self._most_seconds() / whole - 1
+        if self.max_overhead is None:
+            return None
+        return self._most_seconds() / whole - 1 if whole else 0.0
 
     def _most_seconds(self) -> float:
         return self.uncut_seconds * (1 + (self.max_overhead or 0.0))
