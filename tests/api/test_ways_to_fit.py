@@ -12,7 +12,7 @@ from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file
 
 
-def _chain(folder, size="n"):
+def _chain(folder, size: str | int = "n"):
     """Three convolutions of pictures whose height and width may be free: any one of them is the peak."""
     weights = [
         constant(f"w{i}", [0.1] * (9 * m * c), (m, c, 3, 3)) for i, (m, c) in enumerate(((8, 1), (8, 8), (1, 8)))
@@ -111,6 +111,7 @@ def test_c_that_fits_without_loops_is_a_rung(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.modules["lowtide.api.ways_to_fit"], "LADDER_SECONDS", 3.0)
     rung = next(way for way in lowtide.ways_to_fit(path, budget=budget) if way.how.startswith("C"))
     assert rung.fits
+    assert rung.required_bytes is not None
     assert rung.required_bytes <= budget
     assert _run(rung.command.replace("FOLDER", str(tmp_path / "c"))) == 0
     assert (tmp_path / "c" / "model.c").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import onnx
@@ -48,7 +49,10 @@ def _model(widths: list[tuple[int, int]], folder: Path, nested: bool = False) ->
     nodes, read = [helper.make_node("Exp", ["x"], ["a"])], "a"
     for k, (first, second) in enumerate(widths):
         inner = _branch(f"n{k}", 7) if nested else None
-        branches = {"then_branch": _branch(f"t{k}", first, inner), "else_branch": _branch(f"e{k}", second)}
+        branches: dict[str, Any] = {
+            "then_branch": _branch(f"t{k}", first, inner),
+            "else_branch": _branch(f"e{k}", second),
+        }
         nodes += [helper.make_node("If", [f"c{k % 2}"], [f"i{k}"], **branches),
                   helper.make_node("Add", [f"i{k}", read], [f"y{k}"])]  # fmt: skip
         read = f"y{k}"
@@ -112,8 +116,9 @@ def _free(folder: Path) -> Path:
         helper.make_node("Relu", ["a"], ["b"]),
         helper.make_node("Conv", ["b", "w"], ["y"], pads=[1, 1, 1, 1]),
     ]
+    heights: list[tuple[str, str | None]] = [("x", "h"), ("y", None)]
     shapes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4, size, 16])
-              for name, size in (("x", "h"), ("y", None))]  # fmt: skip
+              for name, size in heights]  # fmt: skip
     graph = helper.make_graph(nodes, "g", shapes[:1], shapes[1:], [weights])
     path = folder / "free.onnx"
     path.write_bytes(
@@ -133,9 +138,9 @@ def test_in_place_is_not_promised_where_sizes_are_free(tmp_path: Path) -> None:
 
 def _swelling(path: Path, free: bool) -> Path:
     """An If whose branches make their result last, behind tensors two and three times as large."""
-    size = "n" if free else 64
+    size: str | int = "n" if free else 64
     one = helper.make_tensor_value_info("r", TensorProto.FLOAT, [size])
-    bodies = {
+    bodies: dict[str, Any] = {
         f"{name}_branch": helper.make_graph(
             [helper.make_node("Concat", ["x"] * width, [f"{name}c"], axis=0),
              helper.make_node("Neg", [f"{name}c"], [f"{name}n"]),
