@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import lowtide
+from lowtide.bench.tflite_net import residual
 from lowtide.cli import main
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file
@@ -98,3 +99,20 @@ def test_the_target_stands_in_the_commands(target, tmp_path):
     """A rung is for the runtime that was asked for."""
     ways = lowtide.ways_to_fit(_chain(tmp_path, 32), budget="20KiB", target=target)
     assert all(f"--target {target}" in way.command for way in ways)
+
+
+def test_c_that_fits_without_loops_is_a_rung(tmp_path, capsys, monkeypatch):
+    """What TFLM keeps beside the tensors is over the budget; C of the same whole ops has none of it."""
+    path = tmp_path / "residual.tflite"
+    path.write_bytes(residual().bytes())
+    whole = lowtide.plan(path, target="loops").required_bytes
+    budget = lowtide.plan(path).required_bytes - 16
+    assert whole <= budget
+    monkeypatch.setattr(sys.modules["lowtide.api.ways_to_fit"], "LADDER_SECONDS", 3.0)
+    rung = next(way for way in lowtide.ways_to_fit(path, budget=budget) if way.how.startswith("C"))
+    assert rung.fits
+    assert rung.required_bytes is not None
+    assert rung.required_bytes <= budget
+    assert _run(rung.command.replace("FOLDER", str(tmp_path / "c"))) == 0
+    assert (tmp_path / "c" / "model.c").exists()
+    capsys.readouterr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import onnx
@@ -48,7 +49,10 @@ def _model(widths: list[tuple[int, int]], folder: Path, nested: bool = False) ->
     nodes, read = [helper.make_node("Exp", ["x"], ["a"])], "a"
     for k, (first, second) in enumerate(widths):
         inner = _branch(f"n{k}", 7) if nested else None
-        branches = {"then_branch": _branch(f"t{k}", first, inner), "else_branch": _branch(f"e{k}", second)}
+        branches: dict[str, Any] = {
+            "then_branch": _branch(f"t{k}", first, inner),
+            "else_branch": _branch(f"e{k}", second),
+        }
         nodes += [helper.make_node("If", [f"c{k % 2}"], [f"i{k}"], **branches),
                   helper.make_node("Add", [f"i{k}", read], [f"y{k}"])]  # fmt: skip
         read = f"y{k}"
@@ -102,3 +106,67 @@ def test_many_conditions_are_at_least(tmp_path: Path) -> None:
     assert lowtide.plan(path, target="onnxruntime").runtime_unknown == ["If"]
     few = lowtide.load(_model([(2, 3)] * 3, tmp_path))
     assert branch_choices(few) == list(product((0, 1), repeat=3))
+
+
+def _free(folder: Path) -> Path:
+    """Conv, Relu and Conv of a picture whose height is free."""
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [4, 4, 3, 3], [0.01] * 144)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    heights: list[tuple[str, str | None]] = [("x", "h"), ("y", None)]
+    shapes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4, size, 16])
+              for name, size in heights]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", shapes[:1], shapes[1:], [weights])
+    path = folder / "free.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    return path
+
+
+def test_in_place_is_not_promised_where_sizes_are_free(tmp_path: Path) -> None:
+    """onnxruntime writes Relu over its input only where it knows both sizes equal: else the arena is at least."""
+    path = _free(tmp_path)
+    plan = lowtide.plan(path, target="onnxruntime", dims={"h": 32})
+    assert plan.runtime_unknown == ["Relu"]
+    assert "at least, as it is not known what the kernels of Relu take where the file leaves sizes free" in str(plan)
+    assert lowtide.verify(path, plan).checks
+
+
+def _swelling(path: Path, free: bool) -> Path:
+    """An If whose branches make their result last, behind tensors two and three times as large."""
+    size: str | int = "n" if free else 64
+    one = helper.make_tensor_value_info("r", TensorProto.FLOAT, [size])
+    bodies: dict[str, Any] = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node("Concat", ["x"] * width, [f"{name}c"], axis=0),
+             helper.make_node("Neg", [f"{name}c"], [f"{name}n"]),
+             helper.make_node("Slice", [f"{name}n", "begin", "end", "begin"], [f"{name}r"])],
+            name, [], [helper.make_tensor_value_info(f"{name}r", TensorProto.FLOAT, [size])],
+        )
+        for name, width in (("then", 3), ("else", 2))
+    }  # fmt: skip
+    nodes = [helper.make_node("If", ["c"], ["i"], **bodies), helper.make_node("Sin", ["i"], ["r"])]
+    numbers = [helper.make_tensor(name, TensorProto.INT64, [1], [k]) for name, k in (("begin", 0), ("end", 64))]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size]), _floats("c", kind=TensorProto.BOOL)]
+    graph = helper.make_graph(nodes, "g", inputs, [one], numbers)
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    return path
+
+
+def test_outputs_that_the_branch_allocates_fit(tmp_path: Path) -> None:
+    """With free sizes nothing is there before the branch: the same block holds both ways."""
+    pytest.importorskip("onnxruntime")
+    for free in (False, True):
+        path = _swelling(tmp_path / f"{free}.onnx", free)
+        plan = lowtide.plan(path, target="onnxruntime", dims={"n": 64} if free else {})
+        report = lowtide.verify(path, plan, run=True)
+        assert isinstance(report.run, RunReport)
+        assert report.run.exact is not None
+        assert report.run.exact.held_bytes == plan.runtime_arena_bytes
+        assert any("before they run or by them" in str(check) for check in report.checks)

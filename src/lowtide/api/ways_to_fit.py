@@ -199,13 +199,17 @@ def _rung_plan(model: Model, settings: dict[str, Any]) -> Plan | None:
     if settings.get("memories"):
         return candidate if candidate.moves is not None else None
     changed = bool(candidate.rewrites or candidate.loops or candidate.fission) or not settings.get("allow")
+    changed = changed or (settings.get("target") == "loops" and candidate.status == "ok")
     return candidate if changed and not (settings.get("allow") and candidate.status == "impossible") else None
 
 
 def _way(rung: _Rung, candidate: Plan, base: str, limit: int, seconds: float) -> WayToFit:
     needed = limit if candidate.moves is not None else candidate.required_bytes
     command, short = f"{base} {rung.flags}", _cut_short(candidate, seconds)
-    return WayToFit(rung.how, needed, candidate.status == "ok", _costs(candidate), command, short)
+    whole = rung.changes.get("target") == "loops" and not candidate.loops
+    return WayToFit(
+        "C, without TFLM" if whole else rung.how, needed, candidate.status == "ok", _costs(candidate), command, short
+    )
 
 
 def _costs(candidate: Plan) -> str:

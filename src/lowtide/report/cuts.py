@@ -9,7 +9,7 @@ from lowtide.sizes import format_count, format_size
 EXACTNESS = {
     "bits": "bit for bit the same",
     "kernel": "as other kernels round for other shapes",
-    "sum": "as sums in another order round",
+    "sum": "equal up to rounding, as sums run in another order",
 }
 """What outputs of a changed graph may differ by."""
 

@@ -154,7 +154,8 @@ def _at_least(plan: Plan) -> str:
     """That a runtime's own arena may be larger, and by whose fault."""
     if not plan.runtime_unknown:
         return ""
-    return f"; at least, as it is not known what the kernels of {', '.join(plan.runtime_unknown)} take"
+    free = " where the file leaves sizes free" if plan.dims else ""
+    return f"; at least, as it is not known what the kernels of {', '.join(plan.runtime_unknown)} take{free}"
 
 
 def _partly(plan: Plan) -> str:

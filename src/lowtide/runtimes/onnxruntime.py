@@ -87,9 +87,15 @@ def smallest_block(
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:
     """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken.
 
-    It fits whichever branches conditional ops take, as long as those are few (`branch_choices`).
+    It fits whichever branches conditional ops take, as long as those are few (`branch_choices`), and whether their
+    outputs are allocated before the branch runs (shapes that the file fixes) or by it (free dimensions).
     """
-    traces = [events(model, order, steps, branches) for branches in branch_choices(model.graph)]
+    choices = branch_choices(model.graph)
+    traces = [
+        events(model, order, steps, branches, late=late)
+        for branches in choices
+        for late in ((False, True) if len(choices) > 1 else (False,))
+    ]
     most = max(_load(trace) for trace in traces)
 
     def fits(block: int) -> bool:
@@ -123,12 +129,15 @@ def _load(trace: Sequence[Event]) -> int:
     return most
 
 
-def events(model: MemoryModel, order: Sequence[int], steps: Profile, branches: Sequence[int] = ()) -> list[Event]:
+def events(
+    model: MemoryModel, order: Sequence[int], steps: Profile, branches: Sequence[int] = (), *, late: bool = False
+) -> list[Event]:
     """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace.
 
     `branches` says which body each conditional op runs, in the order in which they come; the first if it is too short.
+    `late`: outputs of conditional ops are allocated where their body makes them, not before it.
     """
-    trace = _Trace(model.alignment, iter(branches))
+    trace = _Trace(model.alignment, iter(branches), late)
     for size in kept_chunks(model.graph):
         trace.begin(size)
     trace.play(model, order, steps)
@@ -138,8 +147,9 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile, branches: S
 class _Trace:
     """Events so far, and which branches are still to be taken."""
 
-    def __init__(self, alignment: int, branches: Iterator[int]) -> None:
+    def __init__(self, alignment: int, branches: Iterator[int], late: bool) -> None:
         self.events: list[Event] = []
+        self._late = late
         self._alignment = alignment
         self._branches = branches
         self._count = 0
@@ -154,8 +164,9 @@ class _Trace:
         """Give a chunk back."""
         self.events.append((chunk, 0))
 
-    def play(self, model: MemoryModel, order: Sequence[int], steps: Profile, *, body: bool = False) -> None:
-        """Run a graph. What a `body` makes for its op is the op's, and there already."""
+    def play(self, model: MemoryModel, order: Sequence[int], steps: Profile, *, body: bool = False) -> list[Event]:
+        """Run a graph. What a `body` makes for its op is the op's, and there already, or given back if late."""
+        there = body and not self._late
         overwrite_of = {o.output: o for o in steps.in_place}
         chunk_of: dict[int, int] = {}
         ending: list[list[int]] = [[] for _ in order]
@@ -170,18 +181,30 @@ class _Trace:
             op = model.graph.ops[i]
             before, after = chunks(model.graph, op)
             apart = self._workspace(before)
+            made = self._branch(model, op) if self._late else []
             for t in op.outputs:
                 s = model.storage_of.get(t)
-                if s is None or s in chunk_of or not model.storages[s].size or (body and model.storages[s].at_end):
+                if s is None or s in chunk_of or not model.storages[s].size or (there and model.storages[s].at_end):
                     continue
-                over = overwrite_of.get(t)
-                chunk_of[s] = self.begin(model.storages[s].size) if over is None else chunk_of[over.storage]
-            self._branch(model, op)
+                over, size = overwrite_of.get(t), model.storages[s].size
+                by_body = next((m for m in made if m[1] == size), None)
+                if by_body is not None:
+                    made.remove(by_body)
+                    chunk_of[s] = by_body[0]
+                else:
+                    chunk_of[s] = self.begin(size) if over is None else chunk_of[over.storage]
+            for chunk, _ in made:
+                self.end(chunk)
+            if not self._late:
+                self._branch(model, op)
             for chunk in [*apart, *(self.begin(size) for size in (*after, _looped(model, op)) if size)]:
                 self.end(chunk)
             for s in ending[step]:
                 if s in chunk_of and s not in handed_on:
                     self.end(chunk_of[s])
+        return [
+            (chunk_of[s], storage.size) for s, storage in enumerate(model.storages) if storage.at_end and s in chunk_of
+        ]
 
     def _workspace(self, sizes: Sequence[int]) -> list[int]:
         """What a kernel takes before its outputs, and still holds."""
@@ -193,15 +216,16 @@ class _Trace:
                 self.end(held.pop(0))
         return held
 
-    def _branch(self, model: MemoryModel, op: Op) -> None:
-        """The body that a conditional op runs."""
+    def _branch(self, model: MemoryModel, op: Op) -> list[Event]:
+        """The body that a conditional op runs: chunks of its outputs, and their bytes, if it allocates them."""
         if op.type != CONDITIONAL or not op.bodies:
-            return
+            return []
         inside = model.target.inside
         seen = inside.as_seen(op.bodies[min(next(self._branches, 0), len(op.bodies) - 1)])
         order = [seen.index_of[o] for o in inside.as_run(seen, seen.own_order)]
         memory = memory_model(seen, inside)
-        self.play(memory, order, profile(memory, order), body=True)
+        made = self.play(memory, order, profile(memory, order), body=True)
+        return made if self._late else []
 
 
 def _looped(model: MemoryModel, op: Op) -> int:

@@ -4,7 +4,8 @@ Each was measured by itself (`tests/rules/onnxruntime/test_known.py`). A graph w
 *at least* needed: what is missing is taken from the system when it runs. Beside kernels that were not measured, those
 are unknown whose memory hangs on more than the file says: QLinearConv that may read by pointers, which depends on the
 CPU; types that onnxruntime converts behind the file's back (16-bit floats run in float32, between Casts of its own);
-and a DequantizeLinear that several ops read, of which it makes one for each.
+a DequantizeLinear that several ops read, of which it makes one for each; and in a file with free dimensions ops that
+may write over an input: onnxruntime does that only where it knows without the sizes that both tensors are as large.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import product
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.onnxruntime.einsum import einsum_chunks
-from lowtide.rules.onnxruntime.rule import ALIAS, kept_chunks, reads_by_pointers
+from lowtide.rules.onnxruntime.rule import ALIAS, OnnxRuntimeRule, kept_chunks, reads_by_pointers
 
 _ONNX = """
 Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitwiseAnd BitwiseOr
@@ -52,18 +53,33 @@ MOST_CONDITIONAL = 4
 UNTYPED = "ops without a type"
 """What is named for those of a graph that says no types."""
 _CONVERTED = frozenset({"float16", "bfloat16"})
+_RULE = OnnxRuntimeRule()
 _ANY_TYPE = ALIAS | {"Cast", "Constant", "Shape", "Size"}
 
 
 def unknown_kernels(graph: Graph) -> list[str]:
     """Types of the ops, those in bodies too, of which it is not known what their kernels take, each once, sorted."""
     found = {op.type or UNTYPED for op in graph.ops if not _is_measured(graph, op)}
+    if getattr(graph.file, "dims", ()):
+        found.update(_overwriting(graph))
     if _conditionals(graph) > MOST_CONDITIONAL:
         found.add(CONDITIONAL)
     for op in graph.ops:
         for body in op.bodies:
             found.update(unknown_kernels(body))
     return sorted(found)
+
+
+def _overwriting(graph: Graph) -> set[str]:
+    """Types of the ops, those in bodies too, that write over an input which nobody else reads if it is as large."""
+    found: set[str] = set()
+    for op in graph.ops:
+        own = [graph.tensor_by_id[t] for t in _RULE.in_place_inputs(graph, op)]
+        if any(t.kind is Kind.ACTIVATION and len(graph.consumers.get(t.id, ())) == 1 for t in own):
+            found.add(op.type)
+        for body in op.bodies:
+            found |= _overwriting(body)
+    return found
 
 
 def branch_choices(graph: Graph) -> list[tuple[int, ...]]:

@@ -84,6 +84,12 @@ class _Block:
         if rest:
             self.chunks.insert(self.chunks.index(chosen) + 1, [rest, None])
 
+    def hand(self, owner: int, to: int) -> None:
+        """What this owner has is another's from now on."""
+        for c in self.chunks:
+            if c[1] == owner:
+                c[1] = to
+
     def holds(self, owner: int) -> bool:
         """Whether this owner has a chunk."""
         return any(c[1] == owner for c in self.chunks)
@@ -113,11 +119,14 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         raise VerificationError("runtime_arena", f"not known are the kernels of {names}, not {claim}")
     choices = branch_choices(graph)
     for choice in choices:
-        block = _Block(plan.runtime_arena_bytes, target.alignment)
-        for k, size in enumerate(kept_chunks(graph)):
-            block.take(size, _KEPT + k, "a turned filter")
-        _run_through(block, graph, target, memory, plan.order, list(choice))
-    both = f", in {len(choices)} choices of branches" if len(choices) > 1 else ""
+        for late in (False, True) if len(choices) > 1 else (False,):
+            block = _Block(plan.runtime_arena_bytes, target.alignment)
+            for k, size in enumerate(kept_chunks(graph)):
+                block.take(size, _KEPT + k, "a turned filter")
+            _run_through(block, graph, target, memory, plan.order, list(choice), late)
+    both = ""
+    if len(choices) > 1:
+        both = f", in {len(choices)} choices of branches, their outputs allocated before they run or by them"
     more = f"; at least, as the kernels of {', '.join(unknown)} may take more" if unknown else ""
     held = format_size(plan.runtime_arena_bytes)
     return f"{held} hold every tensor and workspace where onnxruntime's arena puts them{both}{more}"
@@ -130,10 +139,12 @@ def _run_through(
     memory: CheckedMemory,
     order: Sequence[int],
     choice: list[int],
+    late: bool,
     depth: int = 0,
-) -> None:
+) -> dict[int, int]:
     """Take and give back what each op does. `choice` are the branches still to be taken; a body's outputs, at any
-    `depth` above 0, are its op's, which holds them."""
+    `depth` above 0, are its op's: allocated before the body runs, or if `late` by the body's own ops. What is still
+    held of a graph's outputs: owner to bytes."""
     ran: set[int] = set()
     owner_of: dict[int, int] = {}
     first = depth * _BODY
@@ -146,9 +157,18 @@ def _run_through(
         ran.add(v)
         before, after = chunks(graph, op)
         _before(block, before, op, first)
+        conditional = op.type == CONDITIONAL and bool(op.bodies)
+        made = _body(block, op, target, choice, late, depth) if conditional and late else {}
         for t in op.outputs:
             b = memory.storage_of.get(t)
-            if b is None or b in owner_of or not memory.storages[b].size or (depth and memory.storages[b].at_end):
+            ours = late or not depth or b is None or not memory.storages[b].at_end
+            if b is None or b in owner_of or not memory.storages[b].size or not ours:
+                continue
+            same = [owner for owner, size in made.items() if size == memory.storages[b].size]
+            if same:
+                owner_of[b] = first + b
+                block.hand(same[0], first + b)
+                del made[same[0]]
                 continue
             over = [
                 memory.storage_of[r]
@@ -160,14 +180,11 @@ def _run_through(
             else:
                 owner_of[b] = first + b
                 block.take(memory.storages[b].size, first + b, graph.tensor_by_id[t].label)
-        looped = 0
-        if op.type == CONDITIONAL and op.bodies:
-            inside = target.inside
-            body = inside.as_seen(op.bodies[min(choice.pop(0) if choice else 0, len(op.bodies) - 1)])
-            own = inside.as_run(body, body.own_order)
-            _run_through(block, body, inside, work_out(body, inside), own, choice, depth + 1)
-        else:
-            looped = inside_bytes(graph, op, target)
+        for owner in made:
+            block.give(owner)
+        if conditional and not late:
+            _body(block, op, target, choice, late, depth)
+        looped = 0 if conditional else inside_bytes(graph, op, target)
         for k, size in enumerate((*after, looped) if looped else after, len(before)):
             block.take(size, -1 - k - first, f"the workspace of {op.label}")
         for k in range(len(before) + len(after) + 1):
@@ -175,6 +192,15 @@ def _run_through(
         for b in memory.touches[v]:
             if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:
                 block.give(owner_of.pop(b))
+    return {owner: memory.storages[b].size for b, owner in owner_of.items() if memory.storages[b].at_end}
+
+
+def _body(block: _Block, op: Op, target: Target, choice: list[int], late: bool, depth: int) -> dict[int, int]:
+    """Run the next choice of a conditional op's bodies: owners of the outputs that it allocated, and their bytes."""
+    inside = target.inside
+    body = inside.as_seen(op.bodies[min(choice.pop(0) if choice else 0, len(op.bodies) - 1)])
+    own = inside.as_run(body, body.own_order)
+    return _run_through(block, body, inside, work_out(body, inside), own, choice, late, depth + 1)
 
 
 def _before(block: _Block, sizes: Sequence[int], op: Op, first: int) -> None:
