@@ -123,6 +123,11 @@ def _in_rows(graph: Graph, t: int, lies: Mapping[int, LiesIn]) -> bool:
     return False
 
 
+def _concatenates(graph: Graph, op: Op) -> bool:
+    known = meaning(graph, op)
+    return known is not None and isinstance(known.form, Concat)
+
+
 def _root(t: int, lies: Mapping[int, LiesIn]) -> int:
     while t in lies:
         t = lies[t].of
@@ -180,8 +185,9 @@ def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
             count += 1
     strided = f", {len(in_rows):,} row by row" if in_rows else ""
     for r in lies.values():
-        op = user.op_by_id[r.op]
-        if not {r.tensor, r.of} <= {*op.inputs, *op.outputs}:
+        op, puts = user.op_by_id[r.op], user.op_by_id[user.producer[r.tensor]]
+        nested = r.of in op.outputs and _concatenates(user, op) and _concatenates(user, puts)
+        if not nested and not {r.tensor, r.of} <= {*op.inputs, *op.outputs}:
             raise _fail(f"{op.label} does not put tensor {r.tensor} into tensor {r.of}")
     return f"{format_count(len(lies), 'tensor')} in others{strided}, {count:,} wholes watched along the order"
 

@@ -33,8 +33,8 @@ def tflm_heads(graph: Graph, plan: Plan, target: Target) -> dict[str, int] | Non
     for step, v in enumerate(plan.order):
         lying = sorted(span[:2] for span in spans if span[2] <= step <= span[3])
         for name in names:
-            asked = TflmRule(name, target.simd, target.pointer // 8).scratch(graph, graph.op_by_id[v])
-            heads[name] = max(heads[name], _placed(lying, asked))
+            scratch = TflmRule(name, target.simd, target.pointer // 8).scratch(graph, graph.op_by_id[v])
+            heads[name] = max(heads[name], _placed(lying, scratch))
     return {str(name): head for name, head in heads.items()}
 
 
@@ -64,10 +64,10 @@ def _spans(graph: Graph, plan: Plan) -> list[Span] | None:
     return spans
 
 
-def _placed(lying: list[tuple[int, int]], asked: tuple[int, ...]) -> int:
+def _placed(lying: list[tuple[int, int]], scratch: tuple[int, ...]) -> int:
     """Where scratch buffers end that are put beside what lies there."""
     taken, most = list(lying), 0
-    for size in sorted((round_up(size, ALIGNMENT) for size in reversed(asked)), reverse=True):
+    for size in sorted((round_up(size, ALIGNMENT) for size in reversed(scratch)), reverse=True):
         at = 0
         for low, high in sorted(taken):
             if low - at >= size:
