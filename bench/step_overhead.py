@@ -1,4 +1,4 @@
-"""Least bytes within a bound on time, beside the curve at the same time: ``python bench/step_overhead.py gpt unet vit``."""
+"""Least bytes within a bound on time, beside the curve: ``python bench/step_overhead.py gpt unet vit``."""
 
 from __future__ import annotations
 
