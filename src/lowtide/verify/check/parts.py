@@ -99,9 +99,6 @@ class _Parts:
             raise fail("an op is cut that the graph does not have")
         if len(self.cut) != len(self.cuts):
             raise fail("an op is cut twice")
-        for r in plan.rewrites or ():
-            if isinstance(r, CutRegion | CutSeams):
-                self._stripes(r)
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self._whole(t.id)
@@ -126,16 +123,6 @@ class _Parts:
                 raise fail(f"tensor {t.id} is not made")
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
-
-    def _stripes(self, region: CutRegion | CutSeams) -> None:
-        """Each op of a region has an end for each stripe, which rise; a stripe may be without a row of it."""
-        cuts: Sequence[CutOp | SeamOp] = region.ops
-        for c in cuts:
-            sizes, begins = self._meaning(self.graph.op_by_id[c.op]).access.sizes, _begins(c)
-            if not 0 < len(begins) == len(c.ends) == len(cuts[0].ends) or not 0 <= c.axis < len(sizes):
-                raise fail(f"op {c.op} is cut into other stripes than the ops around it")
-            if c.ends != sorted(c.ends) or begins != sorted(begins) or begins[0] < 0 or c.ends[-1] > sizes[c.axis]:
-                raise fail(f"op {c.op} is cut at rows {c.ends}, which do not rise, or are not there")
 
     def _check_names(self) -> None:
         """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""
@@ -455,6 +442,8 @@ class _Parts:
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         pieces = [self.held.get(t) if t is not None else None for t in part.inputs]
         first = self._first(part)
+        if not first.box or any(h is None or h.of != first.of for h in pieces):
+            raise fail(f"a join has other things beside pieces of tensor {first.of}")
         dims = {d for h in pieces if h is not None for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)
         at = first.box[dim][0]

@@ -32,6 +32,10 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         if not has_cuts(one) or any(not isinstance(r, CutRegion | CutSeams | Sections) for r in listed.rewrites):
             raise fail(f"round {k + 1} does something else than cut")
         cut = before_cuts(graph, one)
+        for t in listed.tensors:
+            own = cut.tensor_by_id.get(t.id)
+            if own is not None and (t.name, t.size, t.kind) != (own.name, own.size, own.kind.value):
+                raise fail(f"round {k + 1} has another tensor {t.id} than the graph that it cuts")
         result.append((cut, one))
         graph = parted(cut, one)
     last = replace(plan, rounds=None)
