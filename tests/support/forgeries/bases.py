@@ -30,6 +30,7 @@ from lowtide.transform.rounds import cut_again
 from support.arena_run import AliasNets
 from support.costs import costs
 from support.cut_rounds import plan_of_rounds
+from support.hand_loops import HAND_LOOPS
 from support.norm_nets import NormNet
 from support.random_graphs import random_graph
 from support.seam_nets import dense_block
@@ -297,6 +298,16 @@ def _loops(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     return call
 
 
+def _around(flaw: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """Without a loop, which would be wrong."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        loop = HAND_LOOPS[flaw]()
+        return loop.graph, [{"target": loop.target, "method": "own"}]
+
+    return call
+
+
 def _tflite(target: str, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         return graph_with_file(tflite_pyramid().bytes()), [{"target": target, "time": SECONDS, **how}]
@@ -320,6 +331,8 @@ def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
         parts = cut_again(first, apply(again, [again.region(first.graph.own_order, channels, 3)]))
         return graph, [plan_of_rounds(path, parts, "generic")]
 
+
+HAND = "no loop "
 
 KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]]]] = {
     "own order": _plain("strict"),
@@ -367,6 +380,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "tflm, budget": _tflite("tflm", budget="20KiB", reserve=64),
     "tflm, arenas": _tflite("tflm", banks=["fast=48KiB", "slow=128KiB"]),
     "tflite": _tflite("tflite"),
+    **{f"{HAND}{flaw}": _around(flaw) for flaw in HAND_LOOPS},
 }
 """By kind a model of a seed, and the calls: what is forged is the plan of the first; the second may be beside it."""
 
