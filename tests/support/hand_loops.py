@@ -34,6 +34,7 @@ class HandLoop:
     target: str = "loops"
     flawless: Graph | None = None
     keys: Mapping[str, Any] = field(default_factory=dict)
+    failure: str = "loops"
 
     def document(self, graph: Graph | None = None) -> dict[str, Any]:
         """The plan, of the graph or of another one."""
@@ -78,7 +79,7 @@ class HandLoop:
             "proved_over": "orders",
         }
         works = {"workspace_offsets": {str(LOOP): end}} if kept else {}
-        return {k: v for k, v in own.items() if k not in gone} | said | works | self.keys
+        return {k: v for k, v in own.items() if k not in gone} | said | works | dict(self.keys)
 
     def _kept(self, unit: int) -> int:
         """Bytes of rings and accumulators."""
@@ -210,6 +211,13 @@ def _written_over_what_it_reads() -> HandLoop:
     return HandLoop(_chain(3), _rows(3, keep=keep, kept_bytes=16))
 
 
+def _over_too_far() -> HandLoop:
+    """Rows of the result that begin where those of the input do; they have to begin a row lower."""
+    keys = {"offsets": {"0": 0, "1": 0}, "in_place": [[1, 0]], "arena_bytes": 144, "required_bytes": 144}
+    loop = _rows(1, over=1, behind={"0": 16})
+    return HandLoop(_chain(1), loop, keys=keys, failure="in_place_offset")
+
+
 def _handed(key: str, **keys: Any) -> HandLoop:
     """Each row of the result needs all rows of an input, which is handed over row by row."""
     loop = {"ops": [0], "along": {"0": [0]}, "axis": {"0": [0], "1": [0]}, "parts": 8, "merge": {"1": "concat"}}
@@ -231,6 +239,7 @@ HAND_LOOPS: Mapping[str, Callable[[], HandLoop]] = {
     "with channels left over": _groups_left_over,
     "with pairs of rows over an input": _over_in_pairs,
     "with columns over an input": _over_in_columns,
+    "with a result too far over an input": _over_too_far,
     "with a ring on what it is made of": _written_over_what_it_reads,
     "with an op twice": lambda: HandLoop(_chain(), _rows(ops=[0, 0, 1])),
     "of a runtime": lambda: HandLoop(_chain(), _rows(), target="tflite"),

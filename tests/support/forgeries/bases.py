@@ -21,7 +21,7 @@ import lowtide
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.target import resolve
 from lowtide.transform.cut import Cutter
@@ -99,12 +99,12 @@ def _searched(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     return _random(seed, 16, width=12, plain=True), [{"target": "strict"}]
 
 
-def _budget(part: float) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+def _budget(part: float, target: str = "strict") -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         graph = _random(seed, 9)
-        best = lowtide.plan(graph, target="strict")
+        best = lowtide.plan(graph, target=target)
         budget = max(1, int(best.required_bytes * part))
-        return graph, [{"target": "strict", "budget": budget, "reserve": 2}, {"target": "strict"}]
+        return graph, [{"target": target, "budget": budget, "reserve": 2}, {"target": target}]
 
     return call
 
@@ -177,6 +177,32 @@ def _spill_more(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
             if (worse.traffic_bytes or 0) > (better.traffic_bytes or 0):
                 return graph, [{**how, "method": "belady"}, how]
     raise AssertionError("no such graph")
+
+
+def _spill_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Something moves, an op writes in place, another one has a workspace, and offsets are aligned."""
+    for k in range(200):
+        graph = _random(70009 + 1000 * seed + k, 9, aliases=0.05)
+        how: dict[str, Any] = {"target": "generic,alignment=16", "time": SECONDS}
+        model = memory_model(graph, resolve(how["target"]))
+        fast = (largest_single_op(model) + lowtide.plan(graph, target=how["target"]).peak_bytes) // 2
+        try:
+            plan = lowtide.plan(graph, memories=[f"fast={fast}"], **how)
+        except InputError:
+            continue
+        if plan.moves and plan.in_place and plan.workspace_offsets:
+            return graph, [{**how, "memories": [f"fast={fast}"]}]
+    raise AssertionError("no such graph")
+
+
+def _spill_back(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """An output leaves for a large tensor and is back a step before the end."""
+    kinds = (Kind.INPUT, Kind.OUTPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
+    tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate((2, 6 + seed, 8 + seed, 1, 1))]
+    ops = [Op(7, (0,), (1,)), Op(8, (0,), (2,)), Op(9, (2,), (3,)), Op(10, (3,), (4,))]
+    graph = Graph("back", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
+    moves = {"outputs_end_fast": "true", "lead": "1"}
+    return graph, [{"target": "strict", "memories": [f"fast={10 + seed}"], "moves": moves}]
 
 
 def _wide(seed: int) -> Graph:
@@ -344,11 +370,14 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "searched": _searched,
     "within a budget": _budget(1.5),
     "over budget": _budget(0.8),
+    "over budget, in place": _budget(0.1, "generic,alignment=1"),
     "fixed": _fixed,
     "banks": _banks,
     "small banks": _small_banks,
     "spill": _spill,
     "spill, and more than need be": _spill_more,
+    "spill, in place": _spill_in_place,
+    "spill, and back": _spill_back,
     "cut": _cut("fission", "strict"),
     "cut, in place": _cut("fission"),
     "uncut": _uncut("fission"),
@@ -376,6 +405,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),
     "tflm": _tflite("tflm"),
+    "tflm, reference kernels": _tflite("tflm,kernels=reference"),
     "tflm, cut": _tflite("tflm", allow="fission"),
     "tflm, budget": _tflite("tflm", budget="20KiB", reserve=64),
     "tflm, arenas": _tflite("tflm", banks=["fast=48KiB", "slow=128KiB"]),
