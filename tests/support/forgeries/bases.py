@@ -99,14 +99,22 @@ def _searched(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     return _random(seed, 16, width=12, plain=True), [{"target": "strict"}]
 
 
-def _budget(part: float, target: str = "strict") -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+def _budget(part: float) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         graph = _random(seed, 9)
-        best = lowtide.plan(graph, target=target)
+        best = lowtide.plan(graph, target="strict")
         budget = max(1, int(best.required_bytes * part))
-        return graph, [{"target": target, "budget": budget, "reserve": 2}, {"target": target}]
+        return graph, [{"target": "strict", "budget": budget, "reserve": 2}, {"target": "strict"}]
 
     return call
+
+
+def _over_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Over a budget that no two tensors fit, with outputs in place."""
+    how = {"target": "generic,alignment=1"}
+    graphs = (_random(100 * seed + k, 9, in_place=0.9) for k in range(100))
+    graph = next(g for g in graphs if lowtide.plan(g, **how).in_place)
+    return graph, [{**how, "budget": 1}, how]
 
 
 def _fixed(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
@@ -198,11 +206,11 @@ def _spill_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
 def _spill_back(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     """An output leaves for a large tensor and is back a step before the end."""
     kinds = (Kind.INPUT, Kind.OUTPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
-    tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate((2, 6 + seed, 8 + seed, 1, 1))]
-    ops = [Op(7, (0,), (1,)), Op(8, (0,), (2,)), Op(9, (2,), (3,)), Op(10, (3,), (4,))]
+    tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate((2, 6 + seed, 8 + seed, 5, 1))]
+    ops = [Op(k, (k,), (k + 1,)) for k in range(4)]
     graph = Graph("back", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
     moves = {"outputs_end_fast": "true", "lead": "1"}
-    return graph, [{"target": "strict", "memories": [f"fast={10 + seed}"], "moves": moves}]
+    return graph, [{"target": "strict", "memories": [f"fast={14 + 2 * seed}"], "moves": moves}]
 
 
 def _wide(seed: int) -> Graph:
@@ -370,7 +378,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "searched": _searched,
     "within a budget": _budget(1.5),
     "over budget": _budget(0.8),
-    "over budget, in place": _budget(0.1, "generic,alignment=1"),
+    "over budget, in place": _over_in_place,
     "fixed": _fixed,
     "banks": _banks,
     "small banks": _small_banks,

@@ -214,8 +214,12 @@ def conflict_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]
         yield said(tensors=[*conflict["tensors"], t]), "made later"
     size, unit = {t.id: t.size for t in base.plan.tensors}, base.plan.alignment
     few = {"workspaces": [], "minimal": False}
-    for t in conflict["tensors"] if base.plan.memories else ():
-        yield said(tensors=[t], needed_bytes=round_up(size[t], unit), **few), "it goes into a memory"
+    widest = max((m.capacity_bytes for m in base.plan.memories or ()), default=0)
+    for step, v in enumerate(base.plan.order):
+        for t in base.graph.op_by_id[v].outputs[:1]:
+            if 0 < round_up(size[t], unit) <= widest:
+                alone = {"tensors": [t], "step": step, "needed_bytes": round_up(size[t], unit)}
+                yield said(**alone, **few), "it goes into a memory"
     for out, read in base.plan.in_place:
         step = base.plan.order.index(base.graph.producer[out])
         needed = round_up(size[out], unit) + round_up(size[read], unit)
@@ -286,7 +290,7 @@ def false_of_parts(base: Base, random: Random) -> Iterator[tuple[Document, str]]
     if block is not None:
         less = {"runtime_arena_bytes": peak - 1, "required_bytes": base.plan.required_bytes - (block - peak + 1)}
         yield changed(base, **less), f"the order needs {peak}"
-    if parts and arena is not None:
+    if parts and parts["kernels"] != "any" and arena is not None:
         more = arena + base.plan.alignment
         yield changed(base, arena_bytes=more, arena_optimal=None, arena_lower_bound_bytes=None), "the parts plan less"
     keys = {"budget_bytes": 2 * required, "status": "impossible", "conflict": None}

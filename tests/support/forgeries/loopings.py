@@ -21,9 +21,9 @@ def loops_misspelled(base: Base, random: Random) -> Iterator[tuple[Document, str
     for k, loop in enumerate(base.document.get("loops") or []):
         for name in TABLES:
             table: dict[str, Any] = loop.get(name, {})
-            for key, value in list(table.items())[:2]:
+            for key, value in list(table.items())[:1]:
                 rest = {other: v for other, v in table.items() if other != key}
-                for other in ("x", str(2**40), f"0{key}", f"+{key}", chr(0x660 + int(key) % 10), f"-{key}", "9" * 5000):
+                for other in ("x", str(2**40), f"0{key}", chr(0x660 + int(key) % 10), "9" * 5000):
                     yield put(base.document, ("loops", k, name), {**rest, other: value}), f"{other[:9]} is no {key}"
                     yield put(base.document, ("loops", k, name), {**table, other: value}), f"{other[:9]} is nothing"
 
