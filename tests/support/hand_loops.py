@@ -218,6 +218,33 @@ def _over_too_far() -> HandLoop:
     return HandLoop(_chain(1), loop, keys=keys, failure="in_place_offset")
 
 
+def _side_by_side(texts: list[str], shapes: list[tuple[int, ...]], kind: Kind, *reads: tuple[int, ...]) -> Graph:
+    """Of an input two results, one by an op each; the first one of this kind."""
+    chain = _graph(texts, [(8, 4), *shapes])
+    graph = _changed(chain, 1, inputs=reads[0], operands=reads[0])
+    return _typed(graph, 1, kind=kind)
+
+
+def _ring_of_sums() -> HandLoop:
+    """Sums that nobody reads, in a ring of one position."""
+    graph = _side_by_side(["h w -> w", "h w -> h w"], [(4,), (8, 4)], Kind.ACTIVATION, (0,))
+    loop = {"ops": [0, 1], "along": {"0": [1], "1": [0]}, "axis": {"2": [0]}, "parts": 8, "merge": {"2": "concat"}}
+    return HandLoop(graph, loop | {"keep": {"1": _ring(1)}}, "sum")
+
+
+def _sums_read_at_once() -> HandLoop:
+    """Rows of a result need all of a sum that is made beside them."""
+    graph = _side_by_side(["h w -> w", "h w, w -> h w"], [(4,), (8, 4)], Kind.OUTPUT, (0, 1))
+    loop = {"ops": [0, 1], "along": {"0": [1], "1": [0]}, "axis": {"2": [0]}, "parts": 8}
+    return HandLoop(graph, loop | {"merge": {"1": "sum", "2": "concat"}}, "sum")
+
+
+def _around_another() -> HandLoop:
+    """The loop makes what an op outside reads, and reads what that makes."""
+    merge = {"1": "concat", "3": "concat"}
+    return HandLoop(_chain(3), _rows(3, ops=[0, 2], along={"0": [0], "2": [0]}, merge=merge, keep={}))
+
+
 def _handed(key: str, **keys: Any) -> HandLoop:
     """Each row of the result needs all rows of an input, which is handed over row by row."""
     loop = {"ops": [0], "along": {"0": [0]}, "axis": {"0": [0], "1": [0]}, "parts": 8, "merge": {"1": "concat"}}
@@ -246,6 +273,12 @@ HAND_LOOPS: Mapping[str, Callable[[], HandLoop]] = {
     "that promises too much": lambda: HandLoop(_chain(), _rows(), "bits"),
     "with an input handed over and kept nowhere": lambda: _handed("0"),
     "with a ring whose key nobody finds": lambda: _handed("00", keep={"00": _ring(0)}),
+    "with sums in a ring": _ring_of_sums,
+    "with sums that are read at once": _sums_read_at_once,
+    "with sums that are said to be the greatest": lambda: HandLoop(
+        _graph(["h w -> w"], [(8, 4), (4,)]), _sum(merge={"1": "max"}), "sum"
+    ),
+    "around an op that is outside": _around_another,
     "proved over nothing": lambda: HandLoop(_chain(), _rows(), keys={"proved_over": None}),
 }
 """By what is wrong with it."""

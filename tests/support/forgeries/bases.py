@@ -141,6 +141,18 @@ def _small_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     return graph, [{"target": "strict", "banks": small}, {"target": "strict", "banks": large}]
 
 
+def _odd_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Three tensors at once that would fit two memories if one of them could be divided, and a small one."""
+    sizes, last = (1, 6 + seed, 6 + seed, 6 + seed, 6 + seed, 1), 5
+    kinds = [Kind.INPUT, *[Kind.ACTIVATION] * 3, Kind.OUTPUT, Kind.OUTPUT]
+    tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate(sizes)]
+    ops = [Op(k, (0,), (k,), type="Conv") for k in (1, 2, 3)]
+    ops += [Op(4, (1, 2, 3), (4,), type="Sum"), Op(last, (0, 4), (last,), type="Conv")]
+    graph = Graph("odd", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
+    each = (sum(sizes) - sizes[4]) // 2 + 1
+    return graph, [{"target": "generic,alignment=1", "banks": [f"fast={each}", f"slow={each}"]}]
+
+
 WAYS: tuple[dict[str, Any], ...] = (
     {},
     {"moves": {"outputs_end_fast": "true", "outputs_written_early": "false"}},
@@ -203,14 +215,20 @@ def _spill_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     raise AssertionError("no such graph")
 
 
-def _spill_back(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-    """An output leaves for a large tensor and is back a step before the end."""
+def _spill_back(**moves: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """An output leaves for a large tensor, as these rules say of it."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        return _leaving(seed), [{"target": "strict", "memories": [f"fast={14 + 2 * seed}"], "moves": moves}]
+
+    return call
+
+
+def _leaving(seed: int) -> Graph:
     kinds = (Kind.INPUT, Kind.OUTPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
     tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate((2, 6 + seed, 8 + seed, 5, 1))]
     ops = [Op(k, (k,), (k + 1,)) for k in range(4)]
-    graph = Graph("back", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
-    moves = {"outputs_end_fast": "true", "lead": "1"}
-    return graph, [{"target": "strict", "memories": [f"fast={14 + 2 * seed}"], "moves": moves}]
+    return Graph("leaving", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
 
 
 def _wide(seed: int) -> Graph:
@@ -382,10 +400,13 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "fixed": _fixed,
     "banks": _banks,
     "small banks": _small_banks,
+    "odd banks": _odd_banks,
     "spill": _spill,
     "spill, and more than need be": _spill_more,
     "spill, in place": _spill_in_place,
-    "spill, and back": _spill_back,
+    "spill, and back": _spill_back(outputs_end_fast="true", lead="1"),
+    "spill, outputs late": _spill_back(outputs_written_early="false"),
+    "spill, two memories": lambda seed: _spill(len(WAYS) * seed + 5),
     "cut": _cut("fission", "strict"),
     "cut, in place": _cut("fission"),
     "uncut": _uncut("fission"),

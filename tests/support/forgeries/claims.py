@@ -214,8 +214,15 @@ def conflict_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]
         yield said(tensors=[*conflict["tensors"], t]), "made later"
     size, unit = {t.id: t.size for t in base.plan.tensors}, base.plan.alignment
     few = {"workspaces": [], "minimal": False}
+    for t in base.plan.tensors:
+        if base.plan.memories and t.id not in conflict["tensors"] and t.size and t.alias_of is None:
+            more = {"needed_bytes": conflict["needed_bytes"] + round_up(t.size, unit), "minimal": True}
+            yield said(tensors=[*conflict["tensors"], t.id], **more), "one is one too many"
     widest = max((m.capacity_bytes for m in base.plan.memories or ()), default=0)
     for step, v in enumerate(base.plan.order):
+        less = {"step": step, "needed_bytes": conflict["needed_bytes"] - 1, "minimal": False}
+        if base.plan.memories:
+            yield said(**less), "less than they have"
         for t in base.graph.op_by_id[v].outputs[:1]:
             if 0 < round_up(size[t], unit) <= widest:
                 alone = {"tensors": [t], "step": step, "needed_bytes": round_up(size[t], unit)}

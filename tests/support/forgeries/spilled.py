@@ -79,9 +79,21 @@ def back_too_late(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
             yield changed(base, moves=moves, residency=rows), "no step is left for the move"
 
 
+def left_before(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
+    """What is filled from a memory has left it by then."""
+    rows = base.document.get("residency") or []
+    for move in base.document.get("moves") or []:
+        held = [r for r in rows if (r["tensor"], r["memory"]) == (move["tensor"], move["from"])
+                and r["start"] < move["step"] <= r["end"]]  # fmt: skip
+        if move["kind"] == "fill" and held:
+            early = [r | {"end": move["step"]} if r in held else r for r in rows]
+            yield changed(base, residency=early), "it has left"
+
+
 SPILLED: dict[str, Family] = {
     "workspaces beside moves": workspaces_spilled,
     "in place beside moves": in_place_spilled,
     "back too late": back_too_late,
+    "left before": left_before,
 }
 """What is forged of where things lie in a plan with moves."""
