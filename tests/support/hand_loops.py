@@ -268,6 +268,7 @@ HAND_LOOPS: Mapping[str, Callable[[], HandLoop]] = {
     "with columns over an input": _over_in_columns,
     "with a result too far over an input": _over_too_far,
     "with a ring on what it is made of": _written_over_what_it_reads,
+    "with a ring off the alignment": lambda: HandLoop(_chain(), _rows(keep={"1": _ring(1, at=8)}, kept_bytes=32)),
     "with an op twice": lambda: HandLoop(_chain(), _rows(ops=[0, 0, 1])),
     "of a runtime": lambda: HandLoop(_chain(), _rows(), target="tflite"),
     "that promises too much": lambda: HandLoop(_chain(), _rows(), "bits"),
