@@ -1,6 +1,6 @@
 """Bounds on plans that tile ops, held against an oracle that looks for such plans: as many nets as asked for.
 
-    python tests/stress_changed_graphs.py --seed 7 --count 100000 -o bench/results/changed-graphs
+    python tests/stress_changed_graphs.py --seed 7 --count 100000 -o packages/research/results/changed-graphs
 
 Of each drawn net of two to six ops no bound over all regions, the planner's or the checker's, may be above a plan that
 the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
@@ -21,7 +21,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from lowtide.bench.machine import machine
+from lowtide_research.bench.machine import machine
 from support.changed_claims import Case, Count, run
 from support.changed_nets import from_json
 from support.step_claims import StepCase, steps

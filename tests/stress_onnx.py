@@ -1,6 +1,6 @@
 """Random ONNX models, planned, written and run beside what they were made of: as many as asked for.
 
-    python tests/stress_onnx.py --count 5000 --seed 1 -o bench/results/drawn-onnx.md
+    python tests/stress_onnx.py --count 5000 --seed 1 -o packages/research/results/drawn-onnx.md
 
 Models of the versions 7 to 24 are drawn (`support/drawn_onnx.py`), and of each two plans are made that may change it:
 cuts, halos, seams, rounds, pieces, runs again, aliases, for several targets. What is written has to open in onnxruntime
@@ -27,8 +27,8 @@ import onnx
 import onnxruntime as ort
 
 import lowtide
-from lowtide.bench.machine import machine
 from lowtide.run_reports import rounding
+from lowtide_research.bench.machine import machine
 from support.drawn_onnx import drawn_model
 
 WORDS = (

@@ -14,7 +14,7 @@ TREES = ("bench", "core", "docs", "examples", "src", "tests")
 PAGES = [
     *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "benchmarks"),
     *sorted(ROOT.glob("*.md")),
-    ROOT / "bench/README.md",
+    ROOT / "packages/research/bench/README.md",
 ]
 CODE = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
 CORE = sorted(path for path in (ROOT / "core").rglob("*") if path.suffix in (".cc", ".h"))

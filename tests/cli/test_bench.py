@@ -6,16 +6,16 @@ import argparse
 
 import pytest
 
-from lowtide.bench.allocation import AllocateSuite
-from lowtide.bench.ort import OnnxruntimeSuite
-from lowtide.bench.sampling import SpaceSuite
-from lowtide.bench.schedule import ScheduleSuite
-from lowtide.bench.spilling import SpillSuite
-from lowtide.bench.suite import Suite
 from lowtide.cli.bench import add_suites, suite_of
 from lowtide.cli.parser import parse
 from lowtide.cli.values import name_list
 from lowtide.errors import InputError
+from lowtide_research.bench.allocation import AllocateSuite
+from lowtide_research.bench.ort import OnnxruntimeSuite
+from lowtide_research.bench.sampling import SpaceSuite
+from lowtide_research.bench.schedule import ScheduleSuite
+from lowtide_research.bench.spilling import SpillSuite
+from lowtide_research.bench.suite import Suite
 
 CASES: list[tuple[str, Suite[object]]] = [
     ("space --network unet --orders 7 --seed 3", SpaceSuite(network="unet", orders=7, methods=[], seed=3)),

@@ -137,8 +137,8 @@ def _named(report: Callable[[str, Progress], None], name: str) -> Callable[[Prog
 def _published(model: Model, target: str, name: str, options: Options) -> tuple[Printed, ...]:
     """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
     from lowtide.schedule import registry
-    from lowtide.zoo.published import printed
-    from lowtide.zoo.published.cases import case_of
+    from lowtide_research.zoo.published import printed
+    from lowtide_research.zoo.published.cases import case_of
 
     case = case_of(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
     if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():

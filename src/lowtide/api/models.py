@@ -84,7 +84,7 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
     if why is not None:
         raise InputError(why, name)
     if name.startswith("zoo:"):
-        from lowtide import zoo
+        from lowtide_research import zoo
 
         _no_dims(dims, name)
         return zoo.build(name[4:]).graph()

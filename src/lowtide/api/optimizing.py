@@ -76,7 +76,7 @@ def runtime_optimized(
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         source = Path(model)
         if name.startswith("zoo:"):
-            from lowtide import zoo
+            from lowtide_research import zoo
 
             source = Path(folder) / "model.onnx"
             source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))

@@ -124,7 +124,7 @@ def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
 
 def has_operators(name: str) -> bool:
     """Whether a network of the zoo can be written as ONNX: some have sizes, and nothing that computes them."""
-    from lowtide import zoo
+    from lowtide_research import zoo
 
     return zoo.build(name.removeprefix("zoo:")).runnable
 
@@ -160,7 +160,7 @@ def _original_onnx(model: str | Path, plan: Plan, folder: Path, *, random_weight
 
     original = Path(model)
     if str(model).startswith("zoo:"):
-        from lowtide import zoo
+        from lowtide_research import zoo
 
         original = folder / "original.onnx"
         original.write_bytes(zoo.build(str(model)[4:]).onnx(plan.seed).SerializeToString())

@@ -257,7 +257,7 @@ def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
 
 def _zoo_into(outputs: Outputs, name: str, out: str | Path, seed: int) -> None:
     """A network of the zoo as a file, in the format that the file's name says."""
-    from lowtide import zoo
+    from lowtide_research import zoo
 
     net = zoo.build(name)
     if str(out).lower().endswith(".onnx"):

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any, cast, get_origin, get_type_hints
 
-from lowtide.bench.options import Flag
-from lowtide.bench.output import make_directory, write
-from lowtide.bench.registry import suites
-from lowtide.bench.suite import Suite, Watch, run
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.cli.values import dim, name_list, printing, seed
+from lowtide_research.bench.options import Flag
+from lowtide_research.bench.output import make_directory, write
+from lowtide_research.bench.registry import suites
+from lowtide_research.bench.suite import Suite, Watch, run
 
 COUNT_SECONDS = 5.0
 """How often it is said how many of many are done."""

@@ -306,9 +306,9 @@ def board(options: argparse.Namespace) -> int:
 
 def zoo(options: argparse.Namespace) -> int:
     """Print the list of networks, print one, or write it."""
-    from lowtide import zoo as networks
     from lowtide.api.writing import write_zoo
     from lowtide.report.columns import columns
+    from lowtide_research import zoo as networks
 
     if options.out is not None:
         if options.network is None:

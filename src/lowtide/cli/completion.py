@@ -103,8 +103,9 @@ def _option(command: str, action: argparse.Action) -> Option:
 
 def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
     """The names that an argument may take beside files."""
-    from lowtide import api, zoo
+    from lowtide import api
     from lowtide.schedule.registry import built_in
+    from lowtide_research import zoo
 
     lists = {
         "--target": lambda: ("auto", *api.targets()),

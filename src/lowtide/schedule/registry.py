@@ -25,9 +25,9 @@ LEFT_TO_ORDER = {"exact": "reduced_ops", "zhong": "ops_after", "hmcos": "sequenc
 def built_in() -> dict[str, type[Method]]:
     """lowtide's own methods by name, in the order in which they are shown."""
     from lowtide.schedule.exact import Exact  # loads the native core
-    from lowtide.schedule.hmcos import Hmcos
-    from lowtide.schedule.serenity import Serenity
-    from lowtide.schedule.zhong.method import Zhong
+    from lowtide_research.schedule.hmcos import Hmcos
+    from lowtide_research.schedule.serenity import Serenity
+    from lowtide_research.schedule.zhong.method import Zhong
 
     own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Serenity, Hmcos, Zhong, Exact)
     return {method.name: method for method in own}

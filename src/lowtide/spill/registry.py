@@ -13,9 +13,9 @@ from lowtide.spill.answer import SpillMethod
 
 def spill_methods() -> dict[str, type[SpillMethod]]:
     """Every method that spills by name, lowtide's own first."""
-    from lowtide.spill.baselines import Belady, GreedySpill
-    from lowtide.spill.cosma.method import Cosma, CosmaDnc, CosmaFs
     from lowtide.spill.search import Spill
+    from lowtide_research.spill.baselines import Belady, GreedySpill
+    from lowtide_research.spill.cosma.method import Cosma, CosmaDnc, CosmaFs
 
     methods = (Spill, Belady, GreedySpill, Cosma, CosmaFs, CosmaDnc)
     return {method.name: cast("type[SpillMethod]", method) for method in methods}

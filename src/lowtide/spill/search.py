@@ -20,7 +20,6 @@ from lowtide.certificates import CutCertificate
 from lowtide.errors import sound
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
-from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.one_order import CHAIN_WIDTH, OrderWithGaps, order_with_gaps
@@ -34,6 +33,7 @@ from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits, Progress
+from lowtide_research.spill.baselines import why_not_apart
 
 WIDTHS = (1, 10, 100, 1000)
 

@@ -11,15 +11,15 @@ from lowtide.optimize.recompute.method import RecomputeMethod
 
 def recompute_methods() -> dict[str, type[RecomputeMethod]]:
     """Every method by name, in the order in which they are shown."""
-    from lowtide.optimize.recompute.baselines.checkmate import Checkmate
-    from lowtide.optimize.recompute.baselines.chen import Chen
-    from lowtide.optimize.recompute.baselines.dtr import Dtr
-    from lowtide.optimize.recompute.baselines.fastsa import FastSA
-    from lowtide.optimize.recompute.baselines.pofo import Pofo
-    from lowtide.optimize.recompute.baselines.rotor import Rotor
-    from lowtide.optimize.recompute.baselines.torchtitan import Torchtitan
     from lowtide.optimize.recompute.method import Microbatch
-    from lowtide.optimize.recompute.moccasin import Moccasin
+    from lowtide.optimize.recompute.pofo import Pofo
+    from lowtide.optimize.recompute.rotor import Rotor
+    from lowtide_research.recompute.checkmate import Checkmate
+    from lowtide_research.recompute.chen import Chen
+    from lowtide_research.recompute.dtr import Dtr
+    from lowtide_research.recompute.fastsa import FastSA
+    from lowtide_research.recompute.moccasin import Moccasin
+    from lowtide_research.recompute.torchtitan import Torchtitan
 
     repeating: tuple[type[RecomputeMethod], ...] = (Moccasin, Checkmate, FastSA, Dtr, Chen, Torchtitan, Rotor)
     kinds = (*repeating, Pofo, Microbatch)
