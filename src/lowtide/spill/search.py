@@ -23,7 +23,7 @@ from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.one_order import CHAIN_WIDTH, OrderWithGaps, order_with_gaps
-from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
+from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until, why_not_apart
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
@@ -33,7 +33,6 @@ from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits, Progress
-from lowtide_research.spill.baselines import why_not_apart
 
 WIDTHS = (1, 10, 100, 1000)
 

@@ -66,6 +66,8 @@ class Hmcos:
     """
 
     name: ClassVar[str] = "hmcos"
+    slow: ClassVar[bool] = True
+    left_counter: ClassVar[str] = "sequences"
 
     hierarchy: Hierarchy = "groups"
     dissolve: Dissolve = "next"

@@ -95,6 +95,8 @@ class Serenity:
     """
 
     name: ClassVar[str] = "serenity"
+    slow: ClassVar[bool] = True
+    left_counter: ClassVar[str] = "nodes"
 
     divide_and_conquer: bool = True
     soft_budget: bool = True

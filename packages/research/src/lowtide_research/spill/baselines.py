@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from lowtide.spill.answer import SpillAnswer
-from lowtide.spill.online import Leaving, cheapest, furthest, simulate_arena
-from lowtide.spill.orders import OrderName, order_by
+from lowtide.spill.online import Leaving, cheapest, furthest, simulate_arena, why_not_apart
+from lowtide.spill.orders import order_by
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
+
+OrderName = Literal["own", "exact", "hmcos"]
+"""Orders to spill from: the own one, and those of least peak."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +61,6 @@ class GreedySpill:
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
         """Run the order on the arena."""
         return _run(problem, self.order, cheapest, limits)
-
-
-def why_not_apart(problem: SpillProblem) -> str | None:
-    """None if every op, and the end, fits the fast memory without writing in place, else why the arena cannot do it."""
-    model = problem.model
-    if problem.semantics.lead:
-        return "it places step by step, and a move takes no step; leave out moves.lead"
-    for i, touched in enumerate(model.touched):
-        need = sum(model.storages[s].size for s in touched) + model.workspace[i]
-        if need > problem.capacity:
-            return f"{model.graph.ops[i].label} needs {need:,} bytes where nothing is written in place"
-    if problem.end_bytes > problem.capacity:
-        return f"the graph outputs need {problem.end_bytes:,} bytes at the end"
-    return None
 
 
 def _run(problem: SpillProblem, order: OrderName, leaving: Leaving, limits: Limits) -> SpillAnswer:

@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
+from lowtide.schedule.foreign import Foreign
 from lowtide_research.zoo import (
     amoebanet,
     amoebanet_d,
@@ -36,7 +39,11 @@ from lowtide_research.zoo import (
 from lowtide_research.zoo.builder import Net
 from lowtide_research.zoo.network import Network
 
-__all__ = ["Net", "Network", "build", "names", "network"]
+if TYPE_CHECKING:
+    from lowtide.schedule.method import Method
+    from lowtide_research.zoo.published import Figure
+
+__all__ = ["Net", "Network", "build", "names", "network", "printed_figures"]
 
 _FAMILIES = (
     nasnet,
@@ -100,3 +107,17 @@ def build(name: str) -> Net:
     settings = entry.settings(name.partition(":")[2])
     changed = ",".join(f"{k}={v}" for k, v in settings.items() if v != entry.parameters[k].default)
     return entry.make(f"{entry.name}:{changed}" if changed else entry.name, **settings)
+
+
+def printed_figures(network: str, target: str, method: Method) -> tuple[Figure, ...]:
+    """What a paper prints of a scheduling method that it ran with these options, on this network under this target."""
+    from lowtide_research.zoo.published import printed
+    from lowtide_research.zoo.published.cases import case_of
+
+    case = case_of(network)
+    configured = method.method if isinstance(method, Foreign) else method
+    if case is None or (case.target, case.form) != (target, "as is"):
+        return ()
+    if configured != (case.serenity if configured.name == "serenity" else type(configured)()):
+        return ()
+    return printed(case.network, case.target, configured.name)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Literal
 
-from lowtide.solvers import linear as solvers
 from lowtide.stop import Limits
 from lowtide_research.schedule.zhong import cumulative
 from lowtide_research.schedule.zhong import program as printed
 from lowtide_research.schedule.zhong.cut import cut_bound
 from lowtide_research.schedule.zhong.problem import ReducedProblem
 from lowtide_research.schedule.zhong.program import PEAK, OrderProgram
+from lowtide_research.solvers import linear as solvers
 from lowtide_research.solvers.linear import Solver
 
 if TYPE_CHECKING:

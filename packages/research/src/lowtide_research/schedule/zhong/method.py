@@ -123,6 +123,8 @@ class Zhong:
     """
 
     name: ClassVar[str] = "zhong"
+    slow: ClassVar[bool] = True
+    left_counter: ClassVar[str] = "ops_after"
 
     solver: Solver = "cp_sat"
     formulation: Formulation = "cumulative"

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd
 
-from lowtide.solvers import linear as solvers
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
+from lowtide_research.solvers import linear as solvers
 from lowtide_research.spill.cosma.program import add_capacity, add_rows, start_program
 from lowtide_research.spill.cosma.solution import order_of
 from lowtide_research.spill.cosma.solve import ProgramSettings, unit_of

@@ -10,12 +10,13 @@ from lowtide.errors import MissingExtraError
 from lowtide.plan import Stopped
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.online import cheapest, furthest, simulate_arena
-from lowtide.spill.orders import OrderName, order_by
+from lowtide.spill.orders import order_by
 from lowtide.spill.problem import SpillProblem, timeline
 from lowtide.spill.traffic import intervals_of
 from lowtide.spill_plan import TrafficProof
 from lowtide.stop import Limits
 from lowtide_research.solvers.linear import Solver
+from lowtide_research.spill.baselines import OrderName
 from lowtide_research.spill.cosma.divide import divide, order_parts
 from lowtide_research.spill.cosma.solve import (
     Addresses,
@@ -61,6 +62,7 @@ class Cosma:
     """
 
     name: ClassVar[str] = "cosma"
+    slow: ClassVar[bool] = True
 
     solver: Solver = "cp_sat"
     encoding: Literal["cosma", "model"] = "cosma"
@@ -110,6 +112,7 @@ class CosmaFs:
     """
 
     name: ClassVar[str] = "cosma-fs"
+    slow: ClassVar[bool] = True
 
     order: Literal["own", "exact", "hmcos", "cosma"] = "own"
     solver: Solver = "cp_sat"
@@ -155,6 +158,7 @@ class CosmaDnc:
     """
 
     name: ClassVar[str] = "cosma-dnc"
+    slow: ClassVar[bool] = True
 
     order: Literal["best", "own", "exact", "hmcos"] = "best"
     part_variables: int = 6000

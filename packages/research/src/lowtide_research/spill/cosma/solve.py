@@ -16,11 +16,11 @@ from typing import Any, Literal
 from lowtide.allocate.arena import allocate_buffers
 from lowtide.allocate.buffers import Problem as Buffers
 from lowtide.allocate.buffers import block
-from lowtide.solvers import linear as solvers
 from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.problem import SpillProblem
 from lowtide.spill.traffic import moves_of, traffic_of
 from lowtide.stop import Limits
+from lowtide_research.solvers import linear as solvers
 from lowtide_research.solvers.linear import Solver
 from lowtide_research.spill.cosma import solution
 from lowtide_research.spill.cosma.addresses import add_addresses, add_model_addresses
