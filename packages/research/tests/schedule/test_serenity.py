@@ -22,6 +22,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule import registry
 from lowtide.schedule.exact import Exact
+from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits, Progress
@@ -380,7 +381,7 @@ def test_signal_interrupts() -> None:
 def test_options_are_typed() -> None:
     """The command line makes the method from text, and refuses a T without room."""
     made = registry.make("serenity", {"cells": "cell", "soft_budget": "no", "sequences": "yes"})
-    assert made == hmcos_comparison()
+    assert made == Foreign(hmcos_comparison())
     assert replace(Serenity(), soft_budget=False) == rows()["DP + divide and conquer"]
     with pytest.raises(InputError, match="take from 1 to"):
         registry.make("serenity", {"step_limit": "0"})

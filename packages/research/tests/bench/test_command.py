@@ -6,11 +6,11 @@ import argparse
 
 import pytest
 
-from lowtide.cli.bench import add_suites, suite_of
 from lowtide.cli.parser import parse
 from lowtide.cli.values import name_list
 from lowtide.errors import InputError
 from lowtide_research.bench.allocation import AllocateSuite
+from lowtide_research.bench.command import add_suites, suite_of
 from lowtide_research.bench.ort import OnnxruntimeSuite
 from lowtide_research.bench.sampling import SpaceSuite
 from lowtide_research.bench.schedule import ScheduleSuite
