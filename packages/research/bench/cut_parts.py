@@ -37,7 +37,7 @@ MODELS = (
     "mobilenet_v2", "resnet50", "densenet121", "inception_v3_299", "nasnetamobile", "swin_t", "whisper_tiny_encoder",
     "hrnet_w18_small",
 )  # fmt: skip
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 class _RowsAlone(Cutter):

@@ -1,6 +1,6 @@
 """What seams gain: SERENITY's cells in its accounting, models under `generic`, and some of them run in onnxruntime.
 
-    python bench/seams.py ../shared/models/onnx -o results/seams
+    python bench/seams.py FOLDER -o results/seams
 
 Writes JSON and Markdown. *own*, *best*, *seams*: the peak of the file's own order, the least of all orders, and the
 least of all orders of the parts. SERENITY's ratios are geometric means over the cells that the zoo rebuilds.

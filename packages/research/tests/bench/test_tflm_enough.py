@@ -14,7 +14,7 @@ import pytest
 from lowtide.rules.tflm.libraries import LIBRARIES
 
 BENCH = Path(__file__).parents[2] / "bench"
-RECORD = json.loads((BENCH / "results/tflm-enough.json").read_text())
+RECORD = json.loads((BENCH.parent / "results/tflm-enough.json").read_text())
 ROWS: list[dict[str, Any]] = RECORD["rows"]
 
 

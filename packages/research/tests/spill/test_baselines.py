@@ -9,7 +9,7 @@ import pytest
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.online import Arena
-from lowtide.spill.orders import OrderName
+from lowtide_research.spill.baselines import OrderName
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
