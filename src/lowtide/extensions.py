@@ -92,9 +92,9 @@ def methods_of(group: str, own: Mapping[str, type], calls: Sequence[str]) -> dic
     return methods_by_name
 
 
-def check_installed(group: str, name: str, known: Collection[str]) -> None:
-    """Raise `MissingResearchError` if a method is none of the known ones, and one of lowtide-research's."""
-    if name not in known and name in RESEARCH[group]:
+def check_installed(group: str, name: str, methods: Collection[str]) -> None:
+    """Raise `MissingResearchError` if a method is not among `methods`, and is one of lowtide-research's."""
+    if name not in methods and name in RESEARCH[group]:
         raise MissingResearchError(f"method {name}")
 
 

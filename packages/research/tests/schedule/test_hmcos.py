@@ -1,4 +1,5 @@
 import ast
+import inspect
 import json
 import re
 from dataclasses import replace
@@ -299,7 +300,7 @@ def test_group_forming_is_not_exponential():
 
 def test_shares_no_search_with_the_exact_scheduler():
     """Only the base is common: the model of memory, the minimum cut, bits and hashes."""
-    tree = ast.parse((SOURCE / "schedule" / "hmcos.py").read_text(encoding="utf-8"))
+    tree = ast.parse(Path(str(inspect.getsourcefile(Hmcos))).read_text(encoding="utf-8"))
     modules = {
         name
         for node in ast.walk(tree)

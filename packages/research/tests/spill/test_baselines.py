@@ -9,11 +9,10 @@ import pytest
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.online import Arena
-from lowtide_research.spill.baselines import OrderName
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
-from lowtide_research.spill.baselines import Belady, GreedySpill
+from lowtide_research.spill.baselines import Belady, GreedySpill, OrderName
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
 from support.spill_replay import simulate
