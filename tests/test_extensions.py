@@ -18,7 +18,7 @@ from support.small_models import branches, graph_file
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No installed package has an entry point of lowtide's."""
-    monkeypatch.setattr(extensions.metadata, "entry_points", lambda *, group: ())
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: ())
 
 
 @pytest.mark.usefixtures("alone")

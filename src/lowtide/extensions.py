@@ -9,10 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
-from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 METHODS = "lowtide.methods"
 SPILL_METHODS = "lowtide.spill_methods"
@@ -45,6 +47,8 @@ class MissingResearchError(InputError):
 
 def entry_points(group: str) -> list[metadata.EntryPoint]:
     """Entry points of a group, by name."""
+    from importlib import metadata  # slow to load, and most calls need none
+
     return sorted(metadata.entry_points(group=group), key=lambda point: (point.name, point.value))
 
 

@@ -56,7 +56,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert group == extensions.METHODS
         return [metadata.EntryPoint(*(part.strip() for part in line.split("=")), group) for line in lines]  # type: ignore[call-arg]
 
-    monkeypatch.setattr(extensions.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(metadata, "entry_points", entry_points)
     return lines
 
 
