@@ -91,7 +91,8 @@ def prices_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
             costs = claim | {"certificate": own | more, "lower_bound": bound}
             price = more.get("price", [1, 1])
             none = more.get("op") or more.get("scale") or price[0] < 0 or price[1] < 1
-            if bound > claim["planned"] or none:
+            fits = base.plan.status == "ok"  # where it does not fit, plans within the budget may cost more
+            if (bound > claim["planned"] and fits) or none:
                 keys = {} if base.plan.budget_bytes else {"budget_bytes": base.plan.required_bytes}
                 yield changed(base, recomputation=costs, **keys), f"a price with {more}"
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from math import prod
 from typing import Any, get_args
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
+from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
@@ -72,7 +74,7 @@ def _rows_of(cut: CutOp | SeamOp) -> list[Rows]:
 
 def _begins(cut: CutOp | SeamOp) -> list[int]:
     """The row with which each part begins."""
-    return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends[:-1]]
+    return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends][: len(cut.ends)]
 
 
 class _Parts:
@@ -99,6 +101,9 @@ class _Parts:
             raise fail("an op is cut that the graph does not have")
         if len(self.cut) != len(self.cuts):
             raise fail("an op is cut twice")
+        for r in plan.rewrites or ():
+            if isinstance(r, CutRegion) and len({n for c in r.ops for n in (len(c.ends), len(_begins(c)))}) > 1:
+                raise fail("ops of one region are cut into different numbers of stripes")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self._whole(t.id)
@@ -111,9 +116,12 @@ class _Parts:
         left = graph.index_of.keys() - self.cut.keys() - {op.id for op in result}
         if left:
             raise fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
-        for v, rows in self.ran.items():
-            if rows != set(_rows_of(self.cut[v])):
-                raise fail(f"{graph.op_by_id[v].label} is not run in the parts that its cut says")
+        idle = ops.keys() - {*plan.order, *(op.id for op in graph.folded)}
+        if idle:
+            raise fail(f"op {min(idle)} is listed, and does not run")
+        for cut in self.cuts:
+            if self.ran.get(cut.op, set()) != set(_rows_of(cut)) and not self._is_seam(cut):
+                raise fail(f"{graph.op_by_id[cut.op].label} is not run in the parts that its cut says")
         self._check_names()
         for t in graph.tensors:
             if t.kind is Kind.OUTPUT and t.id not in self.held:
@@ -123,6 +131,19 @@ class _Parts:
                 raise fail(f"tensor {t.id} is not made")
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
+
+    def _is_seam(self, cut: CutOp | SeamOp) -> bool:
+        """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
+        op = self.graph.op_by_id[cut.op]
+        known = self._meaning(op)
+        if cut.op in self.ran or not isinstance(known.form, Concat):
+            return False
+        dim = known.form.dim
+        axis = known.access.outputs[0][dim]
+        sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
+        pieces = {0, *cut.ends}
+        rises = [0, *cut.ends] == sorted(pieces)
+        return rises and cut.axis == axis and {*accumulate(sizes)} <= pieces <= {*range(sum(sizes) + 1)}
 
     def _check_names(self) -> None:
         """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""
@@ -139,7 +160,7 @@ class _Parts:
     def _op(self, listed: PlanOp) -> Op:
         own = self.graph.op_by_id.get(listed.id)
         if listed.part is None:
-            if own is None or own.id in self.cut:
+            if own is None or own.id in self.cut or (listed.name, listed.type) != (own.name, own.type):
                 raise fail(f"op {listed.id} is no op of the graph that is left, and no part")
             for t in own.inputs:
                 if t not in self.held or self.held[t].of != t or not self._is_whole(t):
