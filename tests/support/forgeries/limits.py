@@ -25,8 +25,10 @@ def versions(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
 
 def memories_out_of_range(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     """Memories of nothing, or aligned to nothing; residencies before they begin, and off what they are aligned to."""
+    aligned = {t.id for t in base.plan.tensors if t.alias_of is None} - {pair[0] for pair in base.plan.in_place}
+    rows = [r for r in base.document.get("residency") or [] if r["tensor"] in aligned]
     for k, one in enumerate(base.document.get("memories") or []):
-        held = [r["offset"] for r in base.document.get("residency") or [] if r["memory"] == one["name"]]
+        held = [r["offset"] for r in rows if r["memory"] == one["name"]]
         for key, values in (("capacity_bytes", (0, -1)), ("alignment", (0, -8, 4096)), ("size_bytes", (-1,))):
             for value in values:
                 if value != 4096 or (base.plan.moves is None and any(offset % value for offset in held)):
