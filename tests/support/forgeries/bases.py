@@ -41,6 +41,7 @@ from support.steps import random_sibling_step, random_step
 from support.tflite_builder import SAME, Net
 from support.tflite_nets import graph_with_file
 from support.tflite_nets import pyramid as tflite_pyramid
+from support.writing_graphs import drawn
 
 SECONDS = 0.6
 """Of a search, of those that would go on; what it finds is honest, however good it is."""
@@ -230,16 +231,26 @@ def _seams(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 
 def _sections(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     heads = (2, 4, 8)[seed % 3]
-    net = attention(tokens=16, width=32, heads=heads, way="swin").model()
+    way = ("swin", "slice", "swin", "split", "columns", "chunks", "gather", "heads")[seed % 8]
+    net = attention(tokens=16, width=32, heads=heads, way=way).model()
     return onnx_graph(net), [{"target": "generic", "allow": "fission", "time": SECONDS}]
 
 
-def _aliases(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+def _aliases(
+    words: str, target: str = "generic", outer: int = 1
+) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-        graph = onnx_graph(AliasNets(Random(12 + seed).choice).build(9))
-        return graph, [{"target": "generic", "allow": words, "time": SECONDS}]
+        graph = onnx_graph(AliasNets(Random(12 + seed).choice, outer).build(9))
+        return graph, [{"target": target, "allow": words, "time": SECONDS}]
 
     return call
+
+
+def _writes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Ops that write over what others read."""
+    draws = (drawn(Random(1000 * seed + k)) for k in range(1000))
+    graph = next(graph for graph in draws if sum(bool(op.writes) for op in graph.ops) > 1 and len(graph.ops) > 4)
+    return replace(graph, sha256=f"{seed:064x}"), [{"target": "strict"}]
 
 
 def _again(part: float, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
@@ -338,6 +349,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "spill, and more than need be": _spill_more,
     "cut": _cut("fission", "strict"),
     "cut, in place": _cut("fission"),
+    "cut, over a part": _cut("fission", "generic,overlap=in_place"),
     "uncut": _uncut("fission"),
     "halos": _cut("fission,halos"),
     "rounds": _cut("fission,rounds"),
@@ -349,7 +361,9 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "accumulate": _seams("seams,accumulate"),
     "sections": _sections,
     "aliases": _aliases("alias"),
+    "aliases, row by row": _aliases("alias", "generic,pieces=strided", 2),
     "aliases and cuts": _aliases("alias,fission"),
+    "writes": _writes,
     "again": _again(0.8),
     "again, a little": _again(0.95),
     "again, cost": _within,

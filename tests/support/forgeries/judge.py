@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 import lowtide
@@ -39,10 +41,11 @@ def verdict(base: Base, document: Document, *, prove: bool = False) -> str:
 
 def judged(base: Base, forged: Forgery) -> str:
     """The same; `BY_WORD` where a bound rests on a search, and a second one does not confirm it."""
-    said = verdict(base, forged.document)
+    on = base if forged.graph is None else replace(base, graph=forged.graph)
+    said = verdict(on, forged.document)
     if said != ACCEPTED or not by_search(forged.document):
         return said
-    return ACCEPTED if verdict(base, forged.document, prove=True) == ACCEPTED else BY_WORD
+    return ACCEPTED if verdict(on, forged.document, prove=True) == ACCEPTED else BY_WORD
 
 
 def by_search(document: Document) -> bool:

@@ -18,6 +18,7 @@ import msgspec
 
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
+from lowtide.graph import Graph
 from lowtide.optimize.region_bound import RegionBounds
 from lowtide.plan import from_json
 from lowtide.target import resolve
@@ -29,11 +30,12 @@ Path = tuple[str | int, ...]
 
 
 class Forgery(NamedTuple):
-    """A plan that is wrong, and why."""
+    """A plan that is wrong, and why; `graph`: the model that it is said to be of, if that is not the base's."""
 
     family: str
     document: Document
     why: str
+    graph: Graph | None = None
 
 
 FREE = {
