@@ -21,7 +21,7 @@ import lowtide
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.target import resolve
 from lowtide.transform.cut import Cutter
@@ -35,7 +35,7 @@ from support.random_graphs import random_graph
 from support.seam_nets import dense_block
 from support.section_nets import attention
 from support.sequences import costly_graph
-from support.small_nets import pyramid, random_net
+from support.small_nets import Nets, pyramid, random_net
 from support.spill_plans import skip_graph
 from support.steps import random_sibling_step, random_step
 from support.tflite_builder import SAME, Net
@@ -246,10 +246,27 @@ def _aliases(
     return call
 
 
+def _dead_ends(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """An op whose result nobody reads, of blocks of rows."""
+    net = Nets(Random(seed).choice)
+    x = net.input((1, 4, 4, 4 + seed))
+    (wide,) = net.node("Concat", [x] * 4, axis=1)
+    net.node("DepthToSpace", [x], blocksize=2)
+    (last,) = net.node("Relu", [wide])
+    graph = onnx_graph(net.model([last]))
+    inside = tuple(replace(t, kind=Kind.ACTIVATION) if t.name in net.shapes and t.name != last and t.name != x else t
+                   for t in graph.tensors)  # fmt: skip
+    return replace(graph, tensors=inside), [{"target": "strict", "method": "own"}]
+
+
 def _writes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     """Ops that write over what others read."""
     draws = (drawn(Random(1000 * seed + k)) for k in range(1000))
     graph = next(graph for graph in draws if sum(bool(op.writes) for op in graph.ops) > 1 and len(graph.ops) > 4)
+    if seed % 3 == 2:  # two that write, of which nobody reads
+        tensors = (Tensor(0, 4, Kind.INPUT, "x"), Tensor(1, 4, Kind.OUTPUT, "kept"), Tensor(2, 4, alias_of=1))
+        ops = (Op(0, (0,), (1,)), Op(1, (0,), (2,), writes=None), Op(2, (0,), (3,), writes=None))
+        graph = Graph("two", (*tensors, Tensor(3, 4, alias_of=1)), ops)
     return replace(graph, sha256=f"{seed:064x}"), [{"target": "strict"}]
 
 
@@ -364,6 +381,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "aliases, row by row": _aliases("alias", "generic,pieces=strided", 2),
     "aliases and cuts": _aliases("alias,fission"),
     "writes": _writes,
+    "dead ends": _dead_ends,
     "again": _again(0.8),
     "again, a little": _again(0.95),
     "again, cost": _within,

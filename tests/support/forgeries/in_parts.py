@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from lowtide.graph import Kind
+from lowtide.ops.meaning import meaning
 from support.forgeries.bases import Base
 from support.forgeries.families import Family, changed
 from support.forgeries.leaves import Document, put
@@ -191,7 +194,7 @@ def aliases_wrong(base: Base, random: Random) -> Found:
 def written_too_early(base: Base, random: Random) -> Found:
     """Ops that write over what others still read: their order, where reads differ from those of the file's."""
     graph, order = base.graph, list(base.plan.order)
-    if not any(op.writes for op in graph.ops):
+    if base.kind != "writes":
         return
     own = reads(graph, graph.own_order)
     for _ in range(20):
@@ -202,6 +205,73 @@ def written_too_early(base: Base, random: Random) -> Found:
             yield changed(base, order=other), "an op reads what was written over"
 
 
+def dead_ends(base: Base, random: Random) -> Found:
+    """A part that begins or ends within rows that belong together, of an op whose result nobody reads."""
+    graph, document = base.graph, base.document
+    dead = [op for op in graph.ops if op.type == "DepthToSpace" and op.outputs[0] not in graph.consumers]
+    if base.plan.rewrites or not dead or base.document.get("offsets") is None:
+        return
+    blocks, t = dead[0], graph.tensor_by_id[dead[0].outputs[0]]
+    rows = (t.shape or ())[2]
+    known = meaning(graph, blocks)
+    axis = None if known is None else known.access.outputs[0][2]
+
+    def parted(first: int, end: int) -> Document:
+        box = [[0, size] for size in t.shape or ()]
+        box[2] = [first, end]
+        part = {"role": "part", "inputs": list(blocks.inputs), "outputs": [91], "axis": axis, "rows": [first, end]}
+        op = {"id": 90, "name": "part", "type": blocks.type, "origin": [blocks.id], "part": part}
+        piece = {"id": 91, "name": "piece", "kind": "activation", "piece": {"of": t.id, "box": box}}
+        cut = {"op": blocks.id, "axis": axis, "ends": [end]} | ({"begins": [first]} if first else {})
+        return changed(
+            base, version=2, rewrites=[{"kind": "cut", "ops": [cut]}], allow=["fission"], exactness="bits",
+            ops=[op if own["id"] == blocks.id else own for own in document["ops"]],
+            tensors=[piece | {"size": t.size * (end - first) // rows} if own["id"] == t.id else own
+                     for own in document["tensors"]],
+            order=[90 if v == blocks.id else v for v in document["order"]],
+            offsets={"91" if k == str(t.id) else k: at for k, at in document["offsets"].items()},
+            halos={"macs": 0, "extra_macs": 0} if first else None, **NOT_PROVED,
+        )  # fmt: skip
+
+    yield parted(1, rows), "a part begins within rows that belong together"
+    yield parted(0, rows - 1), "a part ends within rows that belong together"
+
+
+def joined_at_once(base: Base, random: Random) -> Found:
+    """More pieces of what is there at the start than TFLM's kernel joins."""
+    graph, document = base.graph, base.document
+    if graph.dialect != "tflite" or not any(r["kind"] == "cut" for r in document.get("rewrites") or []):
+        return
+    x = next(t for t in graph.tensors if t.kind is Kind.INPUT)
+    shape = x.shape or ()
+    dim = max(range(len(shape)), key=lambda d: shape[d])
+    if shape[dim] < 11:
+        return
+    new = itertools.count(1 + max(t["id"] for t in document["tensors"]))
+    ids = itertools.count(1 + max(op["id"] for op in document["ops"]))
+    ops: list[dict[str, Any]] = []
+    tensors: list[dict[str, Any]] = []
+    for k in range(11):
+        rows = [k, k + 1 if k < 10 else shape[dim]]
+        begin, size = [0] * len(shape), list(shape)
+        begin[dim], size[dim] = rows[0], rows[1] - rows[0]
+        numbers = [{"id": next(new), "name": "", "size": 4 * len(shape), "kind": "constant", "numbers": n}
+                   for n in (begin, size)]  # fmt: skip
+        box = [rows if d == dim else [0, n] for d, n in enumerate(shape)]
+        made = {"id": next(new), "name": "", "size": x.size * size[dim] // shape[dim], "kind": "activation",
+                "piece": {"of": x.id, "box": box}}  # fmt: skip
+        tensors += [*numbers, made]
+        part = {"role": "slice", "inputs": [x.id, *(n["id"] for n in numbers)], "outputs": [made["id"]]}
+        ops.append({"id": next(ids), "name": "", "type": "SLICE", "part": part})
+    piece = {"of": x.id, "box": [[0, n] for n in shape]}
+    whole = {"id": next(new), "name": "", "size": x.size, "kind": "activation", "piece": piece}
+    part = {"role": "join", "inputs": [op["part"]["outputs"][0] for op in ops], "outputs": [whole["id"]]}
+    ops.append({"id": next(ids), "name": "", "type": "CONCATENATION", "part": part})
+    more = {"ops": [*document["ops"], *ops], "tensors": [*document["tensors"], *tensors, whole]}
+    more |= {"order": [*(op["id"] for op in ops), *document["order"]]}
+    yield changed(base, **more, **NOT_PROVED), "eleven pieces are joined at once"
+
+
 IN_PARTS: dict[str, Family] = {
     "parts wrong": parts_wrong,
     "seams wrong": seams_wrong,
@@ -210,5 +280,7 @@ IN_PARTS: dict[str, Family] = {
     "sections wrong": sections_wrong,
     "aliases wrong": aliases_wrong,
     "written too early": written_too_early,
+    "dead ends": dead_ends,
+    "joined at once": joined_at_once,
 }
 """What is forged of parts and of what lies where, in lists that go together."""
