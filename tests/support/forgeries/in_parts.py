@@ -212,7 +212,7 @@ def dead_ends(base: Base, random: Random) -> Found:
     if base.plan.rewrites or not dead or base.document.get("offsets") is None:
         return
     blocks, t = dead[0], graph.tensor_by_id[dead[0].outputs[0]]
-    rows = (t.shape or ())[2]
+    rows = list(t.shape or ())[2]
     known = meaning(graph, blocks)
     axis = None if known is None else known.access.outputs[0][2]
 

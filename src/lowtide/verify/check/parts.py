@@ -138,12 +138,10 @@ class _Parts:
         known = self._meaning(op)
         if cut.op in self.ran or not isinstance(known.form, Concat):
             return False
-        dim = known.form.dim
-        axis = known.access.outputs[0][dim]
+        dim, pieces = known.form.dim, {0, *cut.ends}
         sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
-        pieces = {0, *cut.ends}
-        rises = [0, *cut.ends] == sorted(pieces)
-        return rises and cut.axis == axis and {*accumulate(sizes)} <= pieces <= {*range(sum(sizes) + 1)}
+        rises = [0, *cut.ends] == sorted(pieces) and cut.axis == known.access.outputs[0][dim]
+        return rises and {*accumulate(sizes)} <= pieces <= {*range(sum(sizes) + 1)}
 
     def _check_names(self) -> None:
         """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""
