@@ -134,8 +134,7 @@ class _Parts:
 
     def _is_seam(self, cut: CutOp | SeamOp) -> bool:
         """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
-        op = self.graph.op_by_id[cut.op]
-        known = self._meaning(op)
+        known = self._meaning(op := self.graph.op_by_id[cut.op])
         if cut.op in self.ran or not isinstance(known.form, Concat):
             return False
         dim, pieces = known.form.dim, {0, *cut.ends}
