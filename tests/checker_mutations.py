@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
@@ -79,6 +79,7 @@ class Caught:
     def take(self, on: Base, forged: Forgery) -> None:
         """Put one forgery through."""
         self.forged += 1
+        on = on if forged.graph is None else replace(on, graph=forged.graph)
         off: list[str] = []
         prove = False
         while len(off) < MOST_TOGETHER:

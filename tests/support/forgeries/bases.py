@@ -36,12 +36,13 @@ from support.random_graphs import random_graph
 from support.seam_nets import dense_block
 from support.section_nets import attention
 from support.sequences import costly_graph
-from support.small_nets import pyramid, random_net
+from support.small_nets import Nets, pyramid, random_net
 from support.spill_plans import skip_graph
 from support.steps import random_sibling_step, random_step
 from support.tflite_builder import SAME, Net
 from support.tflite_nets import graph_with_file
 from support.tflite_nets import pyramid as tflite_pyramid
+from support.writing_graphs import drawn
 
 SECONDS = 0.6
 """Of a search, of those that would go on; what it finds is honest, however good it is."""
@@ -283,16 +284,43 @@ def _seams(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 
 def _sections(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     heads = (2, 4, 8)[seed % 3]
-    net = attention(tokens=16, width=32, heads=heads, way="swin").model()
+    way = ("swin", "slice", "swin", "split", "columns", "chunks", "gather", "heads")[seed % 8]
+    net = attention(tokens=16, width=32, heads=heads, way=way).model()
     return onnx_graph(net), [{"target": "generic", "allow": "fission", "time": SECONDS}]
 
 
-def _aliases(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+def _aliases(
+    words: str, target: str = "generic", outer: int = 1
+) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-        graph = onnx_graph(AliasNets(Random(12 + seed).choice).build(9))
-        return graph, [{"target": "generic", "allow": words, "time": SECONDS}]
+        graph = onnx_graph(AliasNets(Random(12 + seed).choice, outer).build(9))
+        return graph, [{"target": target, "allow": words, "time": SECONDS}]
 
     return call
+
+
+def _dead_ends(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """An op whose result nobody reads, of blocks of rows."""
+    net = Nets(Random(seed).choice)
+    x = net.input((1, 4, 4, 4 + seed))
+    (wide,) = net.node("Concat", [x] * 4, axis=1)
+    net.node("DepthToSpace", [x], blocksize=2)
+    (last,) = net.node("Relu", [wide])
+    graph = onnx_graph(net.model([last]))
+    inside = tuple(replace(t, kind=Kind.ACTIVATION) if t.name in net.shapes and t.name != last and t.name != x else t
+                   for t in graph.tensors)  # fmt: skip
+    return replace(graph, tensors=inside), [{"target": "strict", "method": "own"}]
+
+
+def _writes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Ops that write over what others read."""
+    draws = (drawn(Random(1000 * seed + k)) for k in range(1000))
+    graph = next(graph for graph in draws if sum(bool(op.writes) for op in graph.ops) > 1 and len(graph.ops) > 4)
+    if seed % 3 == 2:  # two that write, of which nobody reads
+        tensors = (Tensor(0, 4, Kind.INPUT, "x"), Tensor(1, 4, Kind.OUTPUT, "kept"), Tensor(2, 4, alias_of=1))
+        ops = (Op(0, (0,), (1,)), Op(1, (0,), (2,), writes=None), Op(2, (0,), (3,), writes=None))
+        graph = Graph("two", (*tensors, Tensor(3, 4, alias_of=1)), ops)
+    return replace(graph, sha256=f"{seed:064x}"), [{"target": "strict"}]
 
 
 def _again(part: float, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
@@ -409,6 +437,7 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "spill, two memories": lambda seed: _spill(len(WAYS) * seed + 5),
     "cut": _cut("fission", "strict"),
     "cut, in place": _cut("fission"),
+    "cut, over a part": _cut("fission", "generic,overlap=in_place"),
     "uncut": _uncut("fission"),
     "halos": _cut("fission,halos"),
     "rounds": _cut("fission,rounds"),
@@ -420,7 +449,10 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "accumulate": _seams("seams,accumulate"),
     "sections": _sections,
     "aliases": _aliases("alias"),
+    "aliases, row by row": _aliases("alias", "generic,pieces=strided", 2),
     "aliases and cuts": _aliases("alias,fission"),
+    "writes": _writes,
+    "dead ends": _dead_ends,
     "again": _again(0.8),
     "again, a little": _again(0.95),
     "again, cost": _within,
