@@ -23,6 +23,7 @@ constexpr Bytes kLeastAim = 64;  // the bound is approached no further than by o
 
 Engines::Engines(Incumbent& incumbent) : incumbent_(incumbent) {
   const Switches& on = incumbent.options().switches;
+  demand_answers_ = !on.reversed;  // nothing else does
   for (const bool halfway : {false, true})
     for (const bool from_the_end : {true, false})
       for (const bool nested : {false, true})
