@@ -2,8 +2,9 @@
 
 - ``console`` (and a bare block that begins with ``$``): each line behind ``$`` runs in bash, `lowtide` on the path;
   what stands below it is what it prints on stdout, where ``...`` stands for anything, and seconds for any seconds.
-  ``pip`` is not called. A line that is one call of `lowtide` and no shell's is made in this process, which has imported
-  already what each would import anew.
+  ``pip`` is not called. A line that is one call of `lowtide`, perhaps with ``; echo exit status $?`` behind, is called
+  in this process, which has imported already what each would import anew; and a plan with `--allow` of which nothing is
+  printed, and for which no time or budget is named, has three seconds.
 - ``python``: the blocks of a page are one program; one with ``>>>`` is compared line by line.
 - ``{code-block}`` with a ``:caption:``: a file of that name, which the block becomes.
 - ``c``, ``cpp``, ``text``, ``html``: for reading; commands of other programs, and pieces of code, are ``text``.
@@ -29,6 +30,7 @@ from lowtide.cli import main
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 READ_ONLY = {"c", "cpp", "text", "html", "{toctree}", "{literalinclude}", "{eval-rst}", "{include}"}
+_STATUS = "; echo exit status $?"
 _FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -122,7 +124,7 @@ def _console(block: Block, environment: dict[str, str]) -> Iterator[str]:
     for command, expected in commands(block.text):
         if command.startswith("pip "):
             continue
-        done = _called(command) or subprocess.run(
+        done = _called(command, bool(expected.strip())) or subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, env=environment, check=False
         )
         if done.returncode != 0 and not re.search(r"echo (\S+ )*\$\?", command):
@@ -131,14 +133,23 @@ def _console(block: Block, environment: dict[str, str]) -> Iterator[str]:
             yield f"{command!r} prints\n{done.stdout}\nand not\n{expected}"
 
 
-def _called(command: str) -> subprocess.CompletedProcess[str] | None:
-    """What a call of `lowtide` alone gives, as if it were a process; None: the command is for a shell."""
-    words = shlex.split(command, comments=True)
-    if words[:1] != ["lowtide"] or re.search(r"[;&|<>$`*?~{}()!]", command):
+def _called(command: str, printed: bool) -> subprocess.CompletedProcess[str] | None:
+    """What a call of `lowtide` alone gives, as if it were a process; None: the command is for a shell.
+
+    `printed`: whether the page says what it prints.
+    """
+    call = command.removesuffix(_STATUS)
+    words = shlex.split(call, comments=True)
+    if words[:1] != ["lowtide"] or re.search(r"[;&|<>$`*?~{}()!]", call):
         return None
+    if not printed and words[1] == "plan" and "--allow" in words and not {"--time", "--budget"} & set(words):
+        words += ["--time", "3"]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(words[1:])
+    if call != command:
+        out.write(f"exit status {status}\n")
+        status = 0
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 
