@@ -9,6 +9,7 @@ cost and the least peak that it claims, are held against every way to run ops ag
 memory: what is impossible, and the least time that it claims, are held against every way to move them. Beside every so
 many nets a training step is drawn, whose ops run in parts and again: what is said of all plans within a time, or
 within a budget, is held against plans of `tests/support/step_plans.py`.
+The page of results is written every so often, so that a run that is stopped leaves what it held.
 `--replay F.json` shows one failure again.
 """
 
@@ -43,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.replay is not None:
         return _replay(options.replay)
-    began, total = time.time(), Count()
+    began, total, page = time.time(), Count(), ""
     firsts = range(0, options.count, CHUNK)
     with ProcessPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(_chunk, options, k, min(k + CHUNK, options.count)) for k in firsts]
@@ -52,12 +53,12 @@ def main() -> int:
             total.add(seen)
             for failure in seen.failures:
                 print(json.dumps(failure.to_json()))
-            if done % 20 == 0:
+            if done % 20 == 0 or done == len(jobs):
                 print(f"{total.seen['nets']} nets, {total.false_nets} with a false claim", file=sys.stderr)
-    page = _page(options, total, time.time() - began)
+                page = _page(options, total, time.time() - began)
+                if options.out is not None:
+                    options.out.with_suffix(".md").write_text(page)
     print(page)
-    if options.out is not None:
-        options.out.with_suffix(".md").write_text(page)
     return 1 if total.failures else 0
 
 
