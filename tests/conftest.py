@@ -20,6 +20,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Take them back, so that the end of the process collects them as it always does."""
+    gc.unfreeze()
+
+
 # The same commit gives the same result: what chance finds later must not refuse somebody else's change. Fresh draws are
 # for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no clock decides.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
