@@ -5,8 +5,10 @@ PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
+# Hundreds of tests start a process: without its bytecode each would compile all of lowtide anew.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: test quick torch extras demo check format docs mutations stress fuzz hunt stub man asan clean
+.PHONY: test suite quick torch extras demo check format docs mutations stress fuzz hunt stub man asan clean
 
 $(READY): pyproject.toml packages/research/pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -14,7 +16,10 @@ $(READY): pyproject.toml packages/research/pyproject.toml CMakeLists.txt $(CORE)
 	$(BIN)/pip install --quiet --editable '.[test]' --editable packages/research
 	touch $@
 
-test: $(READY) check
+test: $(READY)
+	$(MAKE) --jobs=2 check suite
+
+suite: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 quick: $(READY)
