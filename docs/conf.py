@@ -35,9 +35,9 @@ _OUTSIDE = {
     r"\]\(\.\./\.\./bench/results/([\w-]+)\.md\)": r"](../benchmarks/\1.md)",
     r"\]\(\.\./bench/results/([\w-]+)\.md\)": r"](benchmarks/\1.md)",
     r"\]\((?:\.\./)+bench(?:/results|/README\.md|/tflm32/README\.md)?\)": r"](/benchmarks/index.md)",
-    r"\]\((?:\.\./)+examples/[\w/.]+\)": r"](/examples.md)",
+    r"\[([^\]]+)\]\((?:\.\./)+(?:examples/[\w/.]+|CONTRIBUTING\.md)\)": r"\1",
 }
-"""Links that lead out of this folder, which holds in a clone, and the pages of the site that stand for them."""
+"""Links to files outside this folder, and what the site has instead of them."""
 
 
 def _links(_app: Any, _name: str, text: list[str]) -> None:
