@@ -32,9 +32,9 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 
 _OUTSIDE = {
-    r"\]\(\.\./\.\./bench/results/([\w-]+)\.md\)": r"](../benchmarks/\1.md)",
-    r"\]\(\.\./bench/results/([\w-]+)\.md\)": r"](benchmarks/\1.md)",
-    r"\]\((?:\.\./)+bench(?:/results|/README\.md|/tflm32/README\.md)?\)": r"](/benchmarks/index.md)",
+    r"\]\(\.\./\.\./packages/research/results/([\w-]+)\.md\)": r"](../benchmarks/\1.md)",
+    r"\]\(\.\./packages/research/results/([\w-]+)\.md\)": r"](benchmarks/\1.md)",
+    r"\]\((?:\.\./)+packages/research(?:/results|/bench/README\.md|/bench/tflm32/README\.md)?\)": r"](/benchmarks/index.md)",
     r"\[([^\]]+)\]\((?:\.\./)+(?:examples/[\w/.]+|CONTRIBUTING\.md)\)": r"\1",
 }
 """Links to files outside this folder, and what the site has instead of them."""
@@ -47,5 +47,5 @@ def _links(_app: Any, _name: str, text: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """Make the pages of benchmarks, and turn links."""
-    benchmark_pages.write(FOLDER.parent / "bench", FOLDER / "benchmarks")
+    benchmark_pages.write(FOLDER.parent / "packages/research", FOLDER / "benchmarks")
     app.connect("source-read", _links)

@@ -1,6 +1,6 @@
 """Each rule of the checker, switched off by itself: is there a forged plan that it alone refuses?
 
-    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N] [-o bench/results/checker-mutations.md]
+    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N] [-o TABLE.md]
 
 Every forgery (`support/forgeries`) goes through the checker, which says which rule refuses it. Then that rule is
 switched off. If the plan is accepted, or the checker falls over, this forgery catches the broken rule. If another rule

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide import zoo
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
 from lowtide.run.steps import Held, random_feeds, run_plan, run_step
-from lowtide.zoo.step_net import StepNet
+from lowtide_research import zoo
+from lowtide_research.zoo.step_net import StepNet
 from support.decisions import drawn_plan, drawn_several
 from support.steps import SMALL, labelled_graph, random_step
 

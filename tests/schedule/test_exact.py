@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide import _core, zoo
+from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.certificates import CutCertificate, NoCertificate, SearchCertificate
@@ -22,6 +22,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.prove.search import refute
+from lowtide_research import zoo
 from stress_exact import (
     ALL_ON,
     SWITCHES,

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide import zoo
 from lowtide.analyse.storage import memory_model
 from lowtide.api.answer import Answer
 from lowtide.api.rewrites import fissioning
@@ -25,6 +24,7 @@ from lowtide.report.text import plan_text
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN
 from lowtide.write.graph_json import graph_json_bytes
+from lowtide_research import zoo
 from support.steps import SMALL, labelled_graph, random_step
 
 ALLOW = "recompute,fission"

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.bench.tflite_kinds import kinds
-from lowtide.bench.tflite_net import SAME, VALID, Net
 from lowtide.graph import Graph, Op
 from lowtide.ops.forms import Custom, Reduction
 from lowtide.ops.index import Index
@@ -18,6 +16,8 @@ from lowtide.ops.meaning import meaning
 from lowtide.read.tflite.reader import read_tflite
 from lowtide.run.probe import RefusedError
 from lowtide.run.probe_nodes import probe_node, runner_of
+from lowtide_research.bench.tflite_kinds import kinds
+from lowtide_research.bench.tflite_net import SAME, VALID, Net
 from support.tflite_nets import graph_with_file
 
 KINDS = sorted({name for name, _ in kinds()})

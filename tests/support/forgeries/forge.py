@@ -14,9 +14,11 @@ from support.forgeries.decisions import DECIDED
 from support.forgeries.families import GENERAL
 from support.forgeries.leaves import Forgery, forgeable, leaf, says_the_same
 from support.forgeries.limits import LIMITED
+from support.forgeries.loopings import LOOPED
+from support.forgeries.spilled import SPILLED
 from support.forgeries.surgery import OPERATED
 
-FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED}
+FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **LOOPED, **SPILLED}
 
 OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
 """What a plan may do without; with it, more than one rule refuses some forgeries."""
