@@ -34,7 +34,7 @@ napoleon_use_rtype = False
 _OUTSIDE = {
     r"\]\(\.\./\.\./packages/research/results/([\w-]+)\.md\)": r"](../benchmarks/\1.md)",
     r"\]\(\.\./packages/research/results/([\w-]+)\.md\)": r"](benchmarks/\1.md)",
-    r"\]\((?:\.\./)+packages/research(?:/results|/bench/README\.md|/bench/tflm32/README\.md)?\)": r"](/benchmarks/index.md)",
+    r"\]\((?:\.\./)+packages/research(?:/results|/bench/(?:tflm32/)?README\.md)?\)": r"](/benchmarks/index.md)",
     r"\[([^\]]+)\]\((?:\.\./)+(?:examples/[\w/.]+|CONTRIBUTING\.md)\)": r"\1",
 }
 """Links to files outside this folder, and what the site has instead of them."""
