@@ -20,7 +20,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,21 +36,25 @@ _FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILIN
 
 @dataclass(frozen=True)
 class Block:
-    """A block: its language, its text, and the line of the page behind its fence."""
+    """A block: its language, its text, the line of the page after its fence, and the heading of its section."""
 
     language: str
     text: str
     line: int
+    section: str
 
 
 def blocks(page: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
+    end, section = 0, ""
     for match in _FENCE.finditer(page):
+        headings = re.findall(r"^#+ (.+)$", page[end : match.start()], re.MULTILINE)
+        end, section = match.end(), headings[-1] if headings else section
         language = match["language"].split()[0] if match["language"].strip() else ""
         text = match["text"]
         if not language and text.lstrip().startswith("$ "):
             language = "console"
-        yield Block(language, text, page.count("\n", 0, match.start()) + 2)
+        yield Block(language, text, page.count("\n", 0, match.start()) + 2, section)
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
@@ -68,13 +72,13 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
         yield command, "\n".join(expected)
 
 
-def run_page(path: Path, folder: Path, given: Mapping[str, Any] | None = None) -> list[str]:
-    """Run a page's blocks in a folder; what is not as the page says, a text each, with the line.
+def run_page(path: Path, folder: Path, without: Collection[str] = ()) -> list[str]:
+    """Run a page's blocks in a folder and return one text, with the line, for each that differs from the page.
 
-    `given`: names that its Python takes as there.
+    Blocks of the sections `without` are left out.
     """
     wrong: list[str] = []
-    names: dict[str, Any] = {"__name__": "__page__", **(given or {})}
+    names: dict[str, Any] = {"__name__": "__page__"}
     environment = _environment(folder)
     before, width = Path.cwd(), os.environ.get("COLUMNS")
     os.chdir(folder)
@@ -83,6 +87,8 @@ def run_page(path: Path, folder: Path, given: Mapping[str, Any] | None = None) -
     try:
         for block in blocks(path.read_text(encoding="utf-8")):
             place = f"{path.name}:{block.line}"
+            if block.section in without:
+                continue
             if block.language == "console":
                 wrong += [f"{place}: {text}" for text in _console(block, environment)]
             elif block.language == "python":

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"),
 
 
 FROM_EAGER, FROM_FLOAT64 = 1e-2, 1.5e-2
-"""Largest difference over the largest value of a tensor, in bfloat16: what docs/training.md announces, and what eager
+"""Largest difference over the largest value of a tensor, in bfloat16: what docs/pytorch.md announces, and what eager
 itself is from float64, about."""
 
 

@@ -1,4 +1,4 @@
-"""A loop of a plan, position by position, as the checker works it out from `docs/loops.md`.
+"""A loop of a plan, position by position, as the checker works it out from `docs/means.md`.
 
 The driving op's positions are asked for one after the other. Whoever is asked first asks for what it still needs, the
 operands in order, then runs one position. When a position is there, ops of which the driving op needs nothing run as
