@@ -30,6 +30,7 @@ from lowtide.transform.rounds import cut_again
 from support.arena_run import AliasNets
 from support.costs import costs
 from support.cut_rounds import plan_of_rounds
+from support.forgeries import by_hand
 from support.norm_nets import NormNet
 from support.random_graphs import random_graph
 from support.seam_nets import dense_block
@@ -48,13 +49,14 @@ SECONDS = 0.6
 
 @dataclass(frozen=True)
 class Base:
-    """An honest plan."""
+    """An honest plan; `near`: plans of models that differ in a word, with why they are wrong of this one."""
 
     kind: str
     seed: int
     graph: Graph
     plan: Plan
     beside: Plan | None = None
+    near: Sequence[tuple[dict[str, Any], str]] = ()
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -321,7 +323,9 @@ def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
         return graph, [plan_of_rounds(path, parts, "generic")]
 
 
-KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]]]] = {
+Drawn = tuple[Graph, Sequence[dict[str, Any] | Plan]] | tuple[Graph, Sequence[Plan], by_hand.Near]
+
+KINDS: Mapping[str, Callable[[int], Drawn]] = {
     "own order": _plain("strict"),
     "own order, plain": _plain("strict", plain=True),
     "own order, in place": _plain("generic"),
@@ -359,6 +363,10 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "microbatch": _step(**_MICRO),
     "step": _step(allow="recompute,fission", max_overhead=2),
     "merge": _step(allow="recompute,fission,merge", max_overhead=2),
+    "step by hand": by_hand.step_by_hand,
+    "siblings by hand": by_hand.siblings_by_hand,
+    "again by hand": by_hand.again_by_hand,
+    "live at once": by_hand.live_at_once,
     "loops": _loops(),
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),
@@ -373,9 +381,9 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
 
 def base(kind: str, seed: int) -> Base | None:
     """The honest plan of a kind for a seed; None if the call is refused for this draw."""
-    graph, calls = KINDS[kind](seed)
+    graph, calls, *near = KINDS[kind](seed)
     try:
         plans = [how if isinstance(how, Plan) else lowtide.plan(graph, **how) for how in calls]
     except InputError:
         return None
-    return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None)
+    return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None, *near)

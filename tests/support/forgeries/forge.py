@@ -14,9 +14,10 @@ from support.forgeries.decisions import DECIDED
 from support.forgeries.families import GENERAL
 from support.forgeries.leaves import Forgery, forgeable, leaf, says_the_same
 from support.forgeries.limits import LIMITED
+from support.forgeries.proofs import SHOWN
 from support.forgeries.surgery import OPERATED
 
-FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED}
+FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **SHOWN}
 
 OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
 """What a plan may do without; with it, more than one rule refuses some forgeries."""
