@@ -211,7 +211,7 @@ def _uncut(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 def _cut_spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = onnx_graph(pyramid().model())
     fast = (2048, 3000, 2500)[seed % 3]
-    return graph, [{"target": "strict", "allow": "fission", "memories": {"fast": fast}, "time": 2 * SECONDS}]
+    return graph, [{"target": "strict", "allow": "fission", "memories": {"fast": fast}, "time": 10 * SECONDS}]
 
 
 def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
@@ -366,7 +366,8 @@ KINDS: Mapping[str, Callable[[int], Drawn]] = {
     "step by hand": by_hand.step_by_hand,
     "siblings by hand": by_hand.siblings_by_hand,
     "again by hand": by_hand.again_by_hand,
-    "live at once": by_hand.live_at_once,
+    "live at once": lambda seed: by_hand.live_at_once(aligned=False),
+    "live at once, aligned": lambda seed: by_hand.live_at_once(aligned=True),
     "loops": _loops(),
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),

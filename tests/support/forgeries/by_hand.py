@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 import lowtide
-from lowtide.plan import Plan
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.labels import word_of
+from lowtide.plan import Plan
 from lowtide.rewrites import Recompute
 from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.target import resolve
@@ -188,21 +188,52 @@ def _behind(graph: Graph, plan: Plan) -> Iterator[tuple[int, int]]:
                 yield a, op.id
 
 
-def live_at_once(seed: int) -> tuple[Graph, Sequence[Plan]]:
-    """A skip of which too much is live at once in every order, as a flow shows, with the bound on traffic by that."""
-    sizes, target = (1, 10, 12, 10, 1), "generic,alignment=8" if seed % 2 else "strict"
+def live_at_once(aligned: bool) -> tuple[Graph, Sequence[Plan], Near]:
+    """A skip of which too much is live at once in every order, as a flow shows, with the bound on traffic by that; and
+    a plan in which an op is said to be a transfer, so that it takes no memory."""
+    sizes, target = (1, 10, 12, 10, 1), "generic,alignment=8" if aligned else "strict"
     kinds = (Kind.INPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
     tensors = tuple(Tensor(k, size, kind, f"t{k}") for k, (size, kind) in enumerate(zip(sizes, kinds, strict=True)))
     ops = (Op(0, (0,), (1,), "A"), Op(1, (1,), (2,), "B"), Op(2, (2,), (3,), "C"), Op(3, (3, 1), (4,), "D"))
     graph = Graph("skip", tensors, ops, sha256="0" * 64)
     rules = resolve(target)
-    capacity = 40 if seed % 2 else 23
+    capacity = 40 if aligned else 23
     plan = lowtide.plan(graph, target=target, memories=[f"fast={capacity}"])
-    if seed % 2:
-        return graph, [plan]
+    if aligned:
+        return graph, [plan], []
     cut = cut_certificate(graph, rules, 2)
     bound = 2 * (cut.value_bytes - capacity - sizes[0] - sizes[-1])
     parts = [TrafficPart(bytes=bound, peak=cut.value_bytes, cut=cut)]
     proof = TrafficProof(kind="peak", parts=parts)
     keys = {"traffic_lower_bound_bytes": bound, "optimal": bound == plan.traffic_bytes, "traffic_proof": proof}
-    return graph, [msgspec.structs.replace(plan, **keys)]
+    honest = msgspec.structs.replace(plan, **keys)
+    return graph, [honest], [(_as_a_load(graph, honest), "an op is said to be a load of what it reads")]
+
+
+def _as_a_load(graph: Graph, plan: Plan) -> dict[str, Any]:
+    """The plan of a skip whose second op takes no memory: what it reads is stored, what it makes is loaded."""
+    kinds = {1: Kind.OUTPUT, 2: Kind.INPUT}
+    tensors = tuple(replace(t, kind=kinds.get(t.id, t.kind)) for t in graph.tensors)
+    first, second, third, fourth = graph.ops
+    second = replace(second, inputs=(), outputs=(), after=(first.id,))
+    ops = (first, second, replace(third, after=(second.id,)), replace(fourth, after=(first.id,)))
+    memories = [f"{m.name}={m.capacity_bytes}" for m in plan.memories or ()]
+    without = lowtide.plan(replace(graph, tensors=tensors, ops=ops), target=plan.target, memories=memories)
+    document, less = (msgspec.json.decode(p.to_json()) for p in (plan, without))
+    keys = (
+        "order",
+        "residency",
+        "moves",
+        "memories",
+        "peak_bytes",
+        "lower_bound_bytes",
+        "arena_bytes",
+        "required_bytes",
+    )
+    document |= {key: less[key] for key in keys}
+    document["ops"][1]["part"] = {"role": "slice", "inputs": [1], "outputs": [2]}
+    stored, loaded = graph.tensors[1].size, graph.tensors[2].size
+    document["streams"] = [{"tensor": 1, "stored_bytes": stored, "loaded_bytes": loaded}]
+    document |= {"traffic_bytes": less["traffic_bytes"] + stored + loaded, "traffic_lower_bound_bytes": stored + loaded}
+    document |= {"optimal": not less["traffic_bytes"], "traffic_proof": {"kind": "none"}}
+    return {key: value for key, value in document.items() if key not in ("profile", "search")}
