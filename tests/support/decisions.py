@@ -96,6 +96,14 @@ def drawn_plan(graph: Graph, seed: int) -> Plan:
     return assemble(step._answer(placed), step.job.rules, seed)
 
 
+def plan_in_parts(graph: Graph, region: Region | None, ends: tuple[int, ...]) -> Plan:
+    """A plan of a region in parts that end there, whether it may run in parts or not; of no region, the step whole."""
+    step = _step(graph, 0)
+    if region is None:
+        return assemble(step._answer(step.plans.place(step._whole(), None)), step.job.rules, 0)
+    return assemble(step._answer(step.plans.place(_in_parts(step, region, ends), None)), step.job.rules, 0)
+
+
 def drawn_several(graph: Graph, seed: int) -> Plan | None:
     """The same with several regions, what stands around them in a drawn sequence; None if none is drawn that do not
     wait for each other."""
@@ -129,8 +137,13 @@ def _step(graph: Graph, seed: int) -> _Step:
 
 
 def _choice(step: _Step, region: Region, random: Random) -> Parted:
-    """A region in parts that end anywhere, ops of the body as they stand."""
-    fission = Fission(region.axes, random_ends(region.rows, random))
+    """A region in parts that end anywhere."""
+    return _in_parts(step, region, random_ends(region.rows, random))
+
+
+def _in_parts(step: _Step, region: Region, ends: tuple[int, ...]) -> Parted:
+    """A region in these parts, ops of the body as they stand."""
+    fission = Fission(region.axes, ends)
     body = body_of(step.problem.graph, region, fission.all, reckoned(step.families))
     model, order, clock = memory_model(body.graph, step.problem.target), tuple(range(len(body.graph.ops))), None
     if step.bandwidth is not None:

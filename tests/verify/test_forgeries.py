@@ -26,6 +26,18 @@ def test_no_forged_plan_is_accepted(kind: str) -> None:
     assert tally.flaws == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "failure", "plans"),
+    [("step by hand", "fission", 13), ("again by hand", "recompute", 1), ("live at once", "unread", 1)],
+)
+def test_plans_of_models_without_a_flaw_are_refused(kind: str, failure: str, plans: int) -> None:
+    """Each is right but for one word of the model: labels, order, a random op; or an op that is called a load."""
+    on = base(kind, 0)
+    assert on is not None
+    assert verdict(on, on.document) == ACCEPTED
+    assert [verdict(on, document) for document, _ in on.near] == [failure] * plans
+
+
 def test_a_second_search_refuses_what_a_first_is_said_to_have_proved() -> None:
     """A better order is known; with the word of a search alone the plan passes, and with `prove` it does not."""
     on = base("own order", 0)

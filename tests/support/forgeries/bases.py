@@ -30,6 +30,7 @@ from lowtide.transform.rounds import cut_again
 from support.arena_run import AliasNets
 from support.costs import costs
 from support.cut_rounds import plan_of_rounds
+from support.forgeries import by_hand
 from support.hand_loops import HAND_LOOPS
 from support.norm_nets import NormNet
 from support.random_graphs import random_graph
@@ -50,13 +51,14 @@ SECONDS = 0.6
 
 @dataclass(frozen=True)
 class Base:
-    """An honest plan."""
+    """An honest plan; `near`: plans of models that differ in a word, with why they are wrong of this one."""
 
     kind: str
     seed: int
     graph: Graph
     plan: Plan
     beside: Plan | None = None
+    near: Sequence[tuple[dict[str, Any], str]] = ()
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -263,7 +265,7 @@ def _uncut(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 def _cut_spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = onnx_graph(pyramid().model())
     fast = (2048, 3000, 2500)[seed % 3]
-    return graph, [{"target": "strict", "allow": "fission", "memories": {"fast": fast}, "time": 2 * SECONDS}]
+    return graph, [{"target": "strict", "allow": "fission", "memories": {"fast": fast}, "time": 10 * SECONDS}]
 
 
 def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
@@ -414,7 +416,9 @@ def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
 
 HAND = "no loop "
 
-KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]]]] = {
+Drawn = tuple[Graph, Sequence[dict[str, Any] | Plan]] | tuple[Graph, Sequence[Plan], by_hand.Near]
+
+KINDS: Mapping[str, Callable[[int], Drawn]] = {
     "own order": _plain("strict"),
     "own order, plain": _plain("strict", plain=True),
     "own order, in place": _plain("generic"),
@@ -462,6 +466,11 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "microbatch": _step(**_MICRO),
     "step": _step(allow="recompute,fission", max_overhead=2),
     "merge": _step(allow="recompute,fission,merge", max_overhead=2),
+    "step by hand": by_hand.step_by_hand,
+    "siblings by hand": by_hand.siblings_by_hand,
+    "again by hand": by_hand.again_by_hand,
+    "live at once": lambda seed: by_hand.live_at_once(aligned=False),
+    "live at once, aligned": lambda seed: by_hand.live_at_once(aligned=True),
     "loops": _loops(),
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),
@@ -478,9 +487,9 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
 
 def base(kind: str, seed: int) -> Base | None:
     """The honest plan of a kind for a seed; None if the call is refused for this draw."""
-    graph, calls = KINDS[kind](seed)
+    graph, calls, *near = KINDS[kind](seed)
     try:
         plans = [how if isinstance(how, Plan) else lowtide.plan(graph, **how) for how in calls]
     except InputError:
         return None
-    return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None)
+    return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None, *near)

@@ -264,6 +264,9 @@ def unread(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
         yield changed(base, halos={"macs": 7, "extra_macs": 0}), "rows that run again of no cuts"
         yield changed(base, exactness="bits"), "nothing is changed"
     yield changed(base, runtime_unknown=["Conv"]), "nothing is unknown"
+    first, *others = base.document["ops"]
+    if not any(op.get("part") for op in (first, *others)):
+        yield changed(base, ops=[first | {"part": {"role": "slice", "inputs": [], "outputs": []}}, *others]), "no part"
     op = base.graph.ops[0].id
     sums = {"kind": "sums", "op": op, "gone": [op], "ops": [2**40], "tensors": [2**40]}
     yield changed(base, rewrites=[*base.document.get("rewrites", []), sums]), "sums that nothing else speaks of"

@@ -16,11 +16,12 @@ from support.forgeries.in_parts import IN_PARTS
 from support.forgeries.leaves import Forgery, forgeable, leaf, says_the_same
 from support.forgeries.limits import LIMITED
 from support.forgeries.loopings import LOOPED
+from support.forgeries.proofs import SHOWN
 from support.forgeries.spilled import SPILLED
 from support.forgeries.surgery import OPERATED
 from support.forgeries.twins import twins
 
-FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **LOOPED, **SPILLED, **IN_PARTS}
+FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **LOOPED, **SPILLED, **IN_PARTS, **SHOWN}
 
 OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
 """What a plan may do without; with it, more than one rule refuses some forgeries."""

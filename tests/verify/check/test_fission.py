@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ import lowtide
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan
 from support.decisions import drawn_plan
-from support.steps import random_step
+from support.steps import labelled_graph, random_step
 
 GRAPH = random_step(7, batch=6)
 
@@ -100,6 +101,19 @@ def test_a_smaller_workspace_is_refused(plan: Plan) -> None:
     lower = msgspec.structs.replace(plan, peak_bytes=plan.peak_bytes - 64)
     with pytest.raises(VerificationError, match="peak"):
         lowtide.verify(GRAPH, lower)
+
+
+@pytest.mark.parametrize(("labels", "shape"), [("n -> n", (6, 4)), ("n d -> n d", None)])
+def test_labels_of_another_shape_have_no_rows(labels: str, shape: tuple[int, ...] | None) -> None:
+    """The op runs whole, and bounds hold of the step all the same."""
+    graph = labelled_graph([("relu", ["x"], "a", "n d -> n d"), ("relu", ["a"], "b", labels)],
+                           dict.fromkeys("xab", (6, 4)))  # fmt: skip
+    tensors = [replace(t, shape=shape) if t.name == "b" else t for t in graph.tensors]
+    graph = replace(graph, tensors=tuple(tensors))
+    made = lowtide.plan(graph, allow="recompute,fission", max_overhead=2, time=1)
+    assert made.fission is not None
+    assert made.fission.least_peak_bytes is not None
+    assert "fission" in [rule.name for rule in lowtide.verify(graph, made).checks]
 
 
 @pytest.fixture(scope="module")

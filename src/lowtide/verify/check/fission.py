@@ -7,6 +7,7 @@ the sums are the planner's to the bit.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -208,10 +209,9 @@ def _looked_up(table: list[tuple[float, float]], work: float) -> float:
         return table[0][1]
     if work >= table[-1][0]:
         return table[-1][1] * (work / table[-1][0])
-    for (low, fast), (high, slow) in pairwise(table):
-        if low <= work < high:
-            return fast * (slow / fast) ** (log(work / low) / log(high / low))
-    raise VerificationError("fission", "a family's sizes do not rise")
+    behind = bisect_right(table, work, key=lambda row: row[0])
+    (low, fast), (high, slow) = table[behind - 1 : behind + 1]
+    return fast * (slow / fast) ** (log(work / low) / log(high / low))
 
 
 def _check_family(name: str, family: PlanFamily) -> None:

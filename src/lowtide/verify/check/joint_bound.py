@@ -132,11 +132,11 @@ def _words(graph: Graph, op: Op) -> Iterable[tuple[str, int]]:
     rows: dict[str, int] = {}
     twice: set[str] = set()
     for t, words in zip((*op.inputs, *op.outputs), (*reads, *makes), strict=True):
-        for word, size in zip(words, graph.tensor_by_id[t].shape or (), strict=True):
-            if size != 1:
-                rows[word] = size
-        found = [w for w, size in zip(words, graph.tensor_by_id[t].shape or (), strict=True)
-                 if size != 1 or t in op.outputs]  # fmt: skip
+        shape = graph.tensor_by_id[t].shape
+        if shape is None or len(shape) != len(words):
+            return
+        rows |= {word: size for word, size in zip(words, shape, strict=True) if size != 1}
+        found = [w for w, size in zip(words, shape, strict=True) if size != 1 or t in op.outputs]
         twice |= {w for w in found if found.count(w) > 1}
     yield from ((w, size) for w, size in rows.items() if w != "." and w not in twice)
 

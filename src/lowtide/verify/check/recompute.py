@@ -314,14 +314,14 @@ def _flow(
     for tensor, source, goal, amount in certificate.flow:
         if amount < 0:
             raise VerificationError("recompute", f"an arc carries {amount}")
-        if tensor is None and (source is None or goal is None):
+        if tensor is None and source is not None and goal is not None:
+            if goal not in _needed(graph, source):
+                raise VerificationError("recompute", f"op {source} does not wait for op {goal}")
+        elif tensor is None:
             op = goal if source is None else source
             times[op] = times.get(op, 0) + amount
             if op == v or op not in units or (source is None) != (a > b):
                 raise VerificationError("recompute", f"the time of op {op} is no arc")
-        elif tensor is None:
-            if source is None or goal is None or goal not in _needed(graph, source):
-                raise VerificationError("recompute", f"op {source} does not wait for op {goal}")
         else:
             storage = memory.storage_of.get(tensor)
             if (

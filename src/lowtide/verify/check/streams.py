@@ -2,7 +2,8 @@
 
 In the graph that memory is checked of, such a slice and such a join are ops that touch nothing. That a slice loads
 rows that are there follows from the order of the part graph, in which it comes behind the join; what each transfer
-carries is a piece that was checked when the parts were put together. Here the bytes are counted: all that is
+carries is a piece that was checked when the parts were put together: a join has pieces of what it makes alone, so that
+none of them comes from the host. Here the bytes are counted: all that is
 stored, and loaded for the first time, but for what any plan has to move: each row of an input or an output once.
 """
 
@@ -73,9 +74,6 @@ class _Streams:
         rows = {op.outputs[0] for op in loads}
         put_together = {op.outputs[0] for op in stores.values()}
         pieces = {t for op in stores.values() for t in op.inputs} - put_together
-        for t in pieces:
-            if t in rows or t in said or t not in graph.producer:
-                raise _fail(f"tensor {t} goes from one streamed tensor to another")
         ops = tuple(self._left(op, rows) for op in graph.ops)
         read = {t for op in (*ops, *graph.folded) for t in op.inputs}
         tensors = []

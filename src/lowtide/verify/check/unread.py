@@ -31,7 +31,7 @@ def check_read(plan: Plan, target: Target) -> None:
         (plan.memories is None, _OF_MEMORIES, "has one memory"),
         (bool(plan.loops), _NOT_OF_LOOPS, "has loops"),
         (plan.moves is not None, _NOT_OF_MOVES, "moves tensors"),
-        (not cuts, ("halos",), "cuts nothing"),
+        (not cuts, ("halos", "streams"), "cuts nothing"),
         (plan.recomputation is None or cuts, ("swapping",), "counts no time of transfers"),
         (not changes, ("exactness",), "changes nothing"),
         (target.rule != "tflm", ("runtime_parts", "runtime_arenas"), f"is for {target.name}"),
@@ -42,6 +42,8 @@ def check_read(plan: Plan, target: Target) -> None:
         for name in names if holds else ():
             if getattr(plan, name) is not None:
                 raise VerificationError("unread", f"the plan {what}, and says {name}, which nobody reads there")
+    if not cuts and any(named.part is not None for named in plan.ops):
+        raise VerificationError("unread", "the plan cuts nothing, and an op of it is a part")
     if not cuts and any(isinstance(r, Sums) for r in plan.rewrites or ()):
         raise VerificationError("unread", "the plan cuts nothing, and computes an op of sums")
     if plan.moves is not None and has_aliases(plan):
