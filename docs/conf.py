@@ -32,12 +32,12 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 
 _OUTSIDE = {
-    r"\]\(\.\./\.\./bench/results/([\w-]+)\.md\)": r"](../benchmarks/\1.md)",
-    r"\]\(\.\./bench/results/([\w-]+)\.md\)": r"](benchmarks/\1.md)",
-    r"\]\((?:\.\./)+bench(?:/results|/README\.md|/tflm32/README\.md)?\)": r"](/benchmarks/index.md)",
-    r"\]\((?:\.\./)+examples/[\w/.]+\)": r"](/examples.md)",
+    r"\]\(\.\./\.\./packages/research/results/([\w-]+)\.md\)": r"](../benchmarks/\1.md)",
+    r"\]\(\.\./packages/research/results/([\w-]+)\.md\)": r"](benchmarks/\1.md)",
+    r"\]\((?:\.\./)+packages/research(?:/results|/bench/(?:tflm32/)?README\.md)?\)": r"](/benchmarks/index.md)",
+    r"\[([^\]]+)\]\((?:\.\./)+(?:examples/[\w/.]+|CONTRIBUTING\.md)\)": r"\1",
 }
-"""Links that lead out of this folder, which holds in a clone, and the pages of the site that stand for them."""
+"""Links to files outside this folder, and what the site has instead of them."""
 
 
 def _links(_app: Any, _name: str, text: list[str]) -> None:
@@ -47,5 +47,5 @@ def _links(_app: Any, _name: str, text: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """Make the pages of benchmarks, and turn links."""
-    benchmark_pages.write(FOLDER.parent / "bench", FOLDER / "benchmarks")
+    benchmark_pages.write(FOLDER.parent / "packages/research", FOLDER / "benchmarks")
     app.connect("source-read", _links)

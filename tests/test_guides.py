@@ -37,7 +37,7 @@ def test_examples_are_short():
     assert len(files) >= 9
     lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     assert {name for name, count in lines.items() if count > MOST_LINES} == {LONGER}
-    page = (ROOT / "docs/examples.md").read_text(encoding="utf-8")
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert f"`{LONGER.removeprefix('examples/')}` is longer, as" in page
 
 
@@ -66,7 +66,7 @@ def test_the_call_of_the_tutorial(tmp_path: Path):
     """As the page has it, into a folder that is not there yet; without a model it is said how it is called."""
     from support.tflite_builder import branches
 
-    page = (ROOT / "docs/tutorials/microcontroller.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/tflite.md").read_text(encoding="utf-8")
     call = re.search(r"`python examples/(microcontroller/plan\.py) (\S+) (\S+)`", page)
     assert call is not None
     script, model, folder = call.groups()

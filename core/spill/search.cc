@@ -159,7 +159,7 @@ Bytes TrafficSearch::need(int v, const Word* d) const {
   return sum - saving;
 }
 
-// Whether running v first is as good as anything: docs/spilling.md, Theorem 4.
+// Whether running v first is as good as anything: docs/proofs.md, traffic theorem 4.
 bool TrafficSearch::safe(int i, int v) {
   if (v == m_.gate) return false;  // others may want to run while there is room for everything
   const Word* d = done(i);

@@ -7,7 +7,7 @@
 //    state B makes state A superfluous if both have run the same ops and
 //    cost(B) + what it would cost B to put out everything that is out in A  <=  cost(A)
 //
-// Addresses are not looked at: storages fit if their sum does. docs/spilling.md.
+// Addresses are not looked at: storages fit if their sum does. docs/proofs.md, section 20.
 #pragma once
 
 #include <cstddef>

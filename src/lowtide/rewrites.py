@@ -200,7 +200,7 @@ class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class Sums(msgspec.Struct, frozen=True, kw_only=True, tag="sums", tag_field="kind"):
     """Op `op`, a norm or a mean, is computed of sums over rows: `ops`, in turn, stand for it and for the reshapes
-    around it that are `gone` (it among them), and make `tensors`, their constants too; `docs/cuts.md` says which."""
+    around it that are `gone` (it among them), and make `tensors`, their constants too; `docs/means.md` says which."""
 
     op: int
     gone: list[int]
@@ -326,7 +326,7 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ops that run together; op `op` of the plan stands for them. All keys are ids, as text.
 
     The last of `ops` drives: its `parts` positions are asked for one after the other, and an op runs until what the
-    next position of its reader needs is there (`docs/loops.md`). `along`: of each op the axis of its access, as
+    next position of its reader needs is there (`docs/means.md`). `along`: of each op the axis of its access, as
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
     tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
     whole. `keep`: its rings, `sums`: accumulators, `kept_bytes`: of all of these where some rings share memory, as they

@@ -347,7 +347,7 @@ BUILT_IN: dict[str, Target] = {
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
-`loops`: a compiler whose code loops over rows (docs/loops.md): `generic`, but inputs overwritten, alignment 16.
+`loops`: a compiler whose code loops over rows (docs/means.md): `generic`, but inputs overwritten, alignment 16.
 `tflm`: TensorFlow Lite Micro with an offline plan that holds whose kernels ever run.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.

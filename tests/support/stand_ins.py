@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -68,26 +67,8 @@ FILES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def lay(page: str, folder: Path) -> None:
-    """Write the files that a page reads before anything in it has made them."""
+def lay(page: str, folder: Path, missing: Collection[str] = ()) -> None:
+    """Write the files that a page reads before anything in it has made them; none by a package that is `missing`."""
     for name, write in FILES.items():
-        if f" {name}" in page or f'"{name}"' in page:
+        if (f" {name}" in page or f'"{name}"' in page) and not (name.endswith(".pt2") and "torch" in missing):
             write(folder / name)
-
-
-def names_about_torch() -> dict[str, Any]:
-    """What the Python of pages about torch takes as given: a module's class, batches, and one of them."""
-    import torch  # pyright: ignore[reportMissingImports]
-    from torch import nn  # pyright: ignore[reportMissingImports]
-
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            layers = [nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(12)]
-            self.layers = nn.Sequential(*layers, nn.Linear(16, 4))
-
-        def forward(self, x: Any) -> Any:
-            return self.layers(x)
-
-    batches = [(torch.randn(64, 16), torch.randint(4, (64,))) for _ in range(4)]
-    return {"torch": torch, "Net": Net, "model": Net(), "batches": batches, "x": batches[0][0], "y": batches[0][1]}

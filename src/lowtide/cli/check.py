@@ -86,7 +86,7 @@ def _project(options: argparse.Namespace) -> int:
         word = what[given[0]] if given else "an option of a model"
         raise InputError(f"{word} is given, and no MODEL: name models, or say it in the file of budgets")
     if options.config is None and not Path(FILE).exists():
-        raise InputError(f"name a MODEL, or write a {FILE} with budgets (docs/howto/budget.md); there is none here")
+        raise InputError(f"name a MODEL, or write a {FILE} with budgets (docs/ci.md); there is none here")
     if options.summary is None and (options.before or options.reports):
         raise InputError("--before and --reports go with --summary S.md")
     entries = read_budgets(options.config or FILE)

@@ -1,4 +1,4 @@
-"""A lower bound on the traffic of every order: parts of the graph one by one, and the sum. docs/spilling.md, section 3.
+"""A lower bound on the traffic of every order: parts of the graph one by one, and the sum. proofs.md, section 20.3.
 
 For a set W of ops, forget all others: storages live from the first to the last touch inside W. Whatever an order does,
 what it pays for the storages that only W touches is at least what the best order of W alone pays. The windows of a

@@ -1,7 +1,7 @@
 """A lower bound on the traffic of every order, from a chain of ops that run one after the other in all of them.
 
 Between an op c of the chain and the next one, c', only some reads can happen, and every order has to run what c' needs
-and c does not. docs/spilling.md, section 4.
+and c does not. docs/proofs.md, section 20.4.
 
     order    ... what c needs ... c | . . . . . . . . . . . . . c' |  ...
     phase                           | fills at these steps         |      each fill is in one phase only

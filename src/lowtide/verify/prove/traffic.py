@@ -1,6 +1,6 @@
 """Is no order's traffic below the bound? Searched again, plainly, from what the plan's proof names.
 
-A *part* is some of the ops, their precedences and the storages that they touch (docs/spilling.md, sections 3 and 4):
+A *part* is some of the ops, their precedences and the storages that they touch (proofs.md, sections 20.3 and 20.4):
 
     search     one part, the whole graph; `parts` are windows, whose bytes the search may count on
     windows    parts that share no op; a storage has a price in the part that has all its users
