@@ -114,7 +114,7 @@ def _budget(part: float) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 
 def _over_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     """Over a budget that no two tensors fit, with outputs in place."""
-    how = {"target": "generic,alignment=1"}
+    how: dict[str, Any] = {"target": "generic,alignment=1"}
     graphs = (_random(100 * seed + k, 9, in_place=0.9) for k in range(100))
     graph = next(g for g in graphs if lowtide.plan(g, **how).in_place)
     return graph, [{**how, "budget": 1}, how]
@@ -414,9 +414,8 @@ def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
         return graph, [plan_of_rounds(path, parts, "generic")]
 
 
-HAND = "no loop "
-
 Drawn = tuple[Graph, Sequence[dict[str, Any] | Plan]] | tuple[Graph, Sequence[Plan], by_hand.Near]
+HAND = "no loop "
 
 KINDS: Mapping[str, Callable[[int], Drawn]] = {
     "own order": _plain("strict"),
@@ -466,11 +465,7 @@ KINDS: Mapping[str, Callable[[int], Drawn]] = {
     "microbatch": _step(**_MICRO),
     "step": _step(allow="recompute,fission", max_overhead=2),
     "merge": _step(allow="recompute,fission,merge", max_overhead=2),
-    "step by hand": by_hand.step_by_hand,
-    "siblings by hand": by_hand.siblings_by_hand,
-    "again by hand": by_hand.again_by_hand,
-    "live at once": lambda seed: by_hand.live_at_once(aligned=False),
-    "live at once, aligned": lambda seed: by_hand.live_at_once(aligned=True),
+    **by_hand.KINDS,
     "loops": _loops(),
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),

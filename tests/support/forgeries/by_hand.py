@@ -5,7 +5,7 @@ Such a plan is right of the other model, and wrong of this one in just what the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -237,3 +237,13 @@ def _as_a_load(graph: Graph, plan: Plan) -> dict[str, Any]:
     document |= {"traffic_bytes": less["traffic_bytes"] + stored + loaded, "traffic_lower_bound_bytes": stored + loaded}
     document |= {"optimal": not less["traffic_bytes"], "traffic_proof": {"kind": "none"}}
     return {key: value for key, value in document.items() if key not in ("profile", "search")}
+
+
+KINDS: dict[str, Callable[[int], tuple[Graph, Sequence[Plan]] | tuple[Graph, Sequence[Plan], Near]]] = {
+    "step by hand": step_by_hand,
+    "siblings by hand": siblings_by_hand,
+    "again by hand": again_by_hand,
+    "live at once": lambda seed: live_at_once(aligned=False),
+    "live at once, aligned": lambda seed: live_at_once(aligned=True),
+}
+"""What is forged of them, as `bases.KINDS`."""

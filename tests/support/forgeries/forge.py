@@ -21,7 +21,7 @@ from support.forgeries.spilled import SPILLED
 from support.forgeries.surgery import OPERATED
 from support.forgeries.twins import twins
 
-FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **LOOPED, **SPILLED, **IN_PARTS, **SHOWN}
+FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **SHOWN, **LOOPED, **SPILLED, **IN_PARTS}
 
 OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
 """What a plan may do without; with it, more than one rule refuses some forgeries."""
