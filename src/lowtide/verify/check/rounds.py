@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, Recompute, Sections, Sums
+from lowtide.rewrites import CutRegion, CutSeams, Recompute, Sections, Split, Sums
 from lowtide.verify.check.part_rows import fail
 from lowtide.verify.check.parts import has_cuts, parted
 
@@ -29,7 +29,9 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         one = replace(
             plan, ops=listed.ops, tensors=listed.tensors, order=listed.order, rewrites=listed.rewrites, rounds=None
         )  # fmt: skip
-        if not has_cuts(one) or any(not isinstance(r, CutRegion | CutSeams | Sections) for r in listed.rewrites):
+        if not has_cuts(one) or any(
+            not isinstance(r, CutRegion | CutSeams | Sections | Split) for r in listed.rewrites
+        ):
             raise fail(f"round {k + 1} does something else than cut")
         cut = before_cuts(graph, one)
         for t in listed.tensors:
