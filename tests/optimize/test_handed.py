@@ -197,7 +197,6 @@ def test_the_peak_is_that_of_the_parts_and_holds(seed: int, tmp_path: Path):
     ("settings", "text"),
     [
         ({"allow": "unjoined"}, "write --allow fission,unjoined"),
-        ({"allow": "fission,unjoined,seams"}, "write --allow fission,unjoined"),
         ({"allow": "fission,unjoined", "max_overhead": "10%"}, "leave out unjoined"),
         ({"allow": "fission,unjoined", "memories": ["fast=20KiB"]}, "leave out unjoined"),
     ],

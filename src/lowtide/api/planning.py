@@ -17,13 +17,13 @@ from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
-from lowtide.api.rewrites.aliasing import solve_aliased
 from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
-from lowtide.api.rewrites.cutting import allowed, solve_cut
+from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
 from lowtide.api.rewrites.passing import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
+from lowtide.api.rewrites.solving import solve_by_moves
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
@@ -292,10 +292,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
         return solve(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
-    if "alias" in job.allow:
-        return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
-        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_cut
+        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_by_moves
         return solve(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)
 
