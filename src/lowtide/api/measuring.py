@@ -323,14 +323,13 @@ class _Measuring:
         """The plan within a bound by what is known so far; None if it cuts nothing."""
         from lowtide.api.planning import plan
         from lowtide.api.rewrites.decisions import levels, part_graph
-        from lowtide.transform.cut import Cutter
 
         graph, seconds = self.cutter.graph, self.search().seconds
         file = self.file(version)
         found = plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=bound, time=seconds)
         if found.rewrites is None:
             return None
-        base, _ = next(levels(found, graph))
+        _, base, _ = next(levels(found, graph))
         return _Tried(found, part_graph(found, graph), Cutter(base.graph))
 
     def trials(self, file: CostFile) -> list[CostTrial]:

@@ -11,9 +11,10 @@ from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, LiesIn, Recompute, Sections, Sums, Swap
+from lowtide.rewrites import Exactness, LiesIn, Recompute, Sections, Sums, Swap, in_parts
 from lowtide.sizes import NO_DIMS, Dims
-from lowtide.transform.decision import Level, LevelRewrite, level_of, tilings_as_rewrites
+from lowtide.target import Target
+from lowtide.transform.decision import Decision, Level, LevelRewrite, level_of, tilings_as_rewrites
 from lowtide.transform.lower import Base, base_of, tiled, why_not, with_turns
 from lowtide.transform.rounds import cut_again
 
@@ -90,8 +91,8 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
     place = graph.source or graph.name
     result = None
-    for _, level in levels(plan, graph):
-        result = level if result is None else cut_again(result, level)
+    for _, _, parts in levels(plan, graph):
+        result = parts if result is None else cut_again(result, parts)
     assert result is not None, plan.graph
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
     if _new_ops(result) != listed:
@@ -99,8 +100,8 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     return result
 
 
-def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Base, PartGraph]]:
-    """Each level of a plan: what it tiles, and what that gives.
+def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Level, Base, PartGraph]]:
+    """Each level of a plan: what it decides, what it tiles, and what that gives.
 
     Raises
     ------
@@ -122,8 +123,32 @@ def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Base, PartGraph]]:
             parts = tiled(base, level)
         except ValueError as error:
             raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
-        yield base, parts
+        yield level, base, parts
         graph = parts.graph
+
+
+def decision_of(plan: Plan, graph: Graph, target: Target) -> Decision:
+    """What a plan of one arena decided of a graph, as the target sees it.
+
+    Raises
+    ------
+    InputError
+        As `levels`; or tensors lie in others where none may.
+    """
+    from lowtide.transform.alias_candidates import Candidates
+
+    found: list[Level] = []
+    user = graph
+    for level, _, parts in levels(plan, user) if in_parts(plan.rewrites) or plan.rounds else ():
+        found.append(level)
+        graph = parts.graph
+    told = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    known = {(a.tensor, a.of, a.op, a.first): a for a in (Candidates(graph, target).all if told else ())}
+    try:
+        aliases = tuple(known[r.tensor, r.of, r.op, r.offset] for r in told)
+    except KeyError:
+        raise InputError("its tensors cannot lie in others so; plan the model again", user.source) from None
+    return Decision(tuple(found), aliases, tuple(plan.order))
 
 
 def all_cuts(plan: Plan, graph: Graph) -> Iterator[tuple[Cutter, Cut]]:
@@ -136,7 +161,7 @@ def all_cuts(plan: Plan, graph: Graph) -> Iterator[tuple[Cutter, Cut]]:
     """
     from lowtide.transform.cut import Cut, Cutter
 
-    for base, parts in levels(plan, graph):
+    for _, base, parts in levels(plan, graph):
         cutter = Cutter(base.graph)
         for region in parts.regions:
             yield from ((cutter, cut) for cut in region.cuts)

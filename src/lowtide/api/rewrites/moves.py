@@ -80,13 +80,14 @@ class Alias:
             if found.interrupted:
                 raise KeyboardInterrupt
             if found.aliases:
-                placed = self._placed(base, found.aliases, limits)
+                placed = self.placed(base, found.aliases, limits)
                 best = placed if best is None else min(best, placed, key=_required)
             if best is not None and self.goal.budget is not None and _required(best) <= self.goal.budget:
                 break
         return best
 
-    def _placed(self, base: Answer, aliases: Aliases, limits: Limits) -> Answer:
+    def placed(self, base: Answer, aliases: Aliases, limits: Limits) -> Answer:
+        """The plan of a choice, for the graph of a plan without."""
         from lowtide.transform.alias import apply
 
         before, target = base.problem, base.problem.target
