@@ -52,7 +52,7 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
         moves += [TileAgain(tiles)] if "rounds" in job.allow else []
     moves += [aliases] if "alias" in job.allow else []
     if opening.keys["stopped"] == "interrupt":
-        return opening
+        return min([opening, *starts], key=_required).under(job.allow, interrupted=True)
     best, interrupted = best_by_moves(goal, opening, moves, limits, starts)
     best = best.under(job.allow, interrupted=interrupted)
     if aliases.tried:
