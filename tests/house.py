@@ -22,8 +22,8 @@ SAME_LINES = 6
 FLOW = (
     "errors", "stop", "topological", "names", "interrupt", "version", "files", "outputs", "graph", "sizes", "schemas",
     "ops", "opset", "rules", "target", "boards", "certificates", "rewrites", "plan", "run_reports", "read", "analyse",
-    "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize", "search", "verify", "run", "write",
-    "emit", "report", "executorch", "zoo", "api", "torch", "bench", "cli",
+    "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize", "search", "verify", "run",
+    "write", "emit", "report", "executorch", "zoo", "api", "torch", "bench", "cli",
 )  # fmt: skip
 """The rooms in the order in which data flows (docs/architecture.md); a room imports what stands before it."""
 
