@@ -5,16 +5,21 @@ PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
+# Hundreds of tests start a process: without its bytecode each would compile all of lowtide anew.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: test quick torch extras demo check format docs mutations stress fuzz hunt stub man asan clean
+.PHONY: test suite quick torch extras demo check format docs mutations stress fuzz hunt stub man asan clean
 
-$(READY): pyproject.toml CMakeLists.txt $(CORE)
+$(READY): pyproject.toml packages/research/pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --editable '.[test]' --editable packages/research
 	touch $@
 
-test: $(READY) check
+test: $(READY)
+	$(MAKE) --jobs=2 check suite
+
+suite: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 quick: $(READY)
@@ -25,9 +30,9 @@ quick: $(READY)
 TORCH ?= >=2.13
 torch: $(READY)
 	$(BIN)/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu 'torch$(TORCH)' timm transformers
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch tests/bench/test_gpu.py \
-		tests/bench/test_heads.py tests/bench/test_train_known.py tests/bench/test_train_sizes.py tests/api/test_exported.py \
-		tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/pytorch packages/research/tests/bench/test_gpu.py \
+		packages/research/tests/bench/test_heads.py packages/research/tests/bench/test_train_known.py \
+		packages/research/tests/bench/test_train_sizes.py tests/api/test_exported.py tests/api/test_objects.py tests/ops/aten tests/report/test_torch.py tests/run/test_torch.py \
 		tests/test_guides.py tests/test_pages.py
 
 # The tests that take Dask, Parquet, matplotlib or a notebook's kernel (extras `sweep`, `plot` and `docs`).
@@ -62,18 +67,18 @@ docs: $(READY)
 mutations: $(READY)
 	$(BIN)/python tests/mutations.py
 	$(BIN)/python tests/fission_mutations.py
-	$(BIN)/python tests/checker_mutations.py -o bench/results/checker-mutations.md
+	$(BIN)/python tests/checker_mutations.py -o packages/research/results/checker-mutations.md
 
 # Twenty thousand forged plans to refuse, a hundred thousand small random graphs against brute force, as many whose
 # bounds over tilings are held against an oracle, ten thousand decisions about training steps executed, five thousand
 # networks under random cuts run in onnxruntime, and as many models of all versions planned and written.
 stress: $(READY)
-	$(BIN)/python tests/stress_forgeries.py --count 20000 -o bench/results/forgeries.md
+	$(BIN)/python tests/stress_forgeries.py --count 20000 -o packages/research/results/forgeries.md
 	$(BIN)/python tests/stress_exact.py 100000
-	$(BIN)/python tests/stress_changed_graphs.py --count 100000 -o bench/results/changed-graphs
-	$(BIN)/python tests/stress_fission.py 1000 -o bench/results/decisions
-	$(BIN)/python tests/stress_cuts.py 5000 -o bench/results/stress-cuts
-	$(BIN)/python tests/stress_onnx.py --count 5000 --seed 1 -o bench/results/drawn-onnx.md
+	$(BIN)/python tests/stress_changed_graphs.py --count 100000 -o packages/research/results/changed-graphs
+	$(BIN)/python tests/stress_fission.py 1000 -o packages/research/results/decisions
+	$(BIN)/python tests/stress_cuts.py 5000 -o packages/research/results/stress-cuts
+	$(BIN)/python tests/stress_onnx.py --count 5000 --seed 1 -o packages/research/results/drawn-onnx.md
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)

@@ -1,4 +1,6 @@
-"""The site's pages of benchmarks, made of bench/README.md and bench/results: python docs/benchmark_pages.py FOLDER
+"""The site's pages of benchmarks, made of bench/README.md and results/ of packages/research.
+
+    python docs/benchmark_pages.py FOLDER
 
 Every table there is a page, with its pictures beside it, and the index says of each what it shows and which command
 made it.
@@ -31,7 +33,7 @@ version, commit and processor. The protocol, and what each table is made with:
 """
 
 
-def write(bench: Path, folder: Path) -> list[str]:
+def write(research: Path, folder: Path) -> list[str]:
     """Write the pages and their pictures into a folder, and remove those that are gone.
 
     Returns
@@ -39,10 +41,10 @@ def write(bench: Path, folder: Path) -> list[str]:
     list of str
         Names of the tables.
     """
-    readme = (bench / "README.md").read_text(encoding="utf-8")
-    tables = {path.stem: path.read_text(encoding="utf-8") for path in sorted((bench / "results").glob("*.md"))}
+    readme = (research / "bench/README.md").read_text(encoding="utf-8")
+    tables = {path.stem: path.read_text(encoding="utf-8") for path in sorted((research / "results").glob("*.md"))}
     folder.mkdir(exist_ok=True)
-    pictures = {path.name: path.read_text(encoding="utf-8") for path in sorted((bench / "results").glob("*.svg"))}
+    pictures = {path.name: path.read_text(encoding="utf-8") for path in sorted((research / "results").glob("*.svg"))}
     wanted = {"index.md", *pictures, *(f"{name}.md" for name in tables)}
     for path in (*folder.glob("*.md"), *folder.glob("*.svg")):
         if path.name not in wanted:
@@ -94,4 +96,4 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(__file__).parents[1] / "bench", Path(sys.argv[1]))
+    write(Path(__file__).parents[1] / "packages/research", Path(sys.argv[1]))

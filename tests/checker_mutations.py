@@ -1,6 +1,6 @@
 """Each rule of the checker, switched off by itself: is there a forged plan that it alone refuses?
 
-    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N] [-o bench/results/checker-mutations.md]
+    python tests/checker_mutations.py [--seeds N] [--each N] [--seed N] [-o TABLE.md]
 
 Every forgery (`support/forgeries`) goes through the checker, which says which rule refuses it. Then that rule is
 switched off. If the plan is accepted, or the checker falls over, this forgery catches the broken rule. If another rule
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
@@ -79,6 +79,7 @@ class Caught:
     def take(self, on: Base, forged: Forgery) -> None:
         """Put one forgery through."""
         self.forged += 1
+        on = on if forged.graph is None else replace(on, graph=forged.graph)
         off: list[str] = []
         prove = False
         while len(off) < MOST_TOGETHER:

@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 900
 
 
-_REGION, _NET, _LABELS, _STEPS = "transform/fission.py", "zoo/step_net.py", "ops/labels.py", "run/steps.py"
+_RESEARCH = "packages/research/src"
+_REGION, _LABELS, _STEPS = "transform/fission.py", "ops/labels.py", "run/steps.py"
+_NET = f"../../{_RESEARCH}/lowtide_research/zoo/step_net.py"
 _SWAPS, _SIBLINGS, _WIDER = "optimize/recompute/swaps.py", "transform/siblings.py", "transform/sibling_ops.py"
 
 FISSION_MUTATIONS = (
@@ -111,7 +113,8 @@ FISSION_MUTATIONS = (
 def stress(folder: Path, steps: int) -> tuple[bool, str]:
     """Whether the random decisions hold with the package in `folder`, and the last word on them."""
     command = [sys.executable, folder / "tests" / "stress_fission.py", str(steps), "--stop"]
-    path = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    sources = os.pathsep.join([str(folder / "src"), str(folder / _RESEARCH)])
+    path = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=path)
     except subprocess.TimeoutExpired:
@@ -135,7 +138,7 @@ def main() -> int:
     chosen, steps = options(__doc__, FISSION_MUTATIONS, "steps", 400)
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        for part in ("src", "tests"):  # as they are now, whatever is edited meanwhile
+        for part in ("src", "tests", _RESEARCH):  # as they are now, whatever is edited meanwhile
             shutil.copytree(ROOT / part, here / part, ignore=shutil.ignore_patterns("__pycache__"))
         passed, word = stress(here, 60)
         if not passed:

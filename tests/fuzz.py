@@ -33,10 +33,11 @@ from typing import Any
 
 import onnx
 
-from lowtide import api, zoo
-from lowtide.bench.tflite_net import branches as tflite_branches
-from lowtide.bench.tflite_net import residual
+from lowtide import api
 from lowtide.errors import InputError
+from lowtide_research import zoo
+from lowtide_research.bench.tflite_net import branches as tflite_branches
+from lowtide_research.bench.tflite_net import residual
 from support.light_models import light_paths
 from support.pt2_builder import archive
 from support.pt2_builder import branches as pt2_branches

@@ -15,17 +15,14 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 FILES = (
-    *("core/test_cut.py", "core/test_model.py", "core/test_stub.py", "bench/test_sampling.py"),
-    *(
-        "schedule/test_exact.py",
-        "schedule/test_serenity.py",
-        "schedule/test_hmcos.py",
-        "schedule/test_restore_own_order.py",
-    ),
+    *("core/test_cut.py", "core/test_model.py", "core/test_stub.py"),
+    *("schedule/test_exact.py", "schedule/test_restore_own_order.py"),
     *("allocate/test_exact.py", "allocate/test_greedy.py", "allocate/test_place.py", "allocate/test_arena.py"),
     *("spill/test_search.py", "spill/test_lead.py", "spill/test_phases.py", "spill/test_rows.py"),
 )
 """Files of tests whose work is done in the core."""
+OF_RESEARCH = ("bench/test_sampling.py", "schedule/test_serenity.py", "schedule/test_hmcos.py")
+"""The same of the package with published methods."""
 LEFT_OUT = "not test_memory_limit_is_kept"
 """It fills its memory in the seconds that it gives itself, but not on a build that is ten times slower."""
 
@@ -54,7 +51,8 @@ def main() -> int:
     if len(sys.argv) < 2:
         sys.exit("usage: sanitized.py FOLDER [ARGUMENTS OF PYTEST]")
     load(Path(sys.argv[1]))
-    files = [str(TESTS / name) for name in FILES]
+    research = TESTS.parent / "packages/research/tests"
+    files = [*(str(TESTS / name) for name in FILES), *(str(research / name) for name in OF_RESEARCH)]
     return pytest.main(["-x", "-k", LEFT_OUT, "-p", "no:cacheprovider", *files, *sys.argv[2:]])
 
 

@@ -1,6 +1,6 @@
 """Bounds on plans that tile ops, held against an oracle that looks for such plans: as many nets as asked for.
 
-    python tests/stress_changed_graphs.py --seed 7 --count 100000 -o bench/results/changed-graphs
+    python tests/stress_changed_graphs.py --seed 7 --count 100000 -o packages/research/results/changed-graphs
 
 Of each drawn net of two to six ops no bound over all regions, the planner's or the checker's, may be above a plan that
 the oracle finds (`tests/support/changed_plans.py`), and the best order has to be the oracle's.
@@ -9,6 +9,7 @@ cost and the least peak that it claims, are held against every way to run ops ag
 memory: what is impossible, and the least time that it claims, are held against every way to move them. Beside every so
 many nets a training step is drawn, whose ops run in parts and again: what is said of all plans within a time, or
 within a budget, is held against plans of `tests/support/step_plans.py`.
+The page of results is written every so often, so that a run that is stopped leaves what it held.
 `--replay F.json` shows one failure again.
 """
 
@@ -21,7 +22,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from lowtide.bench.machine import machine
+from lowtide_research.bench.machine import machine
 from support.changed_claims import Case, Count, run
 from support.changed_nets import from_json
 from support.step_claims import StepCase, steps
@@ -43,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.replay is not None:
         return _replay(options.replay)
-    began, total = time.time(), Count()
+    began, total, page = time.time(), Count(), ""
     firsts = range(0, options.count, CHUNK)
     with ProcessPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(_chunk, options, k, min(k + CHUNK, options.count)) for k in firsts]
@@ -52,12 +53,12 @@ def main() -> int:
             total.add(seen)
             for failure in seen.failures:
                 print(json.dumps(failure.to_json()))
-            if done % 20 == 0:
+            if done % 20 == 0 or done == len(jobs):
                 print(f"{total.seen['nets']} nets, {total.false_nets} with a false claim", file=sys.stderr)
-    page = _page(options, total, time.time() - began)
+                page = _page(options, total, time.time() - began)
+                if options.out is not None:
+                    options.out.with_suffix(".md").write_text(page)
     print(page)
-    if options.out is not None:
-        options.out.with_suffix(".md").write_text(page)
     return 1 if total.failures else 0
 
 

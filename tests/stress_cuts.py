@@ -1,6 +1,6 @@
 """Random networks under random legal cuts, run in onnxruntime whole and in parts: as many as asked for.
 
-    python tests/stress_cuts.py 5000 --seed 7 -o bench/results/stress-cuts
+    python tests/stress_cuts.py 5000 --seed 7 -o packages/research/results/stress-cuts
 
 Windows with strides, paddings and dilations, sums, products and rearrangements are drawn, and up to three regions of
 each, along any axis, in 2 to 6 stripes. No search took any of it. Results have to be those of the whole network, to the
@@ -25,11 +25,11 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.bench.machine import machine
 from lowtide.read import read_model
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.write.onnx_parts import write_onnx_parts
+from lowtide_research.bench.machine import machine
 from support.arena_replay import spoiled
 from support.part_rules import RULES
 from support.part_runs import difference, differs, exactness, feeds, tensors_of
@@ -124,7 +124,8 @@ def page(document: dict[str, Any]) -> str:
     """The results as Markdown."""
     on, count, seen = document["machine"], document["count"], document["rules"]
     classes = ", ".join(f"{word} {many:,}" for word, many in sorted(count["by_class"].items()))
-    command = f"python tests/stress_cuts.py {document['asked']} --seed {document['seed']} -o bench/results/stress-cuts"
+    run = f"python tests/stress_cuts.py {document['asked']} --seed {document['seed']}"
+    command = f"{run} -o packages/research/results/stress-cuts"
     lines = [
         "# Random networks under random legal cuts",
         "",

@@ -69,10 +69,10 @@ def combination(number: int) -> dict[str, bool]:
 
 
 def combinations(index: int) -> list[dict[str, bool]]:
-    """Four that differ in the last two switches; a quarter as many graphs as there are combinations see all."""
-    quarter = 1 << len(SWITCHES) - 2
-    number = index * 1_597 & quarter - 1
-    return [combination(number + k * quarter) for k in range(4)]
+    """Eight that differ in the last three switches; an eighth as many graphs as there are combinations see all."""
+    eighth = 1 << len(SWITCHES) - 3
+    number = index * 1_597 & eighth - 1
+    return [combination(number + k * eighth) for k in range(8)]
 
 
 def can_prove(switches: dict[str, bool]) -> bool:

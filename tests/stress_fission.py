@@ -1,7 +1,7 @@
 """Training steps as random decisions have them, run in numpy beside the step as it stands: as many as asked for.
 
     python tests/stress_fission.py 2000 --seed 7
-    python tests/stress_fission.py 1000 -o bench/results/decisions
+    python tests/stress_fission.py 1000 -o packages/research/results/decisions
 
 Steps of dense layers, of heads, of images and of siblings are drawn, with a region of each along any class of
 dimensions, the rows at which its parts end, and a sequence in which ops run again and, for every other one, tensors
@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 import lowtide
-from lowtide.bench.machine import machine
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.rewrites import Recompute
 from lowtide.run.steps import Values, random_feeds, run_parts, run_plan, run_step
+from lowtide_research.bench.machine import machine
 from support.decisions import drawn_plan, drawn_several, random_ends, random_region
 from support.steps import STEPS
 

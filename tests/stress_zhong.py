@@ -16,11 +16,11 @@ from random import Random
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.schedule.exact import Exact
-from lowtide.schedule.zhong.cut import cut_bound
-from lowtide.schedule.zhong.fusion import Fusion, fuse
-from lowtide.schedule.zhong.problem import ReducedProblem, problem_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide_research.schedule.zhong.cut import cut_bound
+from lowtide_research.schedule.zhong.fusion import Fusion, fuse
+from lowtide_research.schedule.zhong.problem import ReducedProblem, problem_of
 from support.random_graphs import random_graph
 
 THEOREMS: tuple[Fusion, ...] = ("monotonic", "general", "both")

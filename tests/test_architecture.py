@@ -15,14 +15,15 @@ ROOT = Path(lowtide.__file__).parent
 CORE = ROOT.parent.parent / "core"
 BASE = {
     "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "spill_plan",
-    "run_reports", "arguments", "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop",
-    "topological", "interrupt", "version", "_core",
+    "run_reports", "arguments", "errors", "extensions", "files", "names", "toml_fields", "outputs", "schemas", "sizes",
+    "stop", "topological", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
     "search", "verify", "run", "write", "emit", "report",
 ]  # fmt: skip
-FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch", "torch"}
+FRONT = {"api", "cli", "__init__", "__main__", "executorch", "torch"}
+RESEARCH = ROOT.parent.parent / "packages/research/src/lowtide_research"
 
 
 def imports(path: Path) -> set[str]:
@@ -61,6 +62,12 @@ def test_no_room_imports_a_later_one():
         assert imports(path) <= allowed, f"{path.relative_to(ROOT)} imports {imports(path) - allowed}"
 
 
+def test_the_product_imports_no_research():
+    """What lowtide-research adds comes by entry points: no file of lowtide has its name as a module."""
+    for path in ROOT.rglob("*.py"):
+        assert "lowtide_research" not in path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+
+
 def test_the_base_imports_no_room():
     """Graph, target, plan and their like know of no room."""
     for name in BASE - {"_core"}:
@@ -91,14 +98,14 @@ def test_verify_imports_nothing_that_plans():
 
 def test_every_room_is_known():
     """A new room gets its place in the flow."""
-    known = BASE | set(FLOW) | FRONT | {"zoo"}
+    known = BASE | set(FLOW) | FRONT
     for path in ROOT.rglob("*.py"):
         assert room_of(path) in known, f"{path.relative_to(ROOT)} is in no room of docs/architecture.md"
 
 
 def test_files_stay_small():
     """No file of code grows over 500 lines, and no binding over 300."""
-    for path in [*ROOT.rglob("*.py"), *core_files()]:
+    for path in [*ROOT.rglob("*.py"), *RESEARCH.rglob("*.py"), *core_files()]:
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= (300 if path.parent.name == "bind" else 500), f"{path.name} has {lines} lines"
 
@@ -118,13 +125,13 @@ def test_folders_of_the_core_share_the_base_alone():
 
 def test_no_solver_takes_ctrl_c() -> None:
     """CP-SAT's own handler leaves SIGINT at its default when it is done: the next Ctrl-C would end the process."""
-    for path in ROOT.rglob("*.py"):
+    for path in [*ROOT.rglob("*.py"), *RESEARCH.rglob("*.py")]:
         text = path.read_text(encoding="utf-8")
         assert text.count("CpSolver()") == text.count("catch_sigint_signal = False"), path
 
 
 def imported_files(path: Path) -> set[Path]:
-    """Files of lowtide that a file imports, anywhere in it; a package stands for its ``__init__.py``."""
+    """Files of both packages that a file imports, anywhere in it; a package stands for its ``__init__.py``."""
     files = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -142,19 +149,22 @@ def imported_files(path: Path) -> set[Path]:
 
 
 def file_of(module: str) -> Path | None:
-    """The file of a module of lowtide, if there is one."""
-    if module.split(".")[0] != "lowtide":
+    """The file of a module of either package, if there is one."""
+    root = {"lowtide": ROOT, "lowtide_research": RESEARCH}.get(module.split(".")[0])
+    if root is None:
         return None
-    place = ROOT.joinpath(*module.split(".")[1:])
+    place = root.joinpath(*module.split(".")[1:])
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
 
 
 @pytest.mark.slow
 def test_no_circles():
     """No file imports itself by way of others, whichever room it is in and wherever in the file the import stands."""
-    sorter = TopologicalSorter({path: imported_files(path) for path in sorted(ROOT.rglob("*.py"))})
+    sorter = TopologicalSorter(
+        {path: imported_files(path) for root in (ROOT, RESEARCH) for path in sorted(root.rglob("*.py"))}
+    )
     try:
         sorter.prepare()
     except CycleError as error:
-        circle = " -> ".join(str(path.relative_to(ROOT)) for path in error.args[1])
+        circle = " -> ".join(path.name for path in error.args[1])
         raise AssertionError(f"a circle: {circle}") from None

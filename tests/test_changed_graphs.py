@@ -47,9 +47,9 @@ def test_one_reader_needs_all_rows_and_one_goes_along() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_bound_is_above_a_plan_of_the_oracle(seed: int) -> None:
-    """Of drawn nets, and of nets in which it pays to run ops again."""
+    """Of drawn nets, and of nets in which it pays to run ops again; `make stress` asks it of a hundred thousand."""
     count = run(seed, 0, 120, every=6)
     assert not count.failures, count.failures[0]
     assert count.held["planner: bound over regions"] >= 120

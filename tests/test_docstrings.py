@@ -6,13 +6,20 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import lowtide
 
 SOURCE = Path(lowtide.__file__).parent
-FILES = {path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
 
 NO_ROLES = {"made", "found", "said", "told", "came", "known", "asked"}
 """Past participles: they say that a value came from somewhere, and not what it is."""
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[Path, ast.Module]:
+    """The syntax tree of every source file: made when a test asks for it, not when tests are collected."""
+    return {p.relative_to(SOURCE): ast.parse(p.read_text(encoding="utf-8")) for p in sorted(SOURCE.rglob("*.py"))}
 
 
 def _functions(node: ast.AST, public: bool = True) -> Iterator[tuple[ast.FunctionDef, bool]]:
@@ -37,11 +44,11 @@ def _raised(node: ast.AST) -> Iterator[str]:
         yield from _raised(child)
 
 
-def _promised() -> set[str]:
+def _promised(files: dict[Path, ast.Module]) -> set[str]:
     """Names of methods whose protocol says what they raise."""
     return {
         method.name
-        for tree in FILES.values()
+        for tree in files.values()
         for kind in ast.walk(tree)
         if isinstance(kind, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in kind.bases)
         for method in kind.body
@@ -49,11 +56,11 @@ def _promised() -> set[str]:
     }
 
 
-def test_parameters_are_named_by_role():
+def test_parameters_are_named_by_role(files: dict[Path, ast.Module]):
     """`plan`, `output`, `program`: never `made` or `found`."""
     bad = [
         f"{path}:{argument.lineno}: {function.name}({argument.arg})"
-        for path, tree in FILES.items()
+        for path, tree in files.items()
         for function, _ in _functions(tree)
         for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         if argument.arg in NO_ROLES
@@ -61,20 +68,20 @@ def test_parameters_are_named_by_role():
     assert not bad, "\n".join(bad)
 
 
-def test_functions_are_named_by_what_they_return():
+def test_functions_are_named_by_what_they_return(files: dict[Path, ast.Module]):
     """A past participle alone is no name of a function either."""
-    bad = [f"{path}:{f.lineno}: {f.name}" for path, tree in FILES.items() for f, _ in _functions(tree)
+    bad = [f"{path}:{f.lineno}: {f.name}" for path, tree in files.items() for f, _ in _functions(tree)
            if f.name.lstrip("_") in NO_ROLES]  # fmt: skip
     assert not bad, "\n".join(bad)
 
 
-def test_what_is_raised_is_reported():
+def test_what_is_raised_is_reported(files: dict[Path, ast.Module]):
     """Public functions name the errors that they raise, or the protocol that they follow does. Commands do not, whose
     errors become an exit status."""
-    promised = _promised()
+    promised = _promised(files)
     silent = [
         f"{path}:{function.lineno}: {function.name} raises {name}"
-        for path, tree in FILES.items()
+        for path, tree in files.items()
         if path.parts[0] != "cli"
         for function, public in _functions(tree)
         if public and function.name not in promised

@@ -25,7 +25,7 @@ GOALS = {
     "two arenas": ["--bank", "sram=64KiB", "--bank", "psram=64KiB", "--place", "tail=psram", "--set", "pointer=64"],
 }
 needs_sources = pytest.mark.skipif(
-    not SOURCES or shutil.which("g++") is None or not (ROOT / "bench").exists(),
+    not SOURCES or shutil.which("g++") is None or not (ROOT / "packages/research/bench").exists(),
     reason="needs g++, a clone, and TFLM's sources: LOWTIDE_TFLM=SOURCES (bench/tflm32/README.md)",
 )
 
@@ -35,7 +35,14 @@ def built(folder: Path) -> Path:
     build = Path(os.environ.get("LOWTIDE_TFLM_BUILD", folder / "build"))
     build.mkdir(parents=True, exist_ok=True)
     words = [f'-DMODEL="{folder / "net.planned.tflite"}"', f'-DARENA="{folder / "net_arena.h"}"']
-    script = [sys.executable, str(ROOT / "bench/tflm32/build.py"), SOURCES, str(build), "--bits", "64"]
+    script = [
+        sys.executable,
+        str(ROOT / "packages/research/bench/tflm32/build.py"),
+        SOURCES,
+        str(build),
+        "--bits",
+        "64",
+    ]
     subprocess.run([*script, "--main", str(ROOT / "examples/tflm/main.cc"), *words], check=True, capture_output=True)
     return build / "main-64-reference"
 

@@ -133,9 +133,9 @@ def test_every_table_of_results_is_a_page(tmp_path: Path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     (tmp_path / "gone.md").write_text("an older table")
-    names = module.write(ROOT / "bench", tmp_path)
+    names = module.write(ROOT / "packages/research", tmp_path)
     assert {path.stem for path in tmp_path.glob("*.md")} == {*names, "index"}
-    assert {path.stem for path in (ROOT / "bench/results").glob("*.md")} == set(names)
+    assert {path.stem for path in (ROOT / "packages/research/results").glob("*.md")} == set(names)
     rows = [line for line in (tmp_path / "index.md").read_text().splitlines() if line.startswith("| [")]
     assert len(rows) == len(names)
     assert [

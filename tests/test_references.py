@@ -9,14 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from lowtide.extensions import RESEARCH
+
 ROOT = Path(__file__).parents[1]
-TREES = ("bench", "core", "docs", "examples", "src", "tests")
+TREES = ("core", "docs", "examples", "packages", "src", "tests")
 PAGES = [
     *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "benchmarks"),
     *sorted(ROOT.glob("*.md")),
-    ROOT / "bench/README.md",
+    ROOT / "packages/research/README.md",
+    ROOT / "packages/research/bench/README.md",
 ]
-CODE = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
+CODE = sorted(
+    path
+    for tree in ("packages/research/src", "packages/research/tests", "src", "tests")
+    for path in (ROOT / tree).rglob("*.py")
+)
 CORE = sorted(path for path in (ROOT / "core").rglob("*") if path.suffix in (".cc", ".h"))
 
 FILE = re.compile(
@@ -36,7 +43,7 @@ NOT_OURS = {
     "page.md", "gone.md", "S.md", "s.md", "summary.md",  # tests and users make
     "spill-two.md", "squares-few.md", "TABLE.md",
 }  # fmt: skip
-NOT_A_MODULE = {"lowtide.methods", "lowtide.toml"}  # an entry point group; a file of the user's
+NOT_A_MODULE = {"lowtide.toml", *RESEARCH}  # a file of the user's; entry point groups
 
 
 def _files() -> set[str]:

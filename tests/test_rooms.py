@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import lowtide
+import lowtide_research
 
-SOURCE = Path(lowtide.__file__).parent
 TESTS = Path(__file__).parent
 
 ELSEWHERE = {
@@ -32,36 +34,24 @@ ELSEWHERE = {
     "schedule/test_order.py": "schedule/greedy",
     "schedule/test_registry.py": "schedule/method",
     "schedule/test_waists.py": "schedule/incremental",
-    "schedule/test_serenity.py": "schedule/serenity_parts",
-    "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
-    "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
-    "spill/cosma/test_method.py": "spill/cosma/addresses spill/cosma/divide spill/cosma/program spill/cosma/sizes "
-    "spill/cosma/solution spill/cosma/solve spill/cosma/tensors",
-    "spill/test_baselines.py": "spill/orders",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
     "api/rewrites/test_cut_spilling.py": "report/cuts verify/check/streams",
     "spill/test_search.py": "spill_plan spill/one_order spill/answer spill/joint spill/repair spill/place "
-    "spill/problem",
+    "spill/problem spill/orders",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
     "transform/test_lower.py": "transform/decision",
     "api/rewrites/test_solving.py": "api/rewrites/moves",
     "test_target.py": "toml_fields rules/plain",
-    "optimize/test_chain.py": "zoo/mcunet",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results",
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
-    "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
-    "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-    "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
-    "zoo/test_magis.py": "zoo/step_net",
     "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging api/rewrites/step_plans",
     "run/test_steps.py": "run/step_kernels",
-    "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
@@ -74,15 +64,14 @@ ELSEWHERE = {
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
-    "rules/tflm/test_overlap.py": "bench/tflite_kinds bench/tflite_overlap",
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
     "write/onnxruntime_snippet api/optimizing",
-    "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net",
+    "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
-    "run/test_torch.py": "run/live_storages bench/torch_nets",
-    "run/test_timing.py": "run/ort_process",
+    "run/test_torch.py": "run/live_storages",
+    "run/test_timing.py": "run/ort_process run/random_weights",
     "run/test_loop_arena.py": "run/loop_replay run/tensor_values",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
@@ -102,8 +91,7 @@ ELSEWHERE = {
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
-    "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan "
-    "bench/train_nets",
+    "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan",
     "pytorch/test_capture.py": "torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
@@ -113,7 +101,6 @@ ELSEWHERE = {
     "pytorch/test_work.py": "torch/work",
     "pytorch/test_mode.py": "torch/mode",
     "pytorch/test_meta.py": "torch/meta",
-    "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     "pytorch/test_swap.py": "torch/swap",
@@ -121,10 +108,10 @@ ELSEWHERE = {
     "pytorch/test_record.py": "torch/record",
     "pytorch/test_partition.py": "torch/partition",
     # the front door, through its commands
-    "cli/test_bench.py": "cli/values",
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
+    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/small_parsers cli/lines api/models "
+    "report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_halos.py": "verify/check/halos",
     "transform/test_siblings.py": "transform/sibling_ops",
@@ -152,12 +139,6 @@ ELSEWHERE = {
     "write/test_tflite_parts.py": "write/flat_front",
     "api/rewrites/test_swapping.py": "verify/check/swaps",
     "api/rewrites/test_front.py": "optimize/recompute/front",
-    "optimize/recompute/baselines/test_baselines.py": " ".join(
-        f"optimize/recompute/baselines/{name}"
-        for name in ("checkmate", "chen", "dropping", "dtr", "fastsa", "torchtitan")
-    ),
-    "optimize/recompute/baselines/test_rotor.py": "optimize/recompute/baselines/blocks",
-    "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
@@ -169,61 +150,103 @@ ELSEWHERE = {
     ),
     "emit/test_sound.py": "emit/integers emit/recurrent emit/signals",
     "emit/test_wide.py": "emit/types",
-    # the benchmarks, through their suites
+    "optimize/recompute/test_rotor.py": "optimize/recompute/blocks optimize/recompute/dropping "
+    "optimize/recompute/method optimize/recompute/registry",
+}
+"""Test file to the modules, without their ending, or folders that it reaches; most through what they are a part of."""
+
+OF_RESEARCH = {
+    "schedule/test_serenity.py": "schedule/serenity_parts",
+    "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
+    "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
+    "spill/cosma/test_method.py": (
+        "spill/cosma/addresses spill/cosma/divide spill/cosma/program spill/cosma/sizes spill/cosma/solution "
+        "spill/cosma/solve spill/cosma/tensors"
+    ),
+    "test_msf_cnn.py": "zoo/mcunet",
+    "zoo/test_zoo.py": (
+        "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet zoo/nasnet "
+        "zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
+        "zoo/segformer zoo/unet zoo/vae zoo/vovnet"
+    ),
+    "zoo/test_magis.py": "zoo/step_net",
+    "zoo/test_onnx.py": "zoo/mixing zoo/values",
+    "rules/tflm/test_overlap.py": "bench/tflite_kinds bench/tflite_overlap",
+    "runtimes/tflm/test_target.py": "bench/tflite_net",
+    "run/test_torch.py": "bench/torch_nets",
+    "pytorch/test_step.py": "bench/train_nets",
+    "bench/test_train_known.py": "bench/activation_budget",
+    "recompute/test_baselines.py": (
+        "recompute/checkmate recompute/chen recompute/dtr recompute/fastsa recompute/torchtitan"
+    ),
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
-    "bench/test_ort.py": "bench/models run/random_weights",
+    "bench/test_ort.py": "bench/models",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
     "bench/test_suite.py": "bench/options bench/output bench/registry bench/tables",
     "bench/test_tflm.py": "bench/tflite_rows",
 }
-"""Test file to the modules, without their ending, or folders that it reaches; most through what they are a part of."""
+"""The same of the package lowtide-research; some of its modules are tested among the product's tests."""
 
 
-def _modules() -> list[str]:
-    paths = (path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.py"))
-    return sorted(str(path) for path in paths if path.name != "__init__")
+@dataclass(frozen=True)
+class Package:
+    """Sources and tests of a package, and which test file covers a module that has none of its own."""
 
+    source: Path
+    tests: Path
+    elsewhere: Mapping[str, str]
 
-def _mirrored(module: str) -> Path:
-    path = Path(module)
-    return TESTS / path.parent / f"test_{path.name}.py"
+    def modules(self) -> list[str]:
+        """Modules by their path, without their ending."""
+        paths = (path.relative_to(self.source).with_suffix("") for path in self.source.rglob("*.py"))
+        return sorted(str(path) for path in paths if path.name != "__init__")
 
+    def mirrored(self, module: str) -> Path:
+        """The test file at a module's place."""
+        path = Path(module)
+        return self.tests / path.parent / f"test_{path.name}.py"
 
-def _place(module: str) -> str | None:
-    """The test file that the table names for a module, or for its folder."""
-    return next(
-        (file for file, listed in ELSEWHERE.items() if any(_covers(entry, module) for entry in listed.split())), None
-    )
+    def is_listed(self, module: str) -> bool:
+        """Whether the table has a module, or its folder."""
+        return any(_covers(entry, module) for listed in self.elsewhere.values() for entry in listed.split())
 
 
 def _covers(listed: str, module: str) -> bool:
     return module.startswith(listed) if listed.endswith("/") else module == listed
 
 
-def test_every_module_has_its_tests():
+PRODUCT = Package(Path(lowtide.__file__).parent, TESTS, ELSEWHERE)
+RESEARCH = Package(Path(lowtide_research.__file__).parent, TESTS.parent / "packages/research/tests", OF_RESEARCH)
+both = pytest.mark.parametrize("package", [PRODUCT, RESEARCH], ids=["product", "research"])
+
+
+@both
+def test_every_module_has_its_tests(package: Package):
     """At the mirrored place, or in the file that the table names."""
-    missing = [module for module in _modules() if not _mirrored(module).exists() and _place(module) is None]
+    missing = [m for m in package.modules() if not package.mirrored(m).exists() and not package.is_listed(m)]
     assert not missing, f"give each its tests/ROOM/test_MODULE.py, or a line in {Path(__file__).name}: {missing}"
 
 
 @pytest.mark.slow
-def test_the_table_is_not_stale():
+@both
+def test_the_table_is_not_stale(package: Package):
     """Every file and module in it is there, and no module has its mirrored file as well."""
-    listed = [entry for modules in ELSEWHERE.values() for entry in modules.split()]
-    gone = [entry for entry in listed if not any(_covers(entry, module) for module in _modules())]
+    listed = [entry for modules in package.elsewhere.values() for entry in modules.split()]
+    gone = [entry for entry in listed if not any(_covers(entry, module) for module in package.modules())]
     assert (gone, [entry for entry in listed if listed.count(entry) > 1]) == ([], [])
-    assert [entry for entry in listed if not entry.endswith("/") and _mirrored(entry).exists()] == []
-    assert [file for file in ELSEWHERE if not (TESTS / file).exists()] == []
+    assert [entry for entry in listed if not entry.endswith("/") and package.mirrored(entry).exists()] == []
+    assert [f for f in package.elsewhere if not (package.tests / f).exists() and not (TESTS / f).exists()] == []
 
 
-def test_every_test_file_is_of_a_room():
-    """Folders of tests are folders of lowtide, but for the core and what tests share.
+@both
+def test_every_test_file_is_of_a_room(package: Package):
+    """Folders of tests are folders of the package, but for the core and what tests share.
 
     The room `torch` is tested in `pytorch`: a folder of its name on the tests' path would pass for the package.
     """
-    rooms = {path.relative_to(SOURCE) for path in SOURCE.rglob("*") if path.is_dir()} | {Path("pytorch")}
-    for path in TESTS.rglob("test_*.py"):
-        folder = path.relative_to(TESTS).parent
-        assert folder in rooms | {Path(), Path("core")}, path
+    rooms = {path.relative_to(package.source) for path in package.source.rglob("*") if path.is_dir()}
+    for path in package.tests.rglob("test_*.py"):
+        folder = path.relative_to(package.tests).parent
+        assert folder in rooms | {Path("pytorch"), Path(), Path("core")}, path

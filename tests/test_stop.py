@@ -1,7 +1,6 @@
 """What a search may use."""
 
 import signal
-import time
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,33 +10,55 @@ import lowtide.stop
 from lowtide.stop import PATIENCE_SECONDS, Limits, Patience, noting
 
 
-def test_the_clock_runs_down_and_no_further():
+class Clock:
+    """A clock that stands until it is set."""
+
+    now = 10.0
+
+    def perf_counter(self) -> float:
+        """What it shows."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The one that limits read."""
+    clock = Clock()
+    monkeypatch.setattr(lowtide.stop, "time", clock)
+    return clock
+
+
+def test_the_clock_runs_down_and_no_further(clock: Clock):
     """Seconds left fall, and are never negative."""
-    limits = Limits(seconds=100.0)
-    first = limits.left_seconds
-    time.sleep(0.002)
-    assert 0 < limits.left_seconds < first <= 100.0
-    assert Limits(seconds=5.0, started=Limits.now() - 10.0).left_seconds == 0.0
+    limits = Limits(seconds=100.0, started=Limits.now())
+    assert limits.left_seconds == 100.0
+    clock.now = 30.0
+    assert limits.left_seconds == 80.0
+    assert not limits.over()
+    clock.now = 110.0
+    assert limits.left_seconds == 0.0
+    assert limits.over()
+    clock.now = 120.0
+    assert limits.left_seconds == 0.0
 
 
 def test_each_has_a_clock_of_its_own():
     """The default start is when the limits are made, not when the module was imported."""
+    before = Limits.now()
     early = Limits()
-    time.sleep(0.002)
-    assert Limits().started > early.started
+    between = Limits.now()
+    assert before <= early.started <= between <= Limits().started
 
 
-def test_patience_ends_as_long_again_after_the_last_gain(monkeypatch: pytest.MonkeyPatch):
+def test_patience_ends_as_long_again_after_the_last_gain(clock: Clock):
     """At least for some seconds; a gain late on gives as much again."""
-    now = 10.0
-    monkeypatch.setattr(lowtide.stop.time, "perf_counter", lambda: now)
-    patience = Patience(now)
+    patience = Patience(clock.now)
     assert patience.left_seconds == PATIENCE_SECONDS
-    now = 11.0
+    clock.now = 11.0
     assert patience.left_seconds == pytest.approx(PATIENCE_SECONDS - 1)
     patience.gain()
     assert patience.left_seconds == PATIENCE_SECONDS
-    now = 18.0
+    clock.now = 18.0
     assert patience.left_seconds == 0
     patience.gain()
     assert patience.left_seconds == pytest.approx(8)
@@ -58,12 +79,12 @@ def test_ctrl_c_is_over_for_all_limits_of_a_search():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_limits_made_of_others_share_what_was_tried() -> None:
+def test_limits_made_of_others_share_what_was_tried(clock: Clock) -> None:
     """Counts and seconds of all of them, by name."""
     limits = Limits(5)
-    replace(limits, seconds=1).tally.add("chains", 3, time.perf_counter() - 2)
-    limits.tally.add("chains", 4, time.perf_counter())
+    replace(limits, seconds=1).tally.add("chains", 3, clock.now - 2)
+    limits.tally.add("chains", 4, clock.now)
     assert limits.tally.counts == {"chains": 7}
-    assert 2 <= limits.tally.seconds["chains"] < 3
+    assert limits.tally.seconds["chains"] == 2
     assert limits.tally.figures()["chains"] == 7
     assert Limits(5).tally.counts == {}

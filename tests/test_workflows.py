@@ -81,9 +81,10 @@ def test_training_steps_are_tested_on_the_torch_that_is_known_and_on_the_newest(
 ])  # fmt: skip
 def test_what_takes_more_than_the_extra_test_is_run_by_a_job_that_has_it(name: str, needs: str):
     """Every file with tests that skip without a package is in the job's recipe."""
-    paths = re.findall(r"tests/[\w/.]+", recipe(name))
+    paths = re.findall(r"[\w/]*tests/[\w/.]+", recipe(name))
     assert all((ROOT / path).exists() for path in paths)
-    files = {path for path in (ROOT / "tests").rglob("test_*.py") if re.search(needs, path.read_text(encoding="utf-8"))}
+    tests = [path for tree in ("tests", "packages/research/tests") for path in (ROOT / tree).rglob("test_*.py")]
+    files = {path for path in tests if re.search(needs, path.read_text(encoding="utf-8"))}
     assert files
     missing = {path for path in files if not any(path.is_relative_to(ROOT / listed) for listed in paths)}
     assert {path.name for path in missing} <= {Path(__file__).name, "test_executorch.py"}

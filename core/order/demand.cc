@@ -84,7 +84,7 @@ bool Demand::ends_any(const Walker& walker, const Word* members, int but) {
   bool any = false;
   for (size_t w = 0; w < words_; ++w)
     bits::each_in(static_cast<int>(w), members[w], [&](int m) {
-      if (m == but) return;
+      if (any || m == but) return;
       for (const int* s = p_.touched.first(m); s != p_.touched.last(m); ++s) {
         if (stamp_[*s] != now_) {
           stamp_[*s] = now_;
@@ -111,10 +111,15 @@ bool Demand::gather(const Walker& walker, int storage, int last, Word* members) 
 
 // All that touch a storage, with the one last that has the least hill there.
 void Demand::list_storage(Walker& walker, int s, std::vector<Move>& moves) {
+  int loud = -1;  // the only one that is not quiet: it can but be last
+  for (const int* m = p_.users.first(s); m != p_.users.last(s); ++m) {
+    if (walker.has_run(*m) || state_[*m] == kQuiet) continue;
+    if (state_[*m] == kOut || loud >= 0) return;
+    loud = *m;
+  }
   Move best;
   for (const int* m = p_.users.first(s); m != p_.users.last(s); ++m) {
-    if (walker.has_run(*m)) continue;
-    if (state_[*m] == kOut) return;
+    if (walker.has_run(*m) || (loud >= 0 && *m != loud)) continue;
     std::fill(members_.begin(), members_.end(), Word{0});
     if (!gather(walker, s, *m, members_.data()) || ends_any(walker, members_.data(), *m)) continue;
     Move move = move_of(walker, members_.data(), *m);
@@ -177,9 +182,9 @@ Move Demand::move_of(Walker& walker, const Word* members, int last) const {
     const Outcome o = walker.outcome(m);
     move.outcome.hill = std::max(move.outcome.hill, move.outcome.change + o.hill);
     move.outcome.change += o.change;
-    walker.run(m);
+    if (m != last) walker.run(m);
   }
-  for (auto m = move.macros.rbegin(); m != move.macros.rend(); ++m) walker.take_back(*m);
+  for (auto m = move.macros.rbegin() + 1; m != move.macros.rend(); ++m) walker.take_back(*m);
   return move;
 }
 

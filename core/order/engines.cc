@@ -11,7 +11,7 @@ namespace {
 
 // One in how many states of a slice an engine gets: the product of those that it is.
 constexpr int64_t kForward = 8, kNested = 8, kOfOtherAim = 4;
-// The same once searches from the start make moves on demand.
+// The same for searches on demand, once one of them has answered. A state of theirs takes several times as long.
 constexpr int64_t kForwardOnDemand = 2, kNestedOnDemand = 2;
 // A quick engine may use a third of the memory, and there are two; the other six share the rest.
 constexpr size_t kMemoryOfQuick = 3, kMemoryOfOther = 3 * 6;
@@ -19,16 +19,11 @@ constexpr size_t kMemoryOfQuick = 3, kMemoryOfOther = 3 * 6;
 constexpr int64_t kPatience = 3;
 constexpr Bytes kLeastAim = 64;  // the bound is approached no further than by one part in so many of the gap
 
-int64_t share(const Engine& engine, bool wide) {
-  const int64_t direction = engine.from_the_end ? 1 : engine.on_demand ? kForwardOnDemand : kForward;
-  const int64_t kind = !engine.nested ? 1 : engine.on_demand ? kNestedOnDemand : kNested;
-  return direction * kind * (engine.halfway == wide ? 1 : kOfOtherAim);
-}
-
 }  // namespace
 
 Engines::Engines(Incumbent& incumbent) : incumbent_(incumbent) {
   const Switches& on = incumbent.options().switches;
+  demand_answers_ = !on.reversed;  // nothing else does
   for (const bool halfway : {false, true})
     for (const bool from_the_end : {true, false})
       for (const bool nested : {false, true})
@@ -73,6 +68,13 @@ void Engines::prepare(Engine& engine, const Reductions& reductions) const {
   engine.counted = 0;
 }
 
+int64_t Engines::share(const Engine& engine, bool wide) const {
+  const bool favoured = engine.on_demand && demand_answers_;
+  const int64_t direction = engine.from_the_end ? 1 : favoured ? kForwardOnDemand : kForward;
+  const int64_t kind = !engine.nested ? 1 : favoured ? kNestedOnDemand : kNested;
+  return direction * kind * (engine.halfway == wide ? 1 : kOfOtherAim);
+}
+
 void Engines::turn(Engine& engine, int64_t slice, bool wide, const std::function<bool()>& stop) const {
   engine.answer = engine.search->run(std::max<int64_t>(1, slice / share(engine, wide)), stop);
 }
@@ -103,6 +105,7 @@ bool Engines::take_up(Engine& engine) {
   const Answer answer = std::exchange(engine.answer, Answer::kUnknown);
   if (answer == Answer::kMemory) return false;
   answered_on_demand_ |= answer != Answer::kUnknown && engine.on_demand;
+  demand_answers_ |= answered_on_demand_;
   if (answer == Answer::kYes) {
     incumbent_.offer(engine.reduced->order(engine.from_the_end, engine.search->order()));
     engine.search.reset();

@@ -53,6 +53,7 @@ class NestedCommit final : public Search {
   struct Child {
     Bytes f;
     int move;
+    std::vector<int> ran;  // the move's macros, and what the closure added
     bool operator<(const Child& other) const { return f != other.f ? f < other.f : move < other.move; }
   };
   struct Frame {
@@ -102,11 +103,9 @@ class NestedCommit final : public Search {
       const Bytes after = move_.make_move(frame.f, k);
       const bool safe = move_.is_safe(frame.f, after);
       move_.take_back_move();
-      if (safe) {
-        frame.children.assign(1, {after, static_cast<int>(k)});
-        break;
-      }
-      frame.children.push_back({after, static_cast<int>(k)});
+      if (safe) frame.children.clear();
+      frame.children.push_back({after, static_cast<int>(k), std::move(move_.ran)});
+      if (safe) break;
     }
     std::sort(frame.children.begin(), frame.children.end());
     memory_ = std::max(memory_, table_.memory() + exit_bytes_ + stack_.size() * 256);
@@ -135,11 +134,9 @@ class NestedCommit final : public Search {
       stack_.pop_back();
       return;
     }
-    const Child child = frame.children[frame.next++];
-    table_.jump(move_.walker, frame.state);
-    move_.look_around(frame.f);
-    frame.path_f = move_.make_move(frame.f, child.move);
-    frame.path = move_.ran;
+    Child& child = frame.children[frame.next++];
+    frame.path_f = child.f;
+    frame.path = std::move(child.ran);
     follow();
   }
 

@@ -20,9 +20,9 @@ using Stop = std::function<bool()>;
 
 constexpr int kCutsAtOnce = 64;  // in a row, before something else is tried
 // Nodes that propagation may cut for each state of a slice. At first it takes a fifth of the time that the states take;
-// in threaded slices as much, and more where there are many macros: what it asks of each is then of its neighbours
+// in threaded slices twice that, and more where there are many macros: what it asks of each is then of its neighbours
 // only, and refutes in a second what no search does in a minute, such as a scan unrolled in every layer.
-constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 40, kMostThreadedWork = 120;
+constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 20, kMostThreadedWork = 120;
 constexpr int64_t kMacrosPerWork = 6;
 // Slices grow by 5/2 up to the longest, but not while searches on demand answer; from the threaded ones on, two threads
 // share them.

@@ -8,63 +8,54 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from lowtide.interrupt import end_at_once, is_command
+from lowtide.version import __version__
+
+if TYPE_CHECKING:
+    from lowtide.api import (
+        Check,
+        MethodResult,
+        Placement,
+        WayToFit,
+        allocate,
+        apply,
+        board,
+        boards,
+        check,
+        compare,
+        curve,
+        emit_c,
+        export,
+        front,
+        inspect,
+        load,
+        measure,
+        plan,
+        plan_sizes,
+        probe,
+        prove,
+        report,
+        run,
+        runtime_optimized,
+        schema,
+        share,
+        sweep,
+        target,
+        targets,
+        verify,
+        ways_to_fit,
+    )
+    from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
+    from lowtide.graph import Graph, Kind, Op, Tensor
+    from lowtide.plan import Plan
+    from lowtide.target import Target
 
 if is_command():
     end_at_once()
-
-# The functions below share their names with modules; those are imported first, so that the functions stay.
-import lowtide.allocate
-import lowtide.plan
-import lowtide.report
-import lowtide.target
-import lowtide.verify  # noqa: F401
-from lowtide.api import (
-    Check,
-    MethodResult,
-    Placement,
-    WayToFit,
-    allocate,
-    apply,
-    board,
-    boards,
-    check,
-    compare,
-    curve,
-    emit_c,
-    export,
-    front,
-    inspect,
-    load,
-    measure,
-    plan,
-    plan_sizes,
-    probe,
-    prove,
-    report,
-    run,
-    runtime_optimized,
-    schema,
-    share,
-    sweep,
-    target,
-    targets,
-    verify,
-    ways_to_fit,
-)
-from lowtide.api.reporting import curve_words, front_words, plan_html, plan_svg, plan_words, plot, to_pandas
-from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
-from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.optimize.curve import Curve
-from lowtide.optimize.recompute.front import Front
-from lowtide.plan import Plan
-from lowtide.target import Target
-from lowtide.version import __version__
-
-# Promised to users, and what a plan cannot do from the ground up.
-Plan.apply, Plan.report, Plan.plot, Plan.to_pandas = apply, report, plot, to_pandas
-Plan.__str__, Plan._repr_html_, Plan._repr_svg_ = plan_words, plan_html, plan_svg  # type: ignore[method-assign,attr-defined]
-Curve.__str__, Front.__str__ = curve_words, front_words  # type: ignore[method-assign]
 
 __all__ = [
     "Check",
@@ -110,3 +101,32 @@ __all__ = [
     "verify",
     "ways_to_fit",
 ]
+
+_SHARED = frozenset({"allocate", "plan", "report", "run", "target", "verify"})
+"""Functions that share their names with modules of this package."""
+
+
+class _Package(ModuleType):
+    """The package, whose functions and types are imported when one of them is first used."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set it, unless it is a module with a function's name: the import of a module sets it here."""
+        if not (name in _SHARED and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from lowtide import api, errors, graph
+        from lowtide.plan import Plan
+        from lowtide.target import Target
+
+        found = {**vars(errors), **vars(graph), **vars(api), "Plan": Plan, "Target": Target}
+        vars(self).update({public: found[public] for public in __all__ if public not in vars(self)})
+        return vars(self)[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -2,7 +2,6 @@ from random import Random
 
 import pytest
 
-from lowtide import zoo
 from lowtide.allocate import order_and_arena
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import arena_buffers, load_bound
@@ -13,6 +12,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.schedule.registry import make
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide_research import zoo
 from support.random_graphs import random_graph
 
 NETWORKS = (

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide import zoo
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import Problem, arena_buffers, block, height_of, load_bound
 from lowtide.allocate.greedy import RULES, Portfolio
@@ -18,6 +17,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide_research import zoo
 from support.small_problems import check, least_height, random_buffers, with_ties
 
 

@@ -145,11 +145,10 @@ def test_an_interrupted_method_leaves_the_own_order(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_time_is_kept(tmp_path: Path):
-    """A search that would take minutes ends, and says what ended it; how promptly is for the bench."""
+    """A search that would take hours ends, and says what ended it; how promptly is for the bench."""
     path = graph_file(tmp_path, matrix_product(6))
-    made = lowtide.plan(path, target="strict", time=1.0)
+    made = lowtide.plan(path, target="strict", time=0.2)
     assert made.stopped == "time"
-    assert made.seconds.schedule + made.seconds.allocate < 20.0
 
 
 def test_check_is_a_plan_that_writes_nothing(tmp_path: Path):

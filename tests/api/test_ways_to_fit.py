@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import lowtide
-from lowtide.bench.tflite_net import residual
 from lowtide.cli import main
+from lowtide_research.bench.tflite_net import residual
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench"
+BENCH = Path(__file__).parents[2] / "packages/research/bench"
 
 
 def _script(name: str) -> ModuleType:
@@ -33,9 +33,9 @@ REPLAY, CLAIMS = _script("replay"), _script("claims")
 def test_what_users_stumbled_over_is_as_it_should_be(row, tmp_path: Path) -> None:
     """The command's exit status, and what it has to print."""
     if row.words.startswith("verify {tmp}"):
-        pytest.skip("it follows another row; bench/replay.py MODELS runs both")
+        pytest.skip("it follows another row; packages/research/bench/replay.py MODELS runs both")
     if "{tmp}/large.onnx" in row.words:
-        pytest.skip("it writes 4.5 GB; bench/replay.py MODELS runs it")
+        pytest.skip("it writes 4.5 GB; packages/research/bench/replay.py MODELS runs it")
     outcome = REPLAY.run(row, {"tmp": str(tmp_path), "onnx": "", "tflite": ""})
     assert not outcome.wrong, outcome.printed
 

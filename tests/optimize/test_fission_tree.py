@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lowtide import zoo
 from lowtide.api.problem import Problem
 from lowtide.graph import Graph
 from lowtide.optimize.fission_tree import hot_tensors, tree_regions
 from lowtide.optimize.step_regions import step_regions
 from lowtide.target import BUILT_IN
 from lowtide.transform.fission import region_of
+from lowtide_research import zoo
 from support.steps import SMALL, labelled_graph, random_step
 
 

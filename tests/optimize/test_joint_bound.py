@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide import _core, zoo
+from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import CostFamily, stand_in
@@ -27,6 +27,7 @@ from lowtide.transform.fission import Fission, Loop, body_of, outer_of, region_o
 from lowtide.transform.runs import apply
 from lowtide.verify.check.fission import _cost
 from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
+from lowtide_research import zoo
 from support.decisions import drawn_plan, drawn_several
 from support.steps import STEPS
 

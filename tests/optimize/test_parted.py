@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 import lowtide
-from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import stand_in
@@ -33,6 +32,7 @@ from lowtide.report.curve import front_text
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.fission import Loop, outer_of
+from lowtide_research import zoo
 from support.steps import SMALL, random_step
 
 FAMILIES = stand_in("rtx3090.json")[0].families

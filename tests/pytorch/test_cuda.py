@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from lowtide.bench.train_nets import training
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
 from lowtide.torch import Costs, compile_step, cuda_meter, meter, planning
@@ -24,6 +23,7 @@ from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.planning import Planned, Wishes, plan_program
 from lowtide.torch.program import Call, Program, Word
+from lowtide_research.bench.train_nets import training
 
 torch: Any = None
 with suppress(ImportError):

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lowtide.bench.train_nets import training
 from lowtide.errors import InputError
 from lowtide.torch import compile_step, curve
 from lowtide.torch.work import by_operations
+from lowtide_research.bench.train_nets import training
 
 torch: Any = None
 with suppress(ImportError):

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from lowtide.bench.train_nets import training
 from lowtide.errors import InputError
 from lowtide.torch import Recorded, compile_step, record
+from lowtide_research.bench.train_nets import training
 
 torch: Any = None
 with suppress(ImportError):

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from lowtide.bench.heads import head_alone
-from lowtide.bench.train_known import gpt_plain
-from lowtide.bench.train_nets import Training, training
 from lowtide.errors import InputError
 from lowtide.stop import Limits
 from lowtide.torch import Step, compile_step
@@ -25,6 +22,9 @@ from lowtide.torch.rows import Region, groups, regions
 from lowtide.torch.search import floor
 from lowtide.torch.slices import sliced
 from lowtide.torch.work import by_operations
+from lowtide_research.bench.heads import head_alone
+from lowtide_research.bench.train_known import gpt_plain
+from lowtide_research.bench.train_nets import Training, training
 
 torch: Any = None
 with suppress(ImportError):

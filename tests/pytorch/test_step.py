@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from lowtide.bench.train_nets import NETS, training
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
 from lowtide.torch import compile, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step
+from lowtide_research.bench.train_nets import NETS, training
 
 torch: Any = None
 with suppress(ImportError):

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.bench.train_nets import training
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.swaps import Bandwidth
@@ -24,6 +23,7 @@ from lowtide.torch.search import Moves, floor, problem_of, search
 from lowtide.torch.sequence import sequence_of, why_not
 from lowtide.torch.step import Step
 from lowtide.torch.swap import seconds_with_transfers
+from lowtide_research.bench.train_nets import training
 from pytorch.test_sequence import there_and_back
 
 torch: Any = None

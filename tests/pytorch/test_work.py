@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lowtide.bench.train_nets import NETS, training
 from lowtide.torch import compile_step
 from lowtide.torch.work import SECONDS_PER_OPERATION, by_operations, operations_of
+from lowtide_research.bench.train_nets import NETS, training
 
 torch: Any = None
 with suppress(ImportError):

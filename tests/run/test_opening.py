@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
+from lowtide.run import opening
 from lowtide.run.opening import onnx_refusal, tflite_refusals
 from support.onnx_builder import model, node, saved, value
 from support.tflite_builder import branches
@@ -51,3 +54,24 @@ def test_the_interpreters_open_what_is_right_and_say_what_is_not(tmp_path: Path)
     assert tflite_refusals(file) == {}
     file.write_bytes(b"\x00" * 64)
     assert tflite_refusals(file)
+
+
+def test_a_crash_of_onnxruntime_is_an_answer(tmp_path: Path) -> None:
+    """The process that opens files goes on behind it, and is started anew if it ended itself."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime opens the file, which is not installed")
+    file = saved(model([node("Relu", "x", "y")], [value("x", (2,))], [value("y", (2,))]), tmp_path, "m.onnx")
+    crashing = "import os\nfrom lowtide.run import opening\nopening._refusal = lambda *_: os.abort()\nopening.main()"
+    with patch.object(opening.sys, "executable", _named(tmp_path, crashing)):
+        opening._server.cache_clear()
+        assert onnx_refusal(file) == onnx_refusal(file) == "onnxruntime crashes (SIGABRT)"
+    opening._server().kill()
+    assert onnx_refusal(file) == "the process that was to open it ended"
+    assert onnx_refusal(file) == ""
+
+
+def _named(folder: Path, code: str) -> str:
+    """A program that runs `code` in place of the module that it is told to."""
+    program = folder / "python"
+    program.write_text(f"#!{sys.executable}\n{code}\n")
+    program.chmod(0o755)
+    return str(program)

@@ -79,7 +79,7 @@ def test_order_bytes_and_arena_are_those_of_onnxruntime(
 @pytest.mark.slow
 def test_a_network_takes_what_is_played_through(tmp_path: Path) -> None:
     """Convolutions with workspace, and a graph whose file order is not onnxruntime's."""
-    from lowtide import zoo
+    from lowtide_research import zoo
 
     path = saved(zoo.build("darts_cifar").onnx(0), tmp_path)
     graph = TARGET.as_seen(lowtide.load(path))

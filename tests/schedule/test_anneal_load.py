@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
-from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model, rounded_up
 from lowtide.schedule.anneal_load import _SwapWalk, anneal_load
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.order import check_order
+from lowtide_research import zoo
 from support.random_graphs import random_graph
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lowtide import _core, zoo
+from lowtide import _core
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
@@ -17,6 +17,7 @@ from lowtide.schedule.incremental import Incremental
 from lowtide.schedule.waists import Waists
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide_research import zoo
 from support.brute import optimum
 from support.random_graphs import random_graph, random_order
 from support.worlds import TARGETS

@@ -7,11 +7,10 @@ from random import Random
 
 import pytest
 
-from lowtide import _core, zoo
+from lowtide import _core
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill import repair as repair_module
 from lowtide.spill.answer import NoRoomError
-from lowtide.spill.baselines import Belady
 from lowtide.spill.bound import live_too_much, window_bound, windows
 from lowtide.spill.core_problem import core_problem
 from lowtide.spill.orders import least_peak
@@ -22,6 +21,8 @@ from lowtide.spill.search import Spill, order_with_gaps
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
+from lowtide_research import zoo
+from lowtide_research.spill.baselines import Belady
 from support.random_graphs import random_order
 from support.spill_brute import every_order, least_traffic, least_traffic_by_gaps
 from support.spill_problems import EVERY_SEMANTICS, TARGETS, random_problem, search, small_problem

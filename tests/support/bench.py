@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from lowtide.bench.suite import Results, TableSuite
-from lowtide.bench.tables import csv_text, json_text
+from lowtide_research.bench.suite import Results, TableSuite
+from lowtide_research.bench.tables import csv_text, json_text
 
 
 def text(results: Results[Any]) -> str:

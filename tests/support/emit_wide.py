@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.bench.tflite_net import out_size
+from lowtide_research.bench.tflite_net import out_size
 from support.tflite_builder import SAME, Net, s
 
 

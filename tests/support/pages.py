@@ -2,7 +2,9 @@
 
 - ``console`` (and a bare block that begins with ``$``): each line behind ``$`` runs in bash, `lowtide` on the path;
   what stands below it is what it prints on stdout, where ``...`` stands for anything, and seconds for any seconds.
-  ``pip`` is not called.
+  ``pip`` is not called. A line that is one call of `lowtide`, perhaps with ``; echo exit status $?`` behind, is called
+  in this process, which has imported already what each would import anew; and a plan with `--allow` of which nothing is
+  printed, and for which no time or budget is named, has three seconds.
 - ``python``: the blocks of a page are one program; one with ``>>>`` is compared line by line.
 - ``{code-block}`` with a ``:caption:``: a file of that name, which the block becomes.
 - ``c``, ``cpp``, ``text``, ``html``: for reading; commands of other programs, and pieces of code, are ``text``.
@@ -10,9 +12,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,9 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from lowtide.cli import main
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 READ_ONLY = {"c", "cpp", "text", "html", "{toctree}", "{literalinclude}", "{eval-rst}", "{include}"}
+_STATUS = "; echo exit status $?"
 _FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -69,8 +76,9 @@ def run_page(path: Path, folder: Path, given: Mapping[str, Any] | None = None) -
     wrong: list[str] = []
     names: dict[str, Any] = {"__name__": "__page__", **(given or {})}
     environment = _environment(folder)
-    before = Path.cwd()
+    before, width = Path.cwd(), os.environ.get("COLUMNS")
     os.chdir(folder)
+    os.environ["COLUMNS"] = environment["COLUMNS"]
     sys.path.insert(0, str(folder))
     try:
         for block in blocks(path.read_text(encoding="utf-8")):
@@ -92,6 +100,10 @@ def run_page(path: Path, folder: Path, given: Mapping[str, Any] | None = None) -
     finally:
         sys.path.remove(str(folder))
         os.chdir(before)
+        if width is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = width
     return wrong
 
 
@@ -112,11 +124,33 @@ def _console(block: Block, environment: dict[str, str]) -> Iterator[str]:
     for command, expected in commands(block.text):
         if command.startswith("pip "):
             continue
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment, check=False)
+        done = _called(command, bool(expected.strip())) or subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, env=environment, check=False
+        )
         if done.returncode != 0 and not re.search(r"echo (\S+ )*\$\?", command):
             yield f"{command!r} exits with {done.returncode}: {done.stderr}"
         elif expected.strip() and not _same(expected, done.stdout):
             yield f"{command!r} prints\n{done.stdout}\nand not\n{expected}"
+
+
+def _called(command: str, printed: bool) -> subprocess.CompletedProcess[str] | None:
+    """What a call of `lowtide` alone gives, as if it were a process; None: the command is for a shell.
+
+    `printed`: whether the page says what it prints.
+    """
+    call = command.removesuffix(_STATUS)
+    words = shlex.split(call, comments=True)
+    if words[:1] != ["lowtide"] or re.search(r"[;&|<>$`*?~{}()!]", call):
+        return None
+    if not printed and words[1] == "plan" and "--allow" in words and not {"--time", "--budget"} & set(words):
+        words += ["--time", "3"]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(words[1:])
+    if call != command:
+        out.write(f"exit status {status}\n")
+        status = 0
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 
 def _same(expected: str, printed: str) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from random import Random
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.zoo.step_net import StepNet
-from lowtide.zoo.values import Value
+from lowtide_research.zoo.step_net import StepNet
+from lowtide_research.zoo.values import Value
 
 SMALL = {
     "magis_resnet50": "batch=4,image=32,width=2",

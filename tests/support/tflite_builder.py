@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
 pytest.importorskip("flatbuffers", reason="pip install '.[tflite]'")
 
-from lowtide.bench.tflite_net import SAME, VALID, Net, branches, residual, s
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
+from lowtide_research.bench.tflite_net import SAME, VALID, Net, branches, residual, s
 
 __all__ = ["SAME", "VALID", "Net", "branches", "compiled_by_vela", "graph_from", "pointwise", "residual", "s"]
 

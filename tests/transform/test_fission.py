@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide import zoo
 from lowtide.cost.file import stand_in
 from lowtide.cost.labelled import reckoned
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.step_regions import step_regions
 from lowtide.transform.fission import PARTS, Fission, Loop, NoFission, body_of, even_ends, outer_of, region_of
+from lowtide_research import zoo
 from support.steps import SMALL, labelled_graph
 
 FAMILIES = stand_in("rtx3090.json")[0].families

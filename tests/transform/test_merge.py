@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from lowtide import zoo
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.table import kind_of
 from lowtide.transform.merge import one_op_per_convolution
+from lowtide_research import zoo
 
 
 def test_activation_joins_its_convolution_only_if_nobody_else_reads() -> None:

@@ -1,6 +1,7 @@
 """The front door: one function for each command, each a recipe of the steps in which data flows.
 
-Heavy imports are inside the functions, so that `import lowtide` and `lowtide check` start at once.
+`lowtide` imports this package when one of its functions is first used. Heavy imports are inside the functions, so that
+`lowtide check` starts at once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
-from lowtide.api.reporting import Pictures, report
+from lowtide.api.reporting import (
+    Pictures,
+    curve_words,
+    front_words,
+    plan_html,
+    plan_svg,
+    plan_words,
+    plot,
+    report,
+    to_pandas,
+)
 from lowtide.api.rewrites.front import front
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
@@ -31,6 +42,14 @@ from lowtide.api.surveys import inspect, schema, target, targets
 from lowtide.api.sweeps.sweeping import Sweep, sweep
 from lowtide.api.ways_to_fit import WayToFit, ways_to_fit
 from lowtide.api.writing import PlanFiles, apply, write_all
+from lowtide.optimize.curve import Curve
+from lowtide.optimize.recompute.front import Front
+from lowtide.plan import Plan
+
+# Promised to users, and what a plan cannot do from the ground up.
+Plan.apply, Plan.report, Plan.plot, Plan.to_pandas = apply, report, plot, to_pandas
+Plan.__str__, Plan._repr_html_, Plan._repr_svg_ = plan_words, plan_html, plan_svg  # type: ignore[method-assign,attr-defined]
+Curve.__str__, Front.__str__ = curve_words, front_words  # type: ignore[method-assign]
 
 __all__ = [
     "Check",

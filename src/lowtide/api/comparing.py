@@ -15,6 +15,7 @@ from lowtide.api.planning import plan_job
 from lowtide.api.problem import Problem, Rules
 from lowtide.arguments import typed
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError, raised_at
+from lowtide.extensions import METHODS, NETWORKS, SPILL_METHODS, check_installed, extension
 from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 
 
 _LOWTIDE = str(Path(__file__).parents[1])
-_SLOW = {False: ("serenity", "hmcos", "zhong"), True: ("cosma", "cosma-fs", "cosma-dnc")}
 
 
 def slow_methods(*, spilling: bool) -> tuple[str, ...]:
     """The papers' own searches, which may take minutes on networks that `exact` and `spill` prove in a second."""
-    return _SLOW[spilling]
+    from lowtide.schedule.registry import methods
+    from lowtide.spill.registry import spill_methods
+
+    known = spill_methods() if spilling else methods()
+    return tuple(name for name, method in known.items() if getattr(method, "slow", False))
 
 
 @typed
@@ -118,6 +122,7 @@ def _names(
     names = list(dict.fromkeys(named)) or [name for name in known if every or name not in slow]
     for name in (*names, *options):
         if name not in known and name not in handed:
+            check_installed(SPILL_METHODS if isinstance(goal, FastMemory) else METHODS, name, known)
             hint = did_you_mean(name, known)
             raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{hint}")
     for name in options:
@@ -137,15 +142,11 @@ def _named(report: Callable[[str, Progress], None], name: str) -> Callable[[Prog
 def _published(model: Model, target: str, name: str, options: Options) -> tuple[Printed, ...]:
     """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
     from lowtide.schedule import registry
-    from lowtide.zoo.published import printed
-    from lowtide.zoo.published.cases import case_of
 
-    case = case_of(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
-    if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():
+    zoo = extension(NETWORKS, "zoo")
+    if zoo is None or not isinstance(model, str) or not model.startswith("zoo:") or name not in registry.methods():
         return ()
-    if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):
-        return ()
-    figures = printed(case.network, case.target, name)
+    figures = zoo.printed_figures(model.removeprefix("zoo:"), target, registry.make(name, options))
     return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in figures)
 
 

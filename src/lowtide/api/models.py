@@ -8,6 +8,7 @@ from pathlib import Path
 from lowtide.api.objects import Model, is_program, mend, mend_of_file
 from lowtide.arguments import typed
 from lowtide.errors import ForeignDimensionError, InputError
+from lowtide.extensions import networks
 from lowtide.graph import Graph
 from lowtide.ops.effects import in_order_of_writes
 from lowtide.sizes import NO_DIMS, Dims
@@ -84,10 +85,8 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
     if why is not None:
         raise InputError(why, name)
     if name.startswith("zoo:"):
-        from lowtide import zoo
-
         _no_dims(dims, name)
-        return zoo.build(name[4:]).graph()
+        return networks(name).build(name[4:]).graph()
     own = user_function(model)
     if own is not None:
         result = _call(*own)

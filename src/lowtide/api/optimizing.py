@@ -12,6 +12,7 @@ from lowtide.api.models import files_read, user_function
 from lowtide.api.opening import not_opened
 from lowtide.arguments import typed
 from lowtide.errors import InputError
+from lowtide.extensions import networks
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.run.optimise import Level, write_optimized
@@ -76,10 +77,8 @@ def runtime_optimized(
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         source = Path(model)
         if name.startswith("zoo:"):
-            from lowtide import zoo
-
             source = Path(folder) / "model.onnx"
-            source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
+            source.write_bytes(networks(name).build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
         files: dict[Level, Path] = {k: Path(folder) / k / Path(out).name for k in _LEVELS if level in (k, "best")}
         sizes = _by_name(source, dims)
         unnamed = _by_place(sizes)

@@ -12,6 +12,7 @@ from lowtide.api.models import load
 from lowtide.api.objects import Model, is_program
 from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
+from lowtide.extensions import networks
 from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import in_parts, runs_again
@@ -124,9 +125,7 @@ def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
 
 def has_operators(name: str) -> bool:
     """Whether a network of the zoo can be written as ONNX: some have sizes, and nothing that computes them."""
-    from lowtide import zoo
-
-    return zoo.build(name.removeprefix("zoo:")).runnable
+    return networks(name).build(name.removeprefix("zoo:")).runnable
 
 
 def _onnx_files(
@@ -160,10 +159,8 @@ def _original_onnx(model: str | Path, plan: Plan, folder: Path, *, random_weight
 
     original = Path(model)
     if str(model).startswith("zoo:"):
-        from lowtide import zoo
-
         original = folder / "original.onnx"
-        original.write_bytes(zoo.build(str(model)[4:]).onnx(plan.seed).SerializeToString())
+        original.write_bytes(networks(str(model)).build(str(model)[4:]).onnx(plan.seed).SerializeToString())
     elif random_weights:
         original = _with_weights(original, folder / "original.onnx")
     else:

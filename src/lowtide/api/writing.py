@@ -16,6 +16,7 @@ from lowtide.api.opening import open_written
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.arguments import typed
 from lowtide.errors import InputError
+from lowtide.extensions import networks
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
 from lowtide.rewrites import Swap, in_parts, runs_again
@@ -257,9 +258,7 @@ def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
 
 def _zoo_into(outputs: Outputs, name: str, out: str | Path, seed: int) -> None:
     """A network of the zoo as a file, in the format that the file's name says."""
-    from lowtide import zoo
-
-    net = zoo.build(name)
+    net = networks(f"zoo:{name}").build(name)
     if str(out).lower().endswith(".onnx"):
         outputs.write(out, net.onnx(seed).SerializeToString(deterministic=True))
     else:

@@ -7,9 +7,9 @@ import io
 import sys
 from collections.abc import Sequence
 
-from lowtide.cli.terminal import ProgressLine, clean, say
 from lowtide.errors import LowtideError
 from lowtide.interrupt import SAID, raise_again
+from lowtide.version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,6 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status (`docs/contract.md`, Exit status).
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["--version"]:  # without the parser, which imports every command
+        print(f"lowtide {__version__}")
+        return 0
+    from lowtide.cli.terminal import say
+
     if argv is None:
         gc.set_threshold(2_000_000)  # graphs are large and have no cycles: collecting often only costs time
     verbose = "-v" in arguments or "--verbose" in arguments
@@ -54,6 +59,7 @@ def _run(arguments: list[str]) -> int:
 
     from lowtide.cli.parser import parse
     from lowtide.cli.stdin import spooled
+    from lowtide.cli.terminal import ProgressLine, say
 
     def show(message: Warning | str, *_: object) -> None:
         say(f"warning: {message}")
@@ -70,5 +76,7 @@ def _run(arguments: list[str]) -> int:
 
 def _traceback() -> None:
     import traceback
+
+    from lowtide.cli.terminal import clean
 
     sys.stderr.write(clean(traceback.format_exc(), lines=True))

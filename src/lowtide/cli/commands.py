@@ -145,8 +145,8 @@ def compare(options: argparse.Namespace) -> int:
     from lowtide.report.comparison import comparison_text
 
     show(comparison_text(rows, api.target(options.target, options.model).name))
-    if not methods and not options.every:
-        slow = ", ".join(api.slow_methods(spilling=bool(options.memories)))
+    slow = ", ".join(api.slow_methods(spilling=bool(options.memories)))
+    if slow and not methods and not options.every:
         show(f"\nleft out, for they may take minutes: {slow} (--all, or --methods)")
     return status
 
@@ -306,8 +306,8 @@ def board(options: argparse.Namespace) -> int:
 
 def zoo(options: argparse.Namespace) -> int:
     """Print the list of networks, print one, or write it."""
-    from lowtide import zoo as networks
     from lowtide.api.writing import write_zoo
+    from lowtide.extensions import networks
     from lowtide.report.columns import columns
 
     if options.out is not None:
@@ -319,8 +319,9 @@ def zoo(options: argparse.Namespace) -> int:
         if not options.quiet:
             say(f"wrote {options.out}")
         return 0
-    names = networks.names() if options.network is None else [options.network.removeprefix("zoo:")]
-    entries = [networks.network(name) for name in names]
+    zoo_of_networks = networks("lowtide zoo")
+    names = zoo_of_networks.names() if options.network is None else [options.network.removeprefix("zoo:")]
+    entries = [zoo_of_networks.network(name) for name in names]
     if options.network is not None:
         entries[0].settings(names[0].partition(":")[2])
     if options.json:

@@ -103,21 +103,24 @@ def _option(command: str, action: argparse.Action) -> Option:
 
 def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
     """The names that an argument may take beside files."""
-    from lowtide import api, zoo
-    from lowtide.schedule.registry import built_in
+    from lowtide import api
+    from lowtide.extensions import NETWORKS, extension
+    from lowtide.schedule.registry import methods
 
+    zoo = extension(NETWORKS, "zoo")
+    networks = () if zoo is None else tuple(zoo.names())
     lists = {
         "--target": lambda: ("auto", *api.targets()),
         "--board": lambda: tuple(api.boards()),
-        "--method": lambda: tuple(built_in()),
-        "--methods": lambda: tuple(built_in()),
+        "--method": lambda: tuple(methods()),
+        "--methods": lambda: tuple(methods()),
         "--runtime-level": lambda: ("extended", "all", "best"),
         "--allow": lambda: ALLOWED,
         "target": lambda: tuple(api.targets()),
         "board": lambda: tuple(api.boards()),
-        "network": lambda: tuple(zoo.names()),
-        "model": lambda: tuple(f"zoo:{name}" for name in zoo.names()),
-        "models": lambda: tuple(f"zoo:{name}" for name in zoo.names()),
+        "network": lambda: networks,
+        "model": lambda: tuple(f"zoo:{name}" for name in networks),
+        "models": lambda: tuple(f"zoo:{name}" for name in networks),
     }
     key = next((name for name in action.option_strings if name in lists), action.dest)
     known = key in lists and (not action.option_strings or key.startswith("--"))

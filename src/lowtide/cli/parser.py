@@ -15,6 +15,7 @@ from lowtide.cli.values import move_cost, printing, setting, tensor_offset, tens
 from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
+from lowtide.extensions import COMMANDS, MissingResearchError, extension
 from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
@@ -132,8 +133,8 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
 
 
 def parser_of_all() -> argparse.ArgumentParser:
-    """The parser of every command, the suites of `bench` among them."""
-    return _parser(suites=True)
+    """The parser of every command, the suites of `bench` among them if they are installed."""
+    return _parser(suites=extension(COMMANDS, "bench") is not None)
 
 
 def _plan(add: _Add) -> None:
@@ -326,8 +327,9 @@ def _bench(add: _Add, *, suites: bool) -> None:
         "lowtide bench space --network swiftnet_cell_a",
     )  # fmt: skip
     if suites:
-        from lowtide.cli.bench import add_suites
-
+        add_suites = extension(COMMANDS, "bench")
+        if add_suites is None:
+            raise MissingResearchError("lowtide bench")
         add_suites(p)
 
 

@@ -4,7 +4,7 @@ The order in which a sum is added up hangs on nothing but what is summed, not on
 is cut between sums is equal to the bit.
 
 Each takes its operands and the op's attributes; the op's result shape says what they do not. An op of several results
-gives them one beside another, along a first dimension. Kinds are those of `lowtide.zoo.step_net`, and those that
+gives them one beside another, along a first dimension. Kinds are those of MAGIS's training steps, and those that
 `lowtide.transform.siblings` puts in.
 """
 

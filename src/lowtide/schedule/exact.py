@@ -54,6 +54,7 @@ class Exact:
     """
 
     name: ClassVar[str] = "exact"
+    left_counter: ClassVar[str] = "reduced_ops"
 
     fuse_a: bool = True
     fuse_b: bool = True

@@ -2,66 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
-from importlib import metadata
+from dataclasses import MISSING, Field, fields
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lowtide.errors import InputError
+from lowtide.extensions import METHODS, check_installed, methods_of
 from lowtide.names import did_you_mean
 from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.greedy import Greedy, Lpmf
 from lowtide.schedule.method import Method
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 
-GROUP = "lowtide.methods"
-"""Entry point group of methods that other packages bring."""
-
-LEFT_TO_ORDER = {"exact": "reduced_ops", "zhong": "ops_after", "hmcos": "sequences", "serenity": "nodes"}
-"""Per method, its counter of what its own reduction leaves: ops after fusion, sequences, nodes of each part."""
-
 
 def built_in() -> dict[str, type[Method]]:
     """lowtide's own methods by name, in the order in which they are shown."""
     from lowtide.schedule.exact import Exact  # loads the native core
-    from lowtide.schedule.hmcos import Hmcos
-    from lowtide.schedule.serenity import Serenity
-    from lowtide.schedule.zhong.method import Zhong
 
-    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Serenity, Hmcos, Zhong, Exact)
+    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Exact)
     return {method.name: method for method in own}
 
 
 def methods() -> dict[str, type[Method]]:
-    """Every method by name: lowtide's own, then those of installed packages, by entry point name.
-
-    An entry point that cannot be loaded, is no method, or takes a name that is in use is left out with a
-    warning.
-    """
-    methods_by_name = built_in()
-    for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
-        try:
-            method = point.load()
-        except Exception as error:  # it is another package's import
-            _leave_out(point, f"it cannot be loaded: {type(error).__name__}: {error}")
-            continue
-        name = getattr(method, "name", None)
-        if not (is_dataclass(method) and isinstance(method, type) and isinstance(name, str)):
-            _leave_out(point, "it is no dataclass with a name; write @dataclass(frozen=True) and name: ClassVar[str]")
-        elif not (callable(getattr(method, "supports", None)) and callable(getattr(method, "schedule", None))):
-            _leave_out(point, "it lacks supports() or schedule()")
-        elif name in methods_by_name:
-            _leave_out(point, f"there is a method {name!r} already")
-        else:
-            methods_by_name[name] = cast("type[Method]", method)
-    return methods_by_name
-
-
-def _leave_out(point: metadata.EntryPoint, why: str) -> None:
-    text = f"method {point.name!r} ({point.value}, entry point group {GROUP}) is left out: {why}"
-    told = globals().setdefault("__warningregistry__", {})  # once, whoever asks
-    warnings.warn_explicit(" ".join(text.split()), UserWarning, __file__, 1, registry=told)
+    """Every method by name: lowtide's own, then those of installed packages (see `extensions.methods_of`)."""
+    return methods_of(METHODS, built_in(), ("supports", "schedule"))
 
 
 def options_of(method: type) -> dict[str, str]:
@@ -85,6 +49,7 @@ def make(name: str | Method, options: Mapping[str, str] | None = None) -> Method
     method = own or methods().get(name)
     if method is None:
         known = methods()
+        check_installed(METHODS, name, known)
         raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{did_you_mean(name, known)}")
     configured = with_options(method, f"method {name}", options or {})
     return configured if own is not None else cast("Method", Foreign(configured))
@@ -96,14 +61,17 @@ def _handed(method: Method, options: Mapping[str, str] | None) -> Method:
         raise InputError(f"a method is the class {method.__name__}; make one, as {method.__name__}()")
     if options:
         raise InputError(f"method {method.name} is made already; give its options where it is made")
-    if method.name in built_in():
+    if methods().get(method.name, type(method)) is not type(method):
         raise InputError(f"there is a method {method.name!r} already; give yours another name")
     return cast("Method", Foreign(method))
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:
-    """How many ops, or what a method takes for ops, it had to order by itself; None if it does not say."""
-    left = counters.get(LEFT_TO_ORDER.get(name, ""))
+    """How many ops, or what a method takes for ops, it had to order by itself; None if it does not say.
+
+    Its class names the counter in `left_counter`.
+    """
+    left = counters.get(getattr(methods().get(name), "left_counter", ""))
     return sum(left) if isinstance(left, list) else left
 
 

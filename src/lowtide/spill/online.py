@@ -334,3 +334,17 @@ def _to_the_bottom(run: Run, sizes: dict[int, int], stay: frozenset[int]) -> Non
         if s != WORKSPACE:
             run.since[s] = run.step
         low += size
+
+
+def why_not_apart(problem: SpillProblem) -> str | None:
+    """None if every op, and the end, fits the fast memory without writing in place, else why the arena cannot do it."""
+    model = problem.model
+    if problem.semantics.lead:
+        return "it places step by step, and a move takes no step; leave out moves.lead"
+    for i, touched in enumerate(model.touched):
+        need = sum(model.storages[s].size for s in touched) + model.workspace[i]
+        if need > problem.capacity:
+            return f"{model.graph.ops[i].label} needs {need:,} bytes where nothing is written in place"
+    if problem.end_bytes > problem.capacity:
+        return f"the graph outputs need {problem.end_bytes:,} bytes at the end"
+    return None

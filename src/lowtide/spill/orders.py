@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.registry import make
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
-
-OrderName = Literal["own", "exact", "hmcos"]
 
 
 def model_while_used(problem: SpillProblem) -> MemoryModel:
@@ -22,7 +19,7 @@ def model_while_used(problem: SpillProblem) -> MemoryModel:
     return memory_model(model.graph, replace(model.target, constants="while_used"))
 
 
-def order_by(name: OrderName, problem: SpillProblem, limits: Limits) -> tuple[int, ...]:
+def order_by(name: str, problem: SpillProblem, limits: Limits) -> tuple[int, ...]:
     """Positions in own order: the own order, or what scheduling method `name` finds (least peak, without spilling)."""
     if name == "own":
         return tuple(range(problem.steps))

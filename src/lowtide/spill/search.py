@@ -20,11 +20,10 @@ from lowtide.certificates import CutCertificate
 from lowtide.errors import sound
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
-from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.one_order import CHAIN_WIDTH, OrderWithGaps, order_with_gaps
-from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
+from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until, why_not_apart
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place

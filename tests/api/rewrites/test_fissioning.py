@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide import zoo
 from lowtide.analyse.storage import memory_model
 from lowtide.api.answer import Answer
 from lowtide.api.rewrites import fissioning
@@ -25,6 +23,7 @@ from lowtide.report.text import plan_text
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN
 from lowtide.write.graph_json import graph_json_bytes
+from lowtide_research import zoo
 from support.steps import SMALL, labelled_graph, random_step
 
 ALLOW = "recompute,fission"
@@ -44,22 +43,16 @@ def _plan(model: str = BERT, **how: Any) -> Plan:
 def test_ctrl_c_ends_with_the_best_plan_until_then(
     how: dict[str, str], after: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Soon, whatever is being searched, and the plan holds."""
-    pressed: list[float] = []
+    """Whatever is being searched, and the plan holds: a search that went on would take an hour."""
     solve = fissioning._Step.solve
 
-    def press() -> None:
-        pressed.append(time.perf_counter())
-        signal.raise_signal(signal.SIGINT)
-
     def begun(step: fissioning._Step) -> Answer:
-        threading.Timer(after, press).start()
+        threading.Timer(after, signal.raise_signal, [signal.SIGINT]).start()
         return solve(step)
 
     monkeypatch.setattr(fissioning._Step, "solve", begun)
-    made = _plan("magis_bert_base:layers=4", time=60, **how)
+    made = _plan("magis_bert_base:layers=4", time=3600, **how)
     assert (made.stopped, made.exit_status) == ("interrupt", 130)
-    assert time.perf_counter() - pressed[0] < 20
 
 
 @pytest.mark.slow

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from lowtide.bench.tflite_kinds import kinds
-from lowtide.bench.tflite_net import SAME, VALID, Net
 from lowtide.graph import Graph, Op
 from lowtide.ops.forms import Custom, Reduction
 from lowtide.ops.index import Index
@@ -18,6 +17,8 @@ from lowtide.ops.meaning import meaning
 from lowtide.read.tflite.reader import read_tflite
 from lowtide.run.probe import RefusedError
 from lowtide.run.probe_nodes import probe_node, runner_of
+from lowtide_research.bench.tflite_kinds import kinds
+from lowtide_research.bench.tflite_net import SAME, VALID, Net
 from support.tflite_nets import graph_with_file
 
 KINDS = sorted({name for name, _ in kinds()})
@@ -37,6 +38,13 @@ def single(folder: Path, kind: str, variant: str, seed: int) -> Graph:
     return read_tflite(path)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the models lie: both tests of a kind read the same ones."""
+    return tmp_path_factory.mktemp("models")
+
+
+@cache
 def probed(folder: Path, kind: str) -> tuple[Counter[str], list[str], list[tuple[Graph, Op]]]:
     """What probing models of a kind shows: counts, reasons to refuse, and the ops that were probed."""
     runner = runner_of("tflite")
@@ -67,21 +75,21 @@ def probed(folder: Path, kind: str) -> tuple[Counter[str], list[str], list[tuple
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_holds_in_litert(tmp_path: Path, kind: str):
+def test_a_row_holds_in_litert(folder: Path, kind: str):
     """What the map leaves out moves nothing, what it names moves something, and sums add up."""
-    counts, reasons, _ = probed(tmp_path, kind)
+    counts, reasons, _ = probed(folder, kind)
     assert counts["ops"], reasons
     assert counts["parts"], reasons
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in RARELY_MOVED])
-def test_a_row_broken_on_purpose_is_caught(tmp_path: Path, kind: str):
+def test_a_row_broken_on_purpose_is_caught(folder: Path, kind: str):
     """An index of the first operand that is one row off is seen in some model of the kind."""
     runner = runner_of("tflite")
     assert runner is not None
     tried = 0
-    for graph, op in probed(tmp_path, kind)[2]:
+    for graph, op in probed(folder, kind)[2]:
         known = meaning(graph, op)
         assert known is not None
         for i, dims in enumerate(known.access.inputs):

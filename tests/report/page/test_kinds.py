@@ -9,9 +9,9 @@ import pytest
 
 import lowtide
 from lowtide.api.writing import write_zoo
-from lowtide.bench.tflite_net import branches
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
+from lowtide_research.bench.tflite_net import branches
 from support.browser import Browser
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,6 @@ import pytest
 
 from lowtide import api
 from lowtide.api.kernels import kernel_choices
-from lowtide.bench.tflite_kinds import kinds
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op
@@ -20,6 +19,7 @@ from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.kernels import distances
 from lowtide.rules.tflm.libraries import REPLACED, library_distances
 from lowtide.target import read_toml, resolve, to_toml
+from lowtide_research.bench.tflite_kinds import kinds
 from support.tflite_builder import SAME, VALID, Net, branches, residual, s
 
 

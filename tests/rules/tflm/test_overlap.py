@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.bench.tflite_kinds import kinds
-from lowtide.bench.tflite_overlap import overlap_rows
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.kernels import BY_TYPE, distances
+from lowtide_research.bench.tflite_kinds import kinds
+from lowtide_research.bench.tflite_overlap import overlap_rows
 from support.tflite_builder import Net, s
 
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.bench.tflite_kinds import kinds
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.rule import TflmRule
@@ -17,9 +16,10 @@ from lowtide.runtimes.tflm.builds import I386, X86_64, Build, apart_for
 from lowtide.runtimes.tflm.persistent import ArenaParts, arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
 from lowtide.target import resolve
+from lowtide_research.bench.tflite_kinds import kinds
 from support.tflite_builder import Net, branches, residual
 
-RESULTS = Path(__file__).parents[3] / "bench/results/tflm-apart-operators.json"
+RESULTS = Path(__file__).parents[3] / "packages/research/results/tflm-apart-operators.json"
 BUILDS = {
     "32-reference": Build(I386, False, False),
     "32-cmsis_nn": Build(I386, False, False, "cmsis_nn", "none"),
@@ -64,7 +64,7 @@ def test_two_arrays_take_what_one_does(make, name: str):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RESULTS.exists(), reason="needs bench/results, which an installed package has not")
+@pytest.mark.skipif(not RESULTS.exists(), reason="needs packages/research/results, which an installed package has not")
 @pytest.mark.parametrize("name", list(BUILDS))
 def test_operators_as_measured_in_builds(name: str):
     """Both arrays of every kind of operator; those where preparing takes most may be some bytes too large."""

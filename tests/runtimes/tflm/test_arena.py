@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide.bench.tflite_kinds import kinds
-from lowtide.bench.tflite_net import Net
 from lowtide.errors import VerificationError
 from lowtide.rules.tflm.libraries import LIBRARIES
 from lowtide.run.tflite import ask
+from lowtide_research.bench.tflite_kinds import kinds
+from lowtide_research.bench.tflite_net import Net
 from support.tflite_builder import branches, residual
 from support.tflite_nets import pyramid, wide_net
 
@@ -57,7 +57,7 @@ def check_enough(path: Path, out: Path, pointer: int) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("pointer", "every"), [(32, 4), (64, 16)])
 def test_enough_whichever_kernels_run(tmp_path: Path, pointer: int, every: int) -> None:
-    """On the tests' nets and models of one operator each (of all kinds: tests/bench/test_tflm_enough.py); each library
+    """On the tests' nets and models of one operator each (of all kinds: research's test_tflm_enough.py); each library
     decides some."""
     deciding = set()
     for name, data in nets(every):

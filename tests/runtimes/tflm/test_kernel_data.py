@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lowtide import api
-from lowtide.bench.tflite_kinds import kinds
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.rule import TflmRule
@@ -17,9 +16,10 @@ from lowtide.run.tflite import ask
 from lowtide.runtimes.tflm.builds import I386, PIP, X86_64, Build
 from lowtide.runtimes.tflm.persistent import arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
+from lowtide_research.bench.tflite_kinds import kinds
 from support.tflite_builder import Net
 
-RESULTS = Path(__file__).parents[3] / "bench/results/tflm-32bit-operators.json"
+RESULTS = Path(__file__).parents[3] / "packages/research/results/tflm-32bit-operators.json"
 BUILDS = {
     "32-reference": Build(I386, False, False),
     "32-cmsis_nn": Build(I386, False, False, "cmsis_nn", "none"),
@@ -47,7 +47,7 @@ def predicted(data: bytes, build: Build) -> tuple[int, int, int, bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RESULTS.exists(), reason="needs bench/results, which an installed package has not")
+@pytest.mark.skipif(not RESULTS.exists(), reason="needs packages/research/results, which an installed package has not")
 @pytest.mark.parametrize("name", list(BUILDS))
 def test_operators_as_measured_in_builds(name: str):
     """Head and smallest arena of every kind of operator, as measured in TFLM built from its sources."""

@@ -19,7 +19,7 @@ LETTERS = {
     "p": ctypes.c_void_p, "i": ctypes.c_int32, "h": ctypes.c_int16, "b": ctypes.c_int8, "w": ctypes.c_int64,
     "e": ctypes.c_int32,
 }  # fmt: skip
-RESULTS = Path(__file__).parents[3] / "bench/results/tflm-32bit.json"
+RESULTS = Path(__file__).parents[3] / "packages/research/results/tflm-32bit.json"
 
 
 @given(st.lists(st.one_of(st.sampled_from("pihbwe"), st.text("pihbwe", min_size=1, max_size=4)), min_size=1))
@@ -51,7 +51,7 @@ def test_every_layout_is_one():
         assert sizes[0] >= sizes[1] >= max(sizes[2:])
 
 
-@pytest.mark.skipif(not RESULTS.exists(), reason="needs bench/results, which an installed package has not")
+@pytest.mark.skipif(not RESULTS.exists(), reason="needs packages/research/results, which an installed package has not")
 @pytest.mark.parametrize(("name", "abi"), [("32-reference", I386), ("64-reference", X86_64)])
 def test_sizeof_in_builds(name: str, abi: Abi):
     """What lies in every arena, as compilers say."""

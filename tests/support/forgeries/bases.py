@@ -21,7 +21,7 @@ import lowtide
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.target import resolve
 from lowtide.transform.cut import Cutter
@@ -30,17 +30,19 @@ from lowtide.transform.rounds import cut_again
 from support.arena_run import AliasNets
 from support.costs import costs
 from support.cut_rounds import plan_of_rounds
+from support.hand_loops import HAND_LOOPS
 from support.norm_nets import NormNet
 from support.random_graphs import random_graph
 from support.seam_nets import dense_block
 from support.section_nets import attention
 from support.sequences import costly_graph
-from support.small_nets import pyramid, random_net
+from support.small_nets import Nets, pyramid, random_net
 from support.spill_plans import skip_graph
 from support.steps import random_sibling_step, random_step
 from support.tflite_builder import SAME, Net
 from support.tflite_nets import graph_with_file
 from support.tflite_nets import pyramid as tflite_pyramid
+from support.writing_graphs import drawn
 
 SECONDS = 0.6
 """Of a search, of those that would go on; what it finds is honest, however good it is."""
@@ -108,6 +110,14 @@ def _budget(part: float) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     return call
 
 
+def _over_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Over a budget that no two tensors fit, with outputs in place."""
+    how = {"target": "generic,alignment=1"}
+    graphs = (_random(100 * seed + k, 9, in_place=0.9) for k in range(100))
+    graph = next(g for g in graphs if lowtide.plan(g, **how).in_place)
+    return graph, [{**how, "budget": 1}, how]
+
+
 def _fixed(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     """A tensor at a place of its own, one that persists."""
     graph = _random(seed, 8, plain=True)
@@ -130,6 +140,18 @@ def _small_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     small = [f"fast={max(1, best // 3)}", f"slow={max(1, best // 3)}"]
     large = [f"fast={best}", f"slow={best}"]
     return graph, [{"target": "strict", "banks": small}, {"target": "strict", "banks": large}]
+
+
+def _odd_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Three tensors at once that would fit two memories if one of them could be divided, and a small one."""
+    sizes, last = (1, 6 + seed, 6 + seed, 6 + seed, 6 + seed, 1), 5
+    kinds = [Kind.INPUT, *[Kind.ACTIVATION] * 3, Kind.OUTPUT, Kind.OUTPUT]
+    tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate(sizes)]
+    ops = [Op(k, (0,), (k,), type="Conv") for k in (1, 2, 3)]
+    ops += [Op(4, (1, 2, 3), (4,), type="Sum"), Op(last, (0, 4), (last,), type="Conv")]
+    graph = Graph("odd", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
+    each = (sum(sizes) - sizes[4]) // 2 + 1
+    return graph, [{"target": "generic,alignment=1", "banks": [f"fast={each}", f"slow={each}"]}]
 
 
 WAYS: tuple[dict[str, Any], ...] = (
@@ -176,6 +198,38 @@ def _spill_more(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
             if (worse.traffic_bytes or 0) > (better.traffic_bytes or 0):
                 return graph, [{**how, "method": "belady"}, how]
     raise AssertionError("no such graph")
+
+
+def _spill_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Something moves, an op writes in place, another one has a workspace, and offsets are aligned."""
+    for k in range(200):
+        graph = _random(70009 + 1000 * seed + k, 9, aliases=0.05)
+        how: dict[str, Any] = {"target": "generic,alignment=16", "time": SECONDS}
+        model = memory_model(graph, resolve(how["target"]))
+        fast = (largest_single_op(model) + lowtide.plan(graph, target=how["target"]).peak_bytes) // 2
+        try:
+            plan = lowtide.plan(graph, memories=[f"fast={fast}"], **how)
+        except InputError:
+            continue
+        if plan.moves and plan.in_place and plan.workspace_offsets:
+            return graph, [{**how, "memories": [f"fast={fast}"]}]
+    raise AssertionError("no such graph")
+
+
+def _spill_back(**moves: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """An output leaves for a large tensor, as these rules say of it."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        return _leaving(seed), [{"target": "strict", "memories": [f"fast={14 + 2 * seed}"], "moves": moves}]
+
+    return call
+
+
+def _leaving(seed: int) -> Graph:
+    kinds = (Kind.INPUT, Kind.OUTPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
+    tensors = [Tensor(k, size, kinds[k], f"t{k}") for k, size in enumerate((2, 6 + seed, 8 + seed, 5, 1))]
+    ops = [Op(k, (k,), (k + 1,)) for k in range(4)]
+    return Graph("leaving", tuple(tensors), tuple(ops), sha256=f"{seed:064x}")
 
 
 def _wide(seed: int) -> Graph:
@@ -230,16 +284,43 @@ def _seams(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
 
 def _sections(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     heads = (2, 4, 8)[seed % 3]
-    net = attention(tokens=16, width=32, heads=heads, way="swin").model()
+    way = ("swin", "slice", "swin", "split", "columns", "chunks", "gather", "heads")[seed % 8]
+    net = attention(tokens=16, width=32, heads=heads, way=way).model()
     return onnx_graph(net), [{"target": "generic", "allow": "fission", "time": SECONDS}]
 
 
-def _aliases(words: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+def _aliases(
+    words: str, target: str = "generic", outer: int = 1
+) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-        graph = onnx_graph(AliasNets(Random(12 + seed).choice).build(9))
-        return graph, [{"target": "generic", "allow": words, "time": SECONDS}]
+        graph = onnx_graph(AliasNets(Random(12 + seed).choice, outer).build(9))
+        return graph, [{"target": target, "allow": words, "time": SECONDS}]
 
     return call
+
+
+def _dead_ends(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """An op whose result nobody reads, of blocks of rows."""
+    net = Nets(Random(seed).choice)
+    x = net.input((1, 4, 4, 4 + seed))
+    (wide,) = net.node("Concat", [x] * 4, axis=1)
+    net.node("DepthToSpace", [x], blocksize=2)
+    (last,) = net.node("Relu", [wide])
+    graph = onnx_graph(net.model([last]))
+    inside = tuple(replace(t, kind=Kind.ACTIVATION) if t.name in net.shapes and t.name != last and t.name != x else t
+                   for t in graph.tensors)  # fmt: skip
+    return replace(graph, tensors=inside), [{"target": "strict", "method": "own"}]
+
+
+def _writes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+    """Ops that write over what others read."""
+    draws = (drawn(Random(1000 * seed + k)) for k in range(1000))
+    graph = next(graph for graph in draws if sum(bool(op.writes) for op in graph.ops) > 1 and len(graph.ops) > 4)
+    if seed % 3 == 2:  # two that write, of which nobody reads
+        tensors = (Tensor(0, 4, Kind.INPUT, "x"), Tensor(1, 4, Kind.OUTPUT, "kept"), Tensor(2, 4, alias_of=1))
+        ops = (Op(0, (0,), (1,)), Op(1, (0,), (2,), writes=None), Op(2, (0,), (3,), writes=None))
+        graph = Graph("two", (*tensors, Tensor(3, 4, alias_of=1)), ops)
+    return replace(graph, sha256=f"{seed:064x}"), [{"target": "strict"}]
 
 
 def _again(part: float, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
@@ -297,6 +378,16 @@ def _loops(**how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     return call
 
 
+def _around(flaw: str) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
+    """Without a loop, which would be wrong."""
+
+    def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
+        loop = HAND_LOOPS[flaw]()
+        return loop.graph, [{"target": loop.target, "method": "own"}]
+
+    return call
+
+
 def _tflite(target: str, **how: Any) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         return graph_with_file(tflite_pyramid().bytes()), [{"target": target, "time": SECONDS, **how}]
@@ -321,6 +412,8 @@ def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
         return graph, [plan_of_rounds(path, parts, "generic")]
 
 
+HAND = "no loop "
+
 KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]]]] = {
     "own order": _plain("strict"),
     "own order, plain": _plain("strict", plain=True),
@@ -331,13 +424,20 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "searched": _searched,
     "within a budget": _budget(1.5),
     "over budget": _budget(0.8),
+    "over budget, in place": _over_in_place,
     "fixed": _fixed,
     "banks": _banks,
     "small banks": _small_banks,
+    "odd banks": _odd_banks,
     "spill": _spill,
     "spill, and more than need be": _spill_more,
+    "spill, in place": _spill_in_place,
+    "spill, and back": _spill_back(outputs_end_fast="true", lead="1"),
+    "spill, outputs late": _spill_back(outputs_written_early="false"),
+    "spill, two memories": lambda seed: _spill(len(WAYS) * seed + 5),
     "cut": _cut("fission", "strict"),
     "cut, in place": _cut("fission"),
+    "cut, over a part": _cut("fission", "generic,overlap=in_place"),
     "uncut": _uncut("fission"),
     "halos": _cut("fission,halos"),
     "rounds": _cut("fission,rounds"),
@@ -349,7 +449,10 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "accumulate": _seams("seams,accumulate"),
     "sections": _sections,
     "aliases": _aliases("alias"),
+    "aliases, row by row": _aliases("alias", "generic,pieces=strided", 2),
     "aliases and cuts": _aliases("alias,fission"),
+    "writes": _writes,
+    "dead ends": _dead_ends,
     "again": _again(0.8),
     "again, a little": _again(0.95),
     "again, cost": _within,
@@ -363,10 +466,12 @@ KINDS: Mapping[str, Callable[[int], tuple[Graph, Sequence[dict[str, Any] | Plan]
     "loops, streamed": _loops(stream_input=True),
     "onnxruntime": lambda seed: (_wide(seed), [{"target": "onnxruntime"}]),
     "tflm": _tflite("tflm"),
+    "tflm, reference kernels": _tflite("tflm,kernels=reference"),
     "tflm, cut": _tflite("tflm", allow="fission"),
     "tflm, budget": _tflite("tflm", budget="20KiB", reserve=64),
     "tflm, arenas": _tflite("tflm", banks=["fast=48KiB", "slow=128KiB"]),
     "tflite": _tflite("tflite"),
+    **{f"{HAND}{flaw}": _around(flaw) for flaw in HAND_LOOPS},
 }
 """By kind a model of a seed, and the calls: what is forged is the plan of the first; the second may be beside it."""
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from lowtide.analyse.storage import memory_model
+from lowtide.sizes import round_up
 from lowtide.target import resolve
 from support.forgeries.bases import Base
 from support.forgeries.families import Family, changed, enough
@@ -211,6 +212,26 @@ def conflict_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]
              and base.graph.tensor_by_id[t].size and base.graph.tensor_by_id[t].alias_of is None]  # fmt: skip
     for t in later[:2]:
         yield said(tensors=[*conflict["tensors"], t]), "made later"
+    size, unit = {t.id: t.size for t in base.plan.tensors}, base.plan.alignment
+    few = {"workspaces": [], "minimal": False}
+    for t in base.plan.tensors:
+        if base.plan.memories and t.id not in conflict["tensors"] and t.size and t.alias_of is None:
+            more = {"needed_bytes": conflict["needed_bytes"] + round_up(t.size, unit), "minimal": True}
+            yield said(tensors=[*conflict["tensors"], t.id], **more), "one is one too many"
+    widest = max((m.capacity_bytes for m in base.plan.memories or ()), default=0)
+    for step, v in enumerate(base.plan.order):
+        less = {"step": step, "needed_bytes": conflict["needed_bytes"] - 1, "minimal": False}
+        if base.plan.memories:
+            yield said(**less), "less than they have"
+        for t in base.graph.op_by_id[v].outputs[:1]:
+            if 0 < round_up(size[t], unit) <= widest:
+                alone = {"tensors": [t], "step": step, "needed_bytes": round_up(size[t], unit)}
+                yield said(**alone, **few), "it goes into a memory"
+    for out, read in base.plan.in_place:
+        step = base.plan.order.index(base.graph.producer[out])
+        needed = round_up(size[out], unit) + round_up(size[read], unit)
+        if needed > conflict["available_bytes"]:
+            yield said(tensors=[out, read], step=step, needed_bytes=needed, **few), "they have the same bytes"
 
 
 def nonsense(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
@@ -225,6 +246,7 @@ def nonsense(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
             if isinstance(value, bool) and key not in ("overwrite_inputs", "pin_inputs", "keep_inputs"):
                 yield changed(base, rules=rules | {key: not value}), "other rules than the target's"
         yield changed(base, target=f"{base.target},alignment=128"), "another target's"
+    yield changed(base, folded=[*base.document["folded"], 2**40]), "no such op is computed beforehand"
     for keys, why in _misplaced(base):
         yield changed(base, **keys), why
     for key in ("arena_bytes", "offsets", "workspace_offsets", "arena_lower_bound_bytes", "arena_optimal"):
@@ -271,6 +293,13 @@ def false_of_parts(base: Base, random: Random) -> Iterator[tuple[Document, str]]
     required, parts = base.plan.required_bytes, base.document.get("runtime_parts")
     if base.plan.memories is not None or base.plan.moves is not None:
         return
+    block, peak, arena = base.plan.runtime_arena_bytes, base.plan.peak_bytes, base.plan.arena_bytes
+    if block is not None:
+        less = {"runtime_arena_bytes": peak - 1, "required_bytes": base.plan.required_bytes - (block - peak + 1)}
+        yield changed(base, **less), f"the order needs {peak}"
+    if parts and parts["kernels"] != "any" and arena is not None:
+        more = arena + base.plan.alignment
+        yield changed(base, arena_bytes=more, arena_optimal=None, arena_lower_bound_bytes=None), "the parts plan less"
     keys = {"budget_bytes": 2 * required, "status": "impossible", "conflict": None}
     if parts:
         for key in ("least_planning", "least_beside"):

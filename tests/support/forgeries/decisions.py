@@ -155,6 +155,7 @@ def moves_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
             yield said([*moves[:k], move | {"step": move["step"] + 1}, *moves[k + 1 :]]), "too late"
         yield said([*moves[:k], move | {"from": "nowhere"}, *moves[k + 1 :]]), "from nowhere"
         yield said([*moves[:k], move | {"to": move["from"]}, *moves[k + 1 :]]), "to where it is"
+        yield said([*moves[:k], move | {"to": "nowhere"}, *moves[k + 1 :]]), "to nowhere"
         yield said([*moves[:k], move | {"tensor": 2**40}, *moves[k + 1 :]]), "of nothing"
         for other in random.sample(base.document["tensors"], min(2, len(base.document["tensors"]))):
             if other["id"] != move["tensor"] and not other.get("alias_of") and other["size"]:

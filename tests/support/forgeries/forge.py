@@ -12,11 +12,15 @@ from support.forgeries.bases import Base
 from support.forgeries.claims import CLAIMED
 from support.forgeries.decisions import DECIDED
 from support.forgeries.families import GENERAL
+from support.forgeries.in_parts import IN_PARTS
 from support.forgeries.leaves import Forgery, forgeable, leaf, says_the_same
 from support.forgeries.limits import LIMITED
+from support.forgeries.loopings import LOOPED
+from support.forgeries.spilled import SPILLED
 from support.forgeries.surgery import OPERATED
+from support.forgeries.twins import twins
 
-FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED}
+FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **LOOPED, **SPILLED, **IN_PARTS}
 
 OPTIONAL = ("profile", "runtime_figures", "rules", "search", "conflict")
 """What a plan may do without; with it, more than one rule refuses some forgeries."""
@@ -35,6 +39,8 @@ def forgeries(base: Base, random: Random, each: int = 1, most: int = 24) -> Iter
             for document, why in random.sample(made, most) if len(made) > most else made:
                 if not says_the_same(on, document):
                     yield Forgery(name, document, f"{base.kind} {base.seed}: {why}")
+        for graph, why in twins(on, random, most):
+            yield Forgery("of another model", on.document, f"{base.kind} {base.seed}: {why}", graph)
         for paths in forgeable(on).values():
             for _ in range(each):
                 forged = leaf(on, random, paths)

@@ -10,13 +10,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
 
+from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.optimize.region_bound import RegionBounds
 from lowtide.plan import from_json
+from lowtide.target import resolve
+from lowtide.transform.cut import Cutter
 from support.forgeries.bases import Base
 
 Document = dict[str, Any]
@@ -24,11 +30,12 @@ Path = tuple[str | int, ...]
 
 
 class Forgery(NamedTuple):
-    """A plan that is wrong, and why."""
+    """A plan that is wrong, and why; `graph`: the model that it is said to be of, if that is not the base's."""
 
     family: str
     document: Document
     why: str
+    graph: Graph | None = None
 
 
 FREE = {
@@ -205,8 +212,6 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
         inner = pattern((*path, key))
         if listed(FREE, inner) or listed(BOUNDS, inner) or listed(DECISIONS, inner) or harmless(base, inner, twice):
             return None
-        if path[-3::2] == ("ops", "ends") and len(at(base.document, path[:-2])) == 1:
-            return None  # a stripe more or less of one op alone, which may be without a row
         if key == "recomputation" and not base.plan.rewrites:
             return None  # nothing runs again, and nothing is said of it
         if not twice and inner == "tensors.*" and value[key]["kind"] == "constant":
@@ -218,7 +223,7 @@ def leaf(base: Base, random: Random, paths: list[tuple[Path, Any]]) -> Forgery |
         else:
             del holder[key]
         changed = put(base.document, path, holder)
-        if says_the_same(base, changed):
+        if says_the_same(base, changed) or true_still(base, name, path, value, holder):
             return None
         return Forgery(f"{'twice' if twice else 'left out'}: {inner}", changed, f"{(*path, key)} of {base.kind}")
     new = another(random, path, value, [v for _, v in paths])
@@ -245,19 +250,52 @@ def _weaker(*words: str) -> Still:
     return lambda base, path, value, new: words.index(new) > words.index(value)
 
 
+def _rows(cut: dict[str, Any]) -> set[tuple[int, int]]:
+    """The parts in which a cut says that an op runs; a stripe may be without a row."""
+    begins = cut.get("begins") or [0, *cut["ends"][:-1]]
+    return {(a, b) for a, b in zip(begins, cut["ends"], strict=False) if a < b}
+
+
 def _same_rows(base: Base, path: Path, value: Any, new: Any) -> bool:
-    """Ends between which the same parts run, in other stripes; or of an op that does not run, as a concat need not."""
-    if path[-2] != "ends" or not isinstance(path[-1], int):
+    """Other ends between which the same parts run; or in which a concat that is not run still has each operand in
+    pieces of its own."""
+    k = max(k for k, key in enumerate(path) if key in ("ends", "begins"))
+    region, cut = at(base.document, path[: k - 2]), at(base.document, path[:k])
+    after = put(cut, path[k:], new)
+    if region["kind"] == "cut" and len(region["ops"]) > 1 and len(cut["ends"]) != len(after["ends"]):
+        return False  # not one end for each stripe of the region
+    listed = at(base.document, path[:2])["ops"] if path[0] == "rounds" else base.document["ops"]
+    op = base.graph.op_by_id.get(cut["op"])
+    if op is None or op.type != "Concat" or any(own.get("origin") == [op.id] for own in listed):
+        return _rows(cut) == _rows(after)
+    shapes = [base.graph.tensor_by_id[t].shape or () for t in op.inputs]
+    sizes = [shape[int(op.attributes["axis"]) % len(shape)] for shape in shapes]
+    ends = after["ends"]
+    return {*accumulate(sizes)} <= {*ends} <= {*range(1, sum(sizes) + 1)} and ends == sorted({*ends})
+
+
+def _proved_there(base: Base, path: Path, value: Any, new: Any) -> bool:
+    """Another op at which as many bytes are needed whatever is cut, by the planner's own reckoning."""
+    if new not in base.graph.op_by_id:
         return False
-    cut = at(base.document, path[:-2])
-    before, after = list(cut["ends"]), [*cut["ends"][: path[-1]], new, *cut["ends"][path[-1] + 1 :]]
-    if not any(op.get("part") and op.get("origin") == [cut["op"]] for op in base.document["ops"]):
-        return True
-    return "begins" not in cut and after == sorted(after) and set(before) - {0} == set(after) - {0}
+    target, bound = resolve(base.target), base.document["region_bound"]
+    graph = target.as_seen(base.graph)
+    found = RegionBounds(Cutter(graph), memory_model(graph, target), joined=bound.get("joined", False))
+    return found.at(new) >= bound["bytes"]
+
+
+def _same_times(base: Base, path: Path, value: Any, new: Any) -> bool:
+    """Other times of ops, as of another cost file, that add up to the same, and so may those that run again."""
+    times = base.document["swapping"]["op_nanoseconds"]
+    other = put(times, path[2:], new)
+    return sum(times) == sum(other) and len(times) == len(other) and min(other) >= 0
 
 
 STILL: dict[str, tuple[str, Still]] = {
-    "*rewrites.*.ops.*.ends.*": ("the same parts run", _same_rows),
+    "*rewrites.*.ops.*.ends*": ("the same parts run", _same_rows),
+    "*rewrites.*.ops.*.begins*": ("the same parts run", _same_rows),
+    "region_bound.op": ("as much is needed there", _proved_there),
+    "swapping.op_nanoseconds*": ("times of another file", _same_times),
     "tensors.*.name": ("a new name", _made_by_a_cut),
     "ops.*.name": ("a new name", _made_by_a_cut),
     "exactness": ("less is promised", _weaker("bits", "kernel", "sum")),

@@ -25,8 +25,10 @@ def versions(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
 
 def memories_out_of_range(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     """Memories of nothing, or aligned to nothing; residencies before they begin, and off what they are aligned to."""
+    aligned = {t.id for t in base.plan.tensors if t.alias_of is None} - {pair[0] for pair in base.plan.in_place}
+    rows = [r for r in base.document.get("residency") or [] if r["tensor"] in aligned]
     for k, one in enumerate(base.document.get("memories") or []):
-        held = [r["offset"] for r in base.document.get("residency") or [] if r["memory"] == one["name"]]
+        held = [r["offset"] for r in rows if r["memory"] == one["name"]]
         for key, values in (("capacity_bytes", (0, -1)), ("alignment", (0, -8, 4096)), ("size_bytes", (-1,))):
             for value in values:
                 if value != 4096 or (base.plan.moves is None and any(offset % value for offset in held)):
@@ -91,7 +93,8 @@ def prices_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
             costs = claim | {"certificate": own | more, "lower_bound": bound}
             price = more.get("price", [1, 1])
             none = more.get("op") or more.get("scale") or price[0] < 0 or price[1] < 1
-            if bound > claim["planned"] or none:
+            fits = base.plan.status == "ok"  # where it does not fit, plans within the budget may cost more
+            if (bound > claim["planned"] and fits) or none:
                 keys = {} if base.plan.budget_bytes else {"budget_bytes": base.plan.required_bytes}
                 yield changed(base, recomputation=costs, **keys), f"a price with {more}"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.forgeries.bases import Base
 from support.forgeries.families import Family, changed
-from support.forgeries.leaves import Document, Path, pattern, put, walk
+from support.forgeries.leaves import Document, Path, pattern, put, true_still, walk
 
 WHERE = ("rewrites", "loops", "streams", "rounds", "swapping")
 """Keys of what a plan changes in a graph."""
@@ -64,7 +64,7 @@ def surgery(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
     for found in kinds.values():
         path, value = random.choice(found)
         for other in _others(path, value, random):
-            if other != value:
+            if other != value and not true_still(base, pattern(path), path, value, other):
                 yield put(base.document, path, other), f"{path}: {value} -> {other}"
 
 

@@ -189,6 +189,13 @@ def test_each_rule_is_caught_when_it_is_broken(tmp_path: Path, name: str):
     assert re.search(words, why or "nothing"), why
 
 
+def test_too_many_units_are_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where all that is watched has more units than the limit, the plan is refused."""
+    monkeypatch.setattr("lowtide.verify.check.aliases.MOST_UNITS", 1)
+    _, graph = _relu_net(tmp_path)
+    assert "too many pieces" in (_checked(graph, _broken_plan(graph, RIGHT), TARGETS["contiguous"]) or "")
+
+
 def test_rows_are_for_targets_whose_kernels_write_them(tmp_path: Path):
     """A pitch is refused where pieces are contiguous, pieces where they are copied."""
     nodes = [node("Relu", "x", "a"), node("Neg", "x", "b"), node("Concat", "a b", "y", axis=2), node("Neg", "y", "z")]

@@ -73,6 +73,7 @@ def test_what_a_plan_with_memories_says():
 MUTATIONS = {
     "a memory named twice": ("memories", lambda p: _memories(p, p.memories[0], p.memories[0])),
     "no memories": ("memories", lambda p: msgspec.structs.replace(p, memories=[])),
+    "a memory named host": ("memories", lambda p: _memories(p, *p.memories, PlanMemory(name="host", capacity_bytes=1))),
     "a memory without room": ("memories", lambda p: _second(p, capacity_bytes=0)),
     "offsets as well": ("residency", lambda p: msgspec.structs.replace(p, offsets={"0": 0})),
     "an arena that is no sum": ("arena", lambda p: msgspec.structs.replace(p, arena_bytes=19, required_bytes=19)),

@@ -13,6 +13,7 @@ import lowtide
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
+from support.hand_loops import HAND_LOOPS
 from support.tflite_builder import SAME, Net, s
 
 Change = Callable[[dict[str, Any]], None]
@@ -187,6 +188,17 @@ def test_an_input_is_handed_over_where_the_plan_says_so(model: Path, streamed: P
         lowtide.verify(model, msgspec.convert(table, Plan))
 
 
+@pytest.mark.parametrize("flaw", HAND_LOOPS)
+def test_a_loop_with_one_flaw_does_not_hold(flaw: str) -> None:
+    """It is refused; where the graph is what is wrong, the plan holds for the same graph without that."""
+    loop = HAND_LOOPS[flaw]()
+    if loop.flawless is not None:
+        lowtide.verify(loop.flawless, msgspec.convert(loop.document(loop.flawless), Plan), target=loop.target)
+    with pytest.raises(VerificationError) as refused:
+        lowtide.verify(loop.graph, msgspec.convert(loop.document(), Plan), target=loop.target)
+    assert refused.value.failure == loop.failure
+
+
 def _leaves(at: Any) -> Iterator[tuple[Any, Any]]:
     """Every number in a table, as what holds it and the key."""
     for key, value in at.items() if isinstance(at, dict) else enumerate(at):
@@ -220,7 +232,7 @@ def test_every_key_of_a_loop_counts(model: Path, streamed: Plan) -> None:
         for word in ("along", "axis", "merge", "keep", "streamed"):
             entries = loop.get(word, {})
             for key in list(entries):
-                for other in (None, "999", "x", "-1"):
+                for other in (None, "999", "x", "-1", f"0{key}"):
                     changed = {k: v for k, v in entries.items() if k != key}
                     loop[word] = changed if other is None else {**changed, other: entries[key]}
                     with pytest.raises((VerificationError, InputError)):

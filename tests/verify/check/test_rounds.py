@@ -173,10 +173,15 @@ def _claim(document: dict[str, Any]) -> None:
     document["region_bound"] = {"bytes": 1, "op": 0}
 
 
+def _idle(document: dict[str, Any]) -> None:
+    _round(document)["ops"].append({"id": 9000, "name": "idle", "type": "Relu"})
+
+
 CHANGES = {
     _no_rounds: "parts", _round_twice: "parts", _nothing_cut: "parts", _other_rows: "parts", _other_piece: "parts",
     _part_left_out: "parts", _part_turned: "parts", _cut_of_the_whole: "parts", _other_ends: "parts",
     _piece_of_the_whole: "parts", _ops_run_again: "parts", _promise: "parts", _claim: "regions",
+    _idle: "parts",
 }  # fmt: skip
 
 

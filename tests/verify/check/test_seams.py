@@ -163,9 +163,17 @@ def _less_exact(plan: dict[str, Any]) -> None:
     plan["exactness"] = "kernel"
 
 
+def _concat_along_another_axis(plan: dict[str, Any]) -> None:
+    _cuts(plan)[0]["axis"] += 64
+
+
+def _concat_in_other_pieces(plan: dict[str, Any]) -> None:
+    _cuts(plan)[0]["ends"][0] += 1
+
+
 CHANGES: list[Change] = [
     _other_operand, _other_weights, _bias_twice, _without_bias, _added_twice, _other_terms, _other_type, _other_turns,
-    _not_cut, _concat_runs, _less_exact,
+    _not_cut, _concat_runs, _less_exact, _concat_along_another_axis, _concat_in_other_pieces,
 ]  # fmt: skip
 
 

@@ -11,13 +11,13 @@ import pytest
 
 import lowtide
 from lowtide.api.models import load
-from lowtide.bench.tflite_kinds import kinds
-from lowtide.bench.tflite_net import Net, branches, residual
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.runtimes.registry import runtime_of
 from lowtide.target import resolve
 from lowtide.verify.check.tflm_head import tflm_heads
+from lowtide_research.bench.tflite_kinds import kinds
+from lowtide_research.bench.tflite_net import Net, branches, residual
 
 
 def drawn(index: int) -> Net:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide import zoo
 from lowtide.certificates import CutCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -22,6 +21,7 @@ from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from lowtide.verify.prove.search import prove
+from lowtide_research import zoo
 from support.spill_brute import least_traffic
 from support.spill_plans import plan_of
 from support.spill_problems import EVERY_SEMANTICS, STRICT, TARGETS, small_problem

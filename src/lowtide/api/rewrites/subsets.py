@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.rewrites.recomputing import RecomputeCall, repeated
 from lowtide.api.rewrites.swapping import Host, numbers
-from lowtide.optimize.recompute.baselines.pofo import Pofo
 from lowtide.optimize.recompute.method import shares_storages
+from lowtide.optimize.recompute.pofo import Pofo
 
 if TYPE_CHECKING:
     from lowtide.api.costs import Costs

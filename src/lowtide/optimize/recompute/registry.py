@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from lowtide.errors import InputError
+from lowtide.extensions import RECOMPUTE_METHODS, check_installed, methods_of
 from lowtide.names import did_you_mean
 from lowtide.optimize.recompute.method import RecomputeMethod
 
 
 def recompute_methods() -> dict[str, type[RecomputeMethod]]:
-    """Every method by name, in the order in which they are shown."""
-    from lowtide.optimize.recompute.baselines.checkmate import Checkmate
-    from lowtide.optimize.recompute.baselines.chen import Chen
-    from lowtide.optimize.recompute.baselines.dtr import Dtr
-    from lowtide.optimize.recompute.baselines.fastsa import FastSA
-    from lowtide.optimize.recompute.baselines.pofo import Pofo
-    from lowtide.optimize.recompute.baselines.rotor import Rotor
-    from lowtide.optimize.recompute.baselines.torchtitan import Torchtitan
+    """Every method by name: those that lowtide itself uses, then those of installed packages."""
     from lowtide.optimize.recompute.method import Microbatch
-    from lowtide.optimize.recompute.moccasin import Moccasin
+    from lowtide.optimize.recompute.pofo import Pofo
+    from lowtide.optimize.recompute.rotor import Rotor
 
-    repeating: tuple[type[RecomputeMethod], ...] = (Moccasin, Checkmate, FastSA, Dtr, Chen, Torchtitan, Rotor)
-    kinds = (*repeating, Pofo, Microbatch)
-    return {kind.name: kind for kind in kinds}
+    own = {kind.name: kind for kind in (Rotor, Pofo, Microbatch)}
+    return cast("dict[str, type[RecomputeMethod]]", methods_of(RECOMPUTE_METHODS, own, ("supports", "repeat")))
 
 
 def make_recompute(name: str, options: Mapping[str, str]) -> RecomputeMethod:
@@ -38,6 +33,7 @@ def make_recompute(name: str, options: Mapping[str, str]) -> RecomputeMethod:
 
     known = recompute_methods()
     if name not in known:
+        check_installed(RECOMPUTE_METHODS, name, known)
         raise InputError(
             f"--allow recompute starts from the best order: leave out --method, or name a published one, "
             f"{', '.join(known)}{did_you_mean(name, known)}"

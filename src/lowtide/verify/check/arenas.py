@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import permutations
 
 from lowtide.errors import VerificationError
-from lowtide.plan import Plan
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts
 from lowtide.sizes import round_up
+from lowtide.spill_plan import PlanMemory
 
 
-def check_arenas(plan: Plan) -> str:
+def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, parts: RuntimeParts | None) -> str:
     """Check `runtime_arenas`: each array lies in a memory, which holds as much as the parts say, and nothing else does.
 
     Raises
@@ -17,13 +18,12 @@ def check_arenas(plan: Plan) -> str:
     VerificationError
         ``runtime_arenas``: a memory that is not there or holds other bytes, or tensors with a residency.
     """
-    arenas, parts = plan.runtime_arenas, plan.runtime_parts
-    if arenas is None or parts is None or plan.memories is None:
-        raise VerificationError("runtime_arenas", "the plan has no memories, or no parts that lie in them")
+    if parts is None:
+        raise VerificationError("runtime_arenas", "the plan has no parts that lie in its memories")
     if plan.residency or plan.workspace_memories:
         raise VerificationError("runtime_arenas", "tensors lie in the head, and the plan has a residency for them")
-    held = {m.name: m.size_bytes or 0 for m in plan.memories}
-    if len(held) != len(plan.memories) or not {arenas.head_memory, arenas.tail_memory} <= set(held):
+    held = {m.name: m.size_bytes or 0 for m in memories}
+    if len(held) != len(memories) or not {arenas.head_memory, arenas.tail_memory} <= set(held):
         raise VerificationError("runtime_arenas", "head and tail lie in memories that the plan has not, or has twice")
     expected = dict.fromkeys(held, 0)
     head = round_up(parts.planned, parts.alignment)

@@ -17,6 +17,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.sizes import format_size, round_up
+from lowtide.spill_plan import HOST
 from lowtide.verify.check.arenas import arenas_never_fit
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -36,8 +37,8 @@ def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulat
     """
     regions = plan.memories or []
     sizes = {m.name: m.size_bytes or 0 for m in regions}
-    if len(sizes) != len(regions) or not regions:
-        raise VerificationError("memories", "a plan with residency has memories, each with a name of its own")
+    if len(sizes) != len(regions) or not regions or HOST in sizes:
+        raise VerificationError("memories", f"a plan with residency has memories, named apart, none of them {HOST!r}")
     for m in regions:
         if m.capacity_bytes <= 0 or (m.size_bytes or 0) < 0:
             raise VerificationError("memories", f"{m.name} has {m.capacity_bytes} bytes, {m.size_bytes} of them in use")

@@ -134,12 +134,13 @@ def _flow_value(
     into_v: dict[int, int] = {}
     surplus: dict[int, int] = {}
     value = 0
+    waits = {(o, u) for o, earlier in needs.items() for u in earlier}
     for tensor, start, end, size in flow:
         arc = f"arc [{tensor}, {start}, {end}, {size}]"
         if size < 0:
             raise VerificationError(FAILURE, f"{arc} carries less than nothing")
         if tensor is None:
-            if start is None or end is None or end not in needs.get(start, ()):
+            if (start, end) not in waits:
                 raise VerificationError(FAILURE, f"{arc} is no precedence of the graph")
         else:
             if tensor not in memory.storage_of:

@@ -29,15 +29,13 @@ def check_halos(rounds: Sequence[tuple[Graph, Plan]], plan: Plan) -> str | None:
     """
     extra, ops = Fraction(0), 0
     for graph, one in rounds:
-        again = {c.op for r in one.rewrites or () if isinstance(r, CutRegion) for c in r.ops if c.begins is not None}
-        for op in again:
-            listed = [p.part for p in one.ops if p.part is not None and p.part.role == "part" and p.origin == [op]]
+        again = [c for r in one.rewrites or () if isinstance(r, CutRegion) for c in r.ops if c.begins is not None]
+        for c in again:
+            listed = [p.part for p in one.ops if p.part is not None and p.part.role == "part" and p.origin == [c.op]]
             rows = [row for part in listed for row in range(*(part.rows or (0, 0)))]
-            known = meaning(graph, graph.op_by_id[op])
-            if known is None or not listed or listed[0].axis is None:
-                raise VerificationError("halos", f"op {op} runs rows again, and has no parts")
-            size = known.access.sizes[listed[0].axis]
-            extra += Fraction(_macs(graph, graph.op_by_id[op]) * (len(rows) - len(set(rows))), size)
+            twice, known = len(rows) - len(set(rows)), meaning(graph, graph.op_by_id[c.op])
+            if twice and known is not None:
+                extra += Fraction(_macs(graph, graph.op_by_id[c.op]) * twice, known.access.sizes[c.axis])
         ops += len(again)
     said = plan.halos
     if not ops and said is None:

@@ -284,7 +284,7 @@ def by_number(table: Mapping[str, int], failure: str) -> dict[int, int]:
     """A table of the plan with its keys as ids. Raises `VerificationError` of this name if one is none."""
     result = {}
     for key, value in table.items():
-        if len(key) > 20 or not (key.isdecimal() and key.isascii()) or str(int(key)) != key:
+        if len(key) > 20 or not key.isdecimal() or str(int(key)) != key:
             raise VerificationError(failure, f"{key!r} is no id: ids are decimal numbers")
         result[int(key)] = value
     return result

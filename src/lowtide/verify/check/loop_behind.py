@@ -86,10 +86,10 @@ def _stretches(
     and bytes of a position."""
     over, begin = loop.over, block_begins(graph, plan, loop)
     if over is not None and over in graph.tensor_by_id:
-        dims, shape = play.dims.get(over, ()), graph.tensor_by_id[over].shape or ()
+        dims, shape = play.dims[over], graph.tensor_by_id[over].shape or ()
         lying = [d for d in memory_dims(graph, over, channels_last=channels_last) if shape[d] != 1 or d in dims]
-        torn = dims and any(rows != 1 for rows in play.rows(over)[:-1])
-        if not dims or torn or lying[: len(dims)] != list(dims):
+        torn = any(rows != 1 for rows in play.rows(over)[:-1])
+        if torn or lying[: len(dims)] != list(dims):
             raise fail(f"tensor {over} is not made from its first byte to its last one")
         size = graph.tensor_by_id[over].size
         first = {ring.over: int(key) for key, ring in loop.keep.items() if ring.over is not None}.get(over, over)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeVar
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
@@ -17,6 +18,8 @@ from lowtide.ops.access import Access
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import meaning
 from lowtide.rewrites import PlanLoop
+
+T = TypeVar("T")
 
 Rows = tuple[int, int]
 Span = tuple[Rows, Rows]
@@ -72,18 +75,18 @@ class LoopPlay:
 
     def __post_init__(self) -> None:
         loop, graph = self.loop, self.graph
-        if not loop.ops or any(o not in graph.index_of for o in loop.ops) or len(set(loop.ops)) != len(loop.ops):
-            raise fail(f"loop {loop.op} is of ops that are not the graph's, or of one twice")
+        if len(set(loop.ops)) != len(loop.ops):
+            raise fail(f"loop {loop.op} has an op twice")
         self.ops = [graph.op_by_id[o] for o in loop.ops]
         self.access = {}
         for op in self.ops:
             known = meaning(graph, op)
             tied = op.after or op.writes or any(op.id in other.after for other in graph.ops)
-            if known is None or known.opaque or known.random or known.mutates or op.bodies or tied:
+            if known is None or known.random or known.mutates or op.bodies or tied:
                 raise fail(f"{op.label} cannot run in parts")
             self.access[op.id] = known.access
-        self.along = {o: axes for o, axes in ids_of(loop.along) if o in self.access}
-        self.dims = dict(ids_of(loop.axis))
+        self.along = {o: tuple(axes) for o, axes in ids_of(loop.along) if o in self.access}
+        self.dims = {t: tuple(dims) for t, dims in ids_of(loop.axis)}
         self.given = [int(t) for t in loop.streamed]
         if set(self.along) != set(self.access) or len(loop.along) != len(self.along):
             raise fail(f"loop {loop.op} does not say the axes of each of its ops")
@@ -285,10 +288,6 @@ class LoopPlay:
             leaves = not read.intersection(op.outputs) or any(str(t) not in self.loop.keep for t in op.outputs)
             while leaves and done[op.id] < self.count(op.id):
                 yield from ask(op)
-        for op in self.ops:
-            for t in op.outputs:
-                if str(t) not in self.loop.keep and done[op.id] != self.count(op.id):
-                    raise fail(f"tensor {t} leaves the loop before it is whole")
 
     def asides(self) -> tuple[set[int], list[int]]:
         """Ops of which the driving op needs nothing, not through others either; and those of them that run as far as
@@ -326,9 +325,17 @@ def _rows(index: Index | None, at: Mapping[int, Rows], size: int) -> Rows:
     return (low, high + 1) if low <= high else (0, 0)
 
 
-def ids_of(table: Mapping[str, list[int]]) -> list[tuple[int, tuple[int, ...]]]:
-    """A table of the plan with ids for keys."""
+def ids_of(table: Mapping[str, T]) -> list[tuple[int, T]]:
+    """A table of the plan with ids for keys.
+
+    Raises
+    ------
+    VerificationError
+        ``loops``: an id is spelled in another way than all other tables spell it, which look it up by its text.
+    ValueError
+        A key is no number.
+    """
     for key in table:
-        if not (key.isdecimal() and key.isascii() and len(key) < 20):
+        if str(int(key)) != key:
             raise fail(f"{key!r} is no id")
-    return [(int(key), tuple(value)) for key, value in table.items()]
+    return [(int(key), value) for key, value in table.items()]

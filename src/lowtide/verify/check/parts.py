@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from math import prod
 from typing import Any, get_args
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
+from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
@@ -50,7 +52,7 @@ def exactness(graph: Graph, plan: Plan) -> Exactness:
     worst = max(worst, _rank("kernel") if any(isinstance(r, Sections) for r in plan.rewrites or ()) else 0)
     for cut in _cuts(plan):
         known = meaning(graph, graph.op_by_id[cut.op])
-        if known is not None:
+        if known is not None and _rows_of(cut):
             into = isinstance(cut, SeamOp) and cut.into
             worst = max(worst, _rank("sum" if into else known.access.exactness(cut.axis)))
     return _CLASSES[worst]
@@ -72,7 +74,7 @@ def _rows_of(cut: CutOp | SeamOp) -> list[Rows]:
 
 def _begins(cut: CutOp | SeamOp) -> list[int]:
     """The row with which each part begins."""
-    return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends[:-1]]
+    return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends][: len(cut.ends)]
 
 
 class _Parts:
@@ -99,6 +101,9 @@ class _Parts:
             raise fail("an op is cut that the graph does not have")
         if len(self.cut) != len(self.cuts):
             raise fail("an op is cut twice")
+        for r in plan.rewrites or ():
+            if isinstance(r, CutRegion) and len({n for c in r.ops for n in (len(c.ends), len(_begins(c)))}) > 1:
+                raise fail("ops of one region are cut into different numbers of stripes")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self._whole(t.id)
@@ -111,9 +116,12 @@ class _Parts:
         left = graph.index_of.keys() - self.cut.keys() - {op.id for op in result}
         if left:
             raise fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
-        for v, rows in self.ran.items():
-            if rows != set(_rows_of(self.cut[v])):
-                raise fail(f"{graph.op_by_id[v].label} is not run in the parts that its cut says")
+        idle = ops.keys() - {*plan.order, *(op.id for op in graph.folded)}
+        if idle:
+            raise fail(f"op {min(idle)} is listed, and does not run")
+        for cut in self.cuts:
+            if self.ran.get(cut.op, set()) != set(_rows_of(cut)) and not self._is_seam(cut):
+                raise fail(f"{graph.op_by_id[cut.op].label} is not run in the parts that its cut says")
         self._check_names()
         for t in (t for r in plan.rewrites or () if isinstance(r, Split) for t in r.tensors):
             if graph.producer.get(t) not in self.cut or t in self.held:
@@ -126,6 +134,16 @@ class _Parts:
                 raise fail(f"tensor {t.id} is not made")
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
+
+    def _is_seam(self, cut: CutOp | SeamOp) -> bool:
+        """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
+        known = self._meaning(op := self.graph.op_by_id[cut.op])
+        if cut.op in self.ran or not isinstance(known.form, Concat):
+            return False
+        dim, pieces = known.form.dim, {0, *cut.ends}
+        sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
+        rises = [0, *cut.ends] == sorted(pieces) and cut.axis == known.access.outputs[0][dim]
+        return rises and {*accumulate(sizes)} <= pieces <= {*range(sum(sizes) + 1)}
 
     def _check_names(self) -> None:
         """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""
@@ -142,7 +160,7 @@ class _Parts:
     def _op(self, listed: PlanOp) -> Op:
         own = self.graph.op_by_id.get(listed.id)
         if listed.part is None:
-            if own is None or own.id in self.cut:
+            if own is None or own.id in self.cut or (listed.name, listed.type) != (own.name, own.type):
                 raise fail(f"op {listed.id} is no op of the graph that is left, and no part")
             for t in own.inputs:
                 if t not in self.held or self.held[t].of != t or not self._is_whole(t):
@@ -255,14 +273,14 @@ class _Parts:
         access, axis, rows = known.access, part.axis, part.rows
         cut = self.cut[op.id]
         if isinstance(cut, SeamOp) and cut.into:
-            return self._added_into(op, known, listed, part)
+            return self._added_into(op, known, listed, part, axis, rows)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
         if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        if cut.axis != axis or rows not in _rows_of(cut):
-            raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        if cut.axis != axis:
+            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
         self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != len(op.outputs):
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
@@ -286,27 +304,30 @@ class _Parts:
         if why is not None:
             raise fail(f"a part of {op.label} {why}")
 
-    def _added_into(self, op: Op, op_meaning: Meaning, listed: PlanOp, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+    def _added_into(
+        self, op: Op, op_meaning: Meaning, listed: PlanOp, part: PlanPart, axis: int, rows: Rows
+    ) -> tuple[str, Mapping[str, Any]]:
         """A part of a sum, added to parts before: each once, and what follows the sum behind all of them."""
-        access, axis, rows = op_meaning.access, part.axis, part.rows
-        adds = accumulating(self.graph, op, op_meaning, axis) if axis is not None else None
-        if adds is None or axis is None or rows is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
+        access, adds = op_meaning.access, accumulating(self.graph, op, op_meaning, axis)
+        if adds is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} cannot be added to as op {listed.id} does")
         cut = self.cut[op.id]
-        if cut.axis != axis or rows not in _rows_of(cut):
-            raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        if cut.axis != axis:
+            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
         self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != 1 or len(op.outputs) != 1:
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         follows = listed.type == adds.type and len(part.inputs) == adds.operand + 1
+        if not follows and len(self.ran[op.id]) > 1:
+            raise fail(f"op {listed.id} is not added to the parts before, as its cut says")
         read = list(part.inputs)
         so_far: tuple[Rows, ...] = ()
         if follows:
             total = read.pop()
             held = self.held.get(total) if total is not None else None
-            if held is None or held.terms is None or (held.of, held.summed) != (op.outputs[0], (op.id, axis)):
+            if held is None or (held.of, held.summed) != (op.outputs[0], (op.id, axis)):
                 raise fail(f"op {listed.id} adds to tensor {total}, which is no part of its sum")
-            so_far, self.over[listed.id] = held.terms, (total or 0,)
+            so_far, self.over[listed.id] = held.terms or (), (total or 0,)
             while read and read[-1] is None:
                 read.pop()
         terms = both(so_far, (rows,))
@@ -427,6 +448,8 @@ class _Parts:
                 raise fail(f"tensor {listed.id} would have padding where tensor {held.of} has rows")
             rows.append((first - a, b - end))
         self._make(listed.id, Held(held.of, box), padded=True)
+        if self.graph.dialect != "tflite":
+            raise fail(f"no op of this format puts padding beside tensor {held.of}")
         return self._glue(part, self._speller().padding(tuple(rows)), 1)
 
     def _speller(self) -> Speller:
@@ -443,15 +466,15 @@ class _Parts:
         return held
 
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
-        pieces = [self.held.get(t) if t is not None else None for t in part.inputs]
+        pieces = [self.held[t] for t in part.inputs if t in self.held]
         first = self._first(part)
-        if not first.box or any(h is None or h.of != first.of for h in pieces):
+        if not first.box or len(pieces) < len(part.inputs) or any(h.of != first.of for h in pieces):
             raise fail(f"a join has other things beside pieces of tensor {first.of}")
-        dims = {d for h in pieces if h is not None for d, rows in enumerate(h.box) if rows != first.box[d]}
+        dims = {d for h in pieces for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)
         at = first.box[dim][0]
         for held in pieces:
-            if held is None or held.of != first.of or not held.rows_alone or held.box[dim][0] != at:
+            if not held.rows_alone or held.box[dim][0] != at:
                 raise fail(f"pieces of tensor {first.of} do not lie side by side")
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")

@@ -332,7 +332,9 @@ def _check_several(plan: Plan) -> list[HeldRule]:
         return []
     checks = [HeldRule("memories", check_capacities(plan))]
     if plan.runtime_arenas is not None:
-        checks.append(HeldRule("runtime_arenas", check_arenas(plan)))
+        checks.append(
+            HeldRule("runtime_arenas", check_arenas(plan, plan.memories, plan.runtime_arenas, plan.runtime_parts))
+        )
     return checks
 
 

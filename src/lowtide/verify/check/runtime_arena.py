@@ -236,7 +236,7 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         raise VerificationError("runtime_arena", f"kernels are {parts.kernels!r}, and the target's {target.kernels!r}")
     if parts is not None and _least_above(plan, parts):
         raise VerificationError("runtime_arena", "the parts are said to need more at least than they take here")
-    if parts is None or block is None or not _plans_head(plan, parts):
+    if parts is None or not _plans_head(plan, parts):
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
     if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
         needed = max(round_up(parts.planned, parts.alignment), parts.planning) + parts.persistent
@@ -245,14 +245,14 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
     apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
-    _check_libraries(block, parts, apart=apart)
+    _check_libraries(needed, parts, apart=apart)
     heads = tflm_heads(graph, plan, target)
     seen = ""
     if heads is not None:
         _check_heads(plan, parts, heads, apart=apart)
         seen = "the head played through once more, "
     kept = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
-    return f"{format_size(block)} follow from the parts; {seen}{kept}"
+    return f"{format_size(needed)} follow from the parts; {seen}{kept}"
 
 
 def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apart: bool) -> None:

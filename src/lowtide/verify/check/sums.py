@@ -97,9 +97,10 @@ def _mean(graph: Graph, op: Op, r: Sums) -> tuple[list[Node], dict[str, int], in
     dims, keep = tuple(range(2, len(x))), True
     if op.type == "ReduceMean":
         known = meaning(graph, op)
-        if known is None or not isinstance(known.form, Reduction):
+        form = None if known is None else known.form
+        if not isinstance(form, Reduction):
             raise _fail(f"{op.label} has axes that are not known")
-        dims, keep = tuple(known.form.dims), known.form.keep
+        dims, keep = tuple(form.dims), form.keep
     nodes: list[Node] = [
         _reduce(graph, "ReduceSum", "x", dims, y, "total", keep),
         ("Mul", ("total", 1.0 / prod(x[d] for d in dims)), y, {}, "y"),

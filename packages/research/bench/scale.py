@@ -1,0 +1,95 @@
+"""Whole commands on what is large or hard to prove: how long they take, and how near their bound they come.
+
+    python bench/scale.py MODELS -o results/scale
+
+`lowtide plan` as a process of its own, one after another: a NASNet of 50,256 ops; the schedules of XLA in
+MODELS/graphs/xla, at most 60 s of search each; RandWires of 128 nodes, 60 s each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lowtide_research.bench.machine import machine
+
+SECONDS = 60
+SEEDS = 5
+
+
+def asked(models: Path) -> list[tuple[str, str]]:
+    """What is planned, and under which target."""
+    xla = sorted((models / "graphs" / "xla").glob("*.graph.json"))
+    randwires = [(f"zoo:randwire_ws_one_stage:nodes=128,seed={seed}", "strict") for seed in range(SEEDS)]
+    return [("zoo:nasnet_a_cifar:n=440", "strict"), *((str(path), "strict") for path in xla), *randwires]
+
+
+def row(model: str, target: str) -> dict[str, Any]:
+    """One command: seconds of wall and of processor time, and what it says."""
+    words = [sys.executable, "-m", "lowtide", "plan", model, "--target", target, "--time", str(SECONDS), "--json", "-q"]
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 6):
+        raise SystemExit(f"{model}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+    plan = json.loads(done.stdout)
+    return {
+        "model": Path(model).name.removesuffix(".graph.json") if "/" in model else model,
+        "target": target,
+        "ops": len(plan["order"]),
+        "own_bytes": plan["own_order_peak_bytes"],
+        "peak_bytes": plan["peak_bytes"],
+        "bound_bytes": plan["lower_bound_bytes"],
+        "proved": plan["optimal"],
+        "arena_bytes": plan["arena_bytes"],
+        "wall_seconds": wall,
+        "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    }
+
+
+def table(document: dict[str, Any]) -> list[str]:
+    """The rows as Markdown."""
+    cpu, commit = document["machine"]["cpu"], document["machine"]["commit"]
+    lines = [
+        "# Whole commands on what is large or hard",
+        "",
+        f"{cpu}, lowtide {commit}; `bench/scale.py`: `lowtide plan --time {SECONDS}`, the whole process. Bytes.",
+        "",
+        "| model | ops | own order | peak | bound | gap | arena above peak | s wall | s CPU |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in document["rows"]:
+        gap = "proved" if r["proved"] else f"{100 * (r['peak_bytes'] - r['bound_bytes']) / r['peak_bytes']:.2f} %"
+        above = f"{100 * (r['arena_bytes'] - r['peak_bytes']) / r['peak_bytes']:.2f} %"
+        lines.append(
+            f"| {r['model']} | {r['ops']:,} | {r['own_bytes']:,} | {r['peak_bytes']:,} | {r['bound_bytes']:,} | {gap} "
+            f"| {above} | {r['wall_seconds']:.1f} | {r['cpu_seconds']:.1f} |"
+        )
+    return lines
+
+
+def main() -> int:
+    """Run every command, and write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
+    arguments = parser.parse_args()
+    rows = []
+    for model, target in asked(arguments.models):
+        rows.append(row(model, target))
+        print(f"{rows[-1]['model']}: {rows[-1]['wall_seconds']:.1f} s", file=sys.stderr, flush=True)
+    document = {"machine": asdict(machine()), "rows": rows}
+    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    arguments.output.with_suffix(".md").write_text("\n".join(table(document)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Published methods, networks and benchmark suites for lowtide."""

@@ -1,0 +1,12 @@
+"""The benchmarks that `lowtide bench` runs: the papers' tables again, ours beside the published figures.
+
+>>> from lowtide_research.bench.registry import suites
+>>> list(suites())
+['schedule', 'space', 'onnxruntime', 'tflite', 'executorch', 'allocate', 'spill']
+"""
+
+from __future__ import annotations
+
+from lowtide_research.bench.suite import Results, Watch, run
+
+__all__ = ["Results", "Watch", "run"]

@@ -1,0 +1,113 @@
+"""`lowtide bench SUITE`: a parser of each suite's options, progress on stderr, results on stdout and in files."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
+from typing import Any, cast, get_origin, get_type_hints
+
+from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.cli.values import dim, name_list, printing, seed
+from lowtide_research.bench.options import Flag
+from lowtide_research.bench.output import make_directory, write
+from lowtide_research.bench.registry import suites
+from lowtide_research.bench.suite import Suite, Watch, run
+
+COUNT_SECONDS = 5.0
+"""How often it is said how many of many are done."""
+LIMITS = ("time", "search_memory", "seed")
+"""Options that stand behind those of the files."""
+DEST = "suite_{}"
+"""Where the parser keeps an option of a suite, apart from those of all commands."""
+
+
+def add_suites(parser: argparse.ArgumentParser) -> None:
+    """Give the command its suites, and each its options, made from the fields of its class."""
+    added = parser.add_subparsers(metavar="SUITE", required=True, dest="suite")
+    for suite in suites().values():
+        examples = "\n".join(f"  lowtide bench {suite.name} {example}".rstrip() for example in suite.examples)
+        sub = added.add_parser(
+            suite.name, help=suite.words, description=suite.description, epilog=f"examples:\n{examples}"
+        )
+        sub.set_defaults(command=run_suite, suite_type=suite, parser=sub)
+        options = options_of(suite)
+        for name in (n for n in options if n not in LIMITS):
+            _add(sub, options[name], suite)
+        if suite.labelled:
+            label = f"files of -o are called {suite.name}-TEXT"
+            sub.add_argument("--label", default="", metavar="TEXT", help=label)
+        sub.add_argument("-o", dest="out", metavar="DIR", help="write the results as files there")
+        for name in (n for n in options if n in LIMITS):
+            _add(sub, options[name], suite)
+        printing(sub)
+
+
+def options_of(suite: type[Suite[Any]]) -> dict[str, Field[Any]]:
+    """The fields of a suite that are options, by name."""
+    return {f.name: f for f in fields(cast(Any, suite)) if "flag" in f.metadata}
+
+
+def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[Any]]) -> None:
+    """Add a flag as the type of its field takes it: names by commas, words in a row, NAME=SIZE, a number, or text."""
+    flag: Flag = option.metadata["flag"]
+    name = flag.name or f"--{option.name.replace('_', '-')}"
+    dest = DEST.format(option.name)
+    kind = get_type_hints(suite)[option.name]
+    about: dict[str, Any] = {"metavar": flag.metavar, "help": flag.words}
+    if not name.startswith("-"):
+        parser.add_argument(dest, nargs="*", **about)
+    elif get_origin(kind) is Sequence:
+        parser.add_argument(name, dest=dest, default="", type=name_list, **about)
+    elif get_origin(kind) is Mapping:
+        parser.add_argument(name, dest=dest, action="append", default=[], type=dim, **about)
+    else:
+        convert = seed if option.name == "seed" else kind if kind in (int, float) else str
+        parser.add_argument(name, dest=dest, default=option.default, type=convert, **about)
+
+
+def suite_of(options: argparse.Namespace) -> Suite[Any]:
+    """The suite that was asked for, with its options."""
+    given = {name: getattr(options, DEST.format(name)) for name in options_of(options.suite_type)}
+    if "dims" in given:
+        given["dims"] = dict(given["dims"])
+    return options.suite_type(**given)
+
+
+def run_suite(options: argparse.Namespace) -> int:
+    """Run a suite, print its results, write its files; where they go is made sure of first, as it may take hours."""
+    if options.out is not None:
+        make_directory(options.out)
+    suite = suite_of(options)
+    results = run(suite, _watch(suite, options.line))
+    options.line.end()
+    if options.json:
+        show_json(suite.record(results))
+    else:
+        show(suite.text(results))
+    written = [] if options.out is None else write(results, options.out, getattr(options, "label", ""))
+    notes = [f"wrote {path}" for path in written]
+    if not results.complete:
+        notes.append("interrupted: these are the results so far")
+    for note in () if options.quiet else notes:
+        say(note)
+    return 0 if results.complete else 130
+
+
+def _watch(suite: Suite[Any], line: ProgressLine) -> Watch:
+    """Rows as lines that stay, searches on a line that is written over, counts now and then."""
+    last = time.monotonic()
+
+    def count(done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > COUNT_SECONDS:
+            last = time.monotonic()
+            line.message(f"{done:,} of {of:,} orders")
+
+    def row(done: Any) -> None:
+        words = suite.line(done)
+        if words:
+            line.message(words)
+
+    return Watch(lambda name, progress: line(progress, f"{name}: "), count, row)

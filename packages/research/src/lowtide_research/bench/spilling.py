@@ -1,0 +1,169 @@
+"""`lowtide bench spill`: COSMA's networks at its three budgets, every scheme beside the published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from lowtide.sizes import parse_size
+from lowtide.spill.problem import spill_problem
+from lowtide.stop import Limits
+from lowtide.target import resolve
+from lowtide_research.bench import spill_tables
+from lowtide_research.bench.off_chip import OffChip, study
+from lowtide_research.bench.options import flag, listed, memory_limit, random_seed, time_limit
+from lowtide_research.bench.spill_cells import (
+    BUDGETS,
+    ENDLESS,
+    GROWTH,
+    GROWTH_SCHEMES,
+    HUMAN,
+    NAS,
+    SCHEMES,
+    SETTINGS,
+    WIDE,
+    WIDE_SCHEMES,
+    Network,
+    Setting,
+    SpillCell,
+    Subject,
+)
+from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
+from lowtide_research.bench.tables import Lines, Page, limits_record, limits_text
+from lowtide_research.spill.cosma.sizes import ProgramSize, program_sizes
+from lowtide_research.zoo.published.cases import FILE
+
+PARTS = ("networks", "growth", "wide", "sizes", "off-chip")
+
+Row: TypeAlias = SpillCell | ProgramSize | OffChip
+"""Of the first three parts, of ``"sizes"``, of ``"off-chip"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpillSuite(TableSuite[Row]):
+    """COSMA's networks in a small fast memory: traffic and times of every scheme; SERENITY's off-chip study.
+
+    Attributes
+    ----------
+    networks
+        Labels (``"NASNet-A"``) or names; all if empty. Those in files are left out without `graphs`.
+    graphs
+        Directory with the graph files of the ten human-designed networks.
+    schemes
+        Keys of `SCHEMES`; all if empty.
+    settings
+        Of `SETTINGS`; both if empty.
+    parts
+        Of `PARTS`; ``"networks"`` if empty.
+    time, search_memory
+        Limits of each cell: seconds of wall time, memory for states.
+    """
+
+    name: ClassVar[str] = "spill"
+    words: ClassVar[str] = (
+        "COSMA's networks in a small fast memory: traffic and times of every scheme, and SERENITY's study"
+    )
+    description: ClassVar[str] = (
+        "COSMA's networks at its three budgets: non-compulsory traffic and times of every scheme, beside\n"
+        "the published figures; how time grows; sizes of the integer programs; SERENITY's off-chip study."
+    )
+    examples: ClassVar[tuple[str, ...]] = (
+        "--graphs graphs --time 60 -o results",
+        "--networks NASNet-A,DARTS --schemes 'belady own,spill'",
+        "--part growth,off-chip -o results --label more",
+    )
+
+    networks: Sequence[str] = listed("COSMA's, by name (default: all)")
+    graphs: str | Path | None = field(
+        default=None, metadata=flag("graph files of the ten human-designed networks", "DIR")
+    )
+    schemes: Sequence[str] = listed("such as 'belady own', cosma, spill (default: all)")
+    settings: Sequence[str] = listed("activations, parameters (default: both)", metavar="A,B")
+    parts: Sequence[str] = listed("networks, growth, wide, sizes, off-chip, or all", "--part")
+    time: float = time_limit()
+    search_memory: int | str = memory_limit()
+    seed: int = random_seed()
+
+    def rows(self, watch: Watch) -> Iterator[Row]:
+        """Check the names; then cells, sizes of programs, pages."""
+        check_names("part", (p for p in self.parts if p != "all"), PARTS)
+        check_names("scheme", self.schemes, SCHEMES)
+        check_names("setting", self.settings, SETTINGS)
+        limits = partial(Limits, self.time, parse_size(self.search_memory, "search memory"), self.seed)
+        return self._rows(self._networks(), limits, watch)
+
+    def _networks(self) -> Sequence[Network]:
+        every = (*HUMAN, *NAS)
+        by_name = {key: n for n in every for key in (n.label, n.name, n.name.removeprefix(FILE))}
+        labels = [n.label for n in every]
+        check_names("network", (name for name in self.networks if name not in by_name), labels)
+        if self.networks:
+            return [by_name[name] for name in self.networks]
+        return [n for n in every if self.graphs is not None or not n.name.startswith(FILE)]
+
+    def _parts(self) -> Sequence[str]:
+        return PARTS if "all" in self.parts else self.parts or PARTS[:1]
+
+    def _rows(self, networks: Sequence[Network], limits: partial[Limits], watch: Watch) -> Iterator[Row]:
+        directory = None if self.graphs is None else Path(self.graphs)
+        parts = self._parts()
+        asked = self.schemes or list(SCHEMES)
+        settings: list[Setting] = [s for s in SETTINGS if s in self.settings or not self.settings]
+        for part, of_part, schemes in (
+            ("networks", networks, asked),
+            ("growth", GROWTH, [s for s in asked if s in GROWTH_SCHEMES]),
+            ("wide", WIDE, [s for s in asked if s in WIDE_SCHEMES]),
+        ):
+            for network in of_part if part in parts else ():
+                graph = network.graph(directory)
+                for setting in settings if part == "networks" else SETTINGS[:1]:
+                    subject = Subject.of(part, network, setting, graph, limits)
+                    yield from subject.cells(BUDGETS[1:2] if part == "growth" else BUDGETS, schemes, limits, watch)
+        for network in networks if "sizes" in parts else ():
+            yield from program_sizes(spill_problem(network.graph(directory), resolve("strict"), ENDLESS), network.label)
+        if "off-chip" in parts:
+            yield from study(limits)
+
+    def line(self, row: Row) -> str:
+        """Of a cell its traffic, seconds, and what ended it."""
+        if not isinstance(row, SpillCell):
+            return ""
+        traffic = row.reason or row.status if row.traffic_bytes is None else f"{row.traffic_bytes:,} B"
+        limit = f", ended by {row.status}" if row.status in ("time", "memory") else ""
+        return f"{row.label} {row.setting} {row.budget} {row.scheme}: {traffic}, {row.cpu_seconds:.3f} CPU s{limit}"
+
+    def finish(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Traffic is optimal if some scheme proved that there is no less."""
+        cells = [row for row in rows if isinstance(row, SpillCell)]
+        best = best_bounds(cells, lambda c: c.problem_key, lambda c: c.lower_bound_bytes)
+        proved = [replace(c, optimal=c.traffic_bytes == best[c.problem_key]) for c in cells]
+        return [*proved, *(row for row in rows if not isinstance(row, SpillCell))]
+
+    def record(self, results: Results[Row]) -> object:
+        """A list for each type of row."""
+        return {
+            "machine": results.machine,
+            "options": {
+                "networks": list(self.networks),
+                "schemes": list(self.schemes),
+                "settings": list(self.settings),
+                "parts": list(self._parts()),
+                **limits_record(self.time, self.search_memory, self.seed),
+            },
+            "complete": results.complete,
+            "cpu_seconds": results.cpu_seconds,
+            "cells": [row for row in results.rows if isinstance(row, SpillCell)],
+            "sizes": [row for row in results.rows if isinstance(row, ProgramSize)],
+            "off_chip": [row for row in results.rows if isinstance(row, OffChip)],
+        }
+
+    def page(self, results: Results[Row]) -> Page:
+        """The tables of the parts that were run."""
+        return spill_tables.page(results, limits_text(self.time, self.search_memory, self.seed))
+
+    def lines(self, results: Results[Row]) -> Lines:
+        """One line per cell; without cells, one per page or program."""
+        return spill_tables.lines(results.rows)

@@ -1,0 +1,186 @@
+"""What a benchmark suite is, and how one is run.
+
+A suite is a frozen dataclass whose fields are its options (the command line makes its flags from them). It yields rows,
+one for each thing measured; what is done when Ctrl-C comes is kept. Rows become tables for people, CSV and JSON.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from lowtide.errors import InputError
+from lowtide.stop import Progress
+from lowtide_research.bench.machine import Machine, machine
+from lowtide_research.bench.tables import Lines, Page, csv_text, json_text
+
+R = TypeVar("R")
+
+
+def _quiet(*_: object) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told of a run while it goes on; any of them may raise KeyboardInterrupt to end it.
+
+    Attributes
+    ----------
+    search
+        Called with the name of what is measured and the progress of its search.
+    count
+        Called with how many of how many are done, where they are too many for rows.
+    row
+        Called with each finished row.
+    """
+
+    search: Callable[[str, Progress], None] = _quiet
+    count: Callable[[int, int], None] = _quiet
+    row: Callable[[Any], None] = _quiet
+
+    def named(self, name: str) -> Callable[[Progress], None]:
+        """What a search of that name is to call."""
+        return partial(self.search, name)
+
+
+class Suite(Protocol[R]):
+    """A benchmark, with what was asked of it; a frozen dataclass of options.
+
+    Attributes
+    ----------
+    name
+        Of the command, and of its files.
+    words, description, examples
+        What ``--help`` says: in the list of suites, and above and below its own options.
+    labelled
+        Whether its files may be given a label.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    description: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]]
+    labelled: ClassVar[bool] = True
+
+    def rows(self, watch: Watch) -> Iterator[R]:
+        """Check what is asked, then measure row by row.
+
+        Raises
+        ------
+        InputError
+            A name that there is not, or another value that is wrong; before anything is measured as far as possible.
+        MissingExtraError
+            A package that it needs is not installed.
+        """
+        ...
+
+    def line(self, row: R) -> str:
+        """What is said of a row when it is done; nothing if empty."""
+        ...
+
+    def finish(self, rows: Sequence[R]) -> Sequence[R]:
+        """The rows with what only all of them together can say."""
+        return rows
+
+    def record(self, results: Results[R]) -> object:
+        """What the JSON holds; programs read its keys."""
+        ...
+
+    def text(self, results: Results[R]) -> str:
+        """What a terminal shows."""
+        ...
+
+    def stem(self, results: Results[R], label: str) -> str:
+        """What its files are called, without endings."""
+        return f"{self.name}-{label}" if label else self.name
+
+    def files(self, results: Results[R], stem: str) -> dict[str, str]:
+        """What is written: names to contents."""
+        ...
+
+
+class TableSuite(Suite[R], Protocol[R]):
+    """A suite whose results are tables: shown on a terminal, and written as Markdown and as CSV."""
+
+    def page(self, results: Results[R]) -> Page:
+        """The tables, with what is to be said of them."""
+        ...
+
+    def lines(self, results: Results[R]) -> Lines:
+        """The CSV, its head first."""
+        ...
+
+    def text(self, results: Results[R]) -> str:
+        """The tables."""
+        return self.page(results).text()
+
+    def files(self, results: Results[R], stem: str) -> dict[str, str]:
+        """JSON, CSV and Markdown."""
+        return {
+            f"{stem}.json": json_text(self.record(results)),
+            f"{stem}.csv": csv_text(self.lines(results)),
+            f"{stem}.md": self.page(results).markdown(),
+        }
+
+
+@dataclass(frozen=True)
+class Results(Generic[R]):
+    """What a run of a suite gave. `complete` is False if Ctrl-C ended it: the rows are those that were done.
+
+    `cpu_seconds` is everything, reading and checking included.
+    """
+
+    suite: Suite[R]
+    rows: tuple[R, ...]
+    machine: Machine
+    complete: bool = True
+    cpu_seconds: float = 0.0
+
+
+def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
+    """Run a suite; the rows that are done when Ctrl-C comes are its results.
+
+    Raises
+    ------
+    InputError, MissingExtraError
+        As `Suite.rows`.
+    KeyboardInterrupt
+        Ctrl-C before any row was done.
+    """
+    watch = watch or Watch()
+    began = clock.process_time()
+    done: list[R] = []
+    complete = True
+    try:
+        for row in suite.rows(watch):
+            done.append(row)
+            watch.row(row)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        complete = False
+    seconds = round(clock.process_time() - began, 3)
+    return Results(suite, tuple(suite.finish(done)), machine(), complete, seconds)
+
+
+def check_names(what: str, wanted: Iterable[str], names: Iterable[str], more: str = "") -> None:
+    """Raise `InputError` for the first name that there is not; `what` says of what it is one.
+
+    >>> check_names("part", ["b"], {"a": 1, "b": 2})
+    """
+    there = list(names)
+    for name in wanted:
+        if name not in there:
+            raise InputError(f"there is no {what} {name!r}; use one of {', '.join(there)}{more}")
+
+
+def best_bounds(rows: Iterable[R], key: Callable[[R], Any], bound: Callable[[R], int | None]) -> Mapping[Any, int]:
+    """The best lower bound that any row proved, for all rows of the same key; bytes."""
+    best: dict[Any, int] = {}
+    for row in rows:
+        best[key(row)] = max(best.get(key(row), 0), bound(row) or 0)
+    return best

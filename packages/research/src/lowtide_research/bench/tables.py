@@ -1,0 +1,136 @@
+"""Results as tables for people, in a terminal or in Markdown, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import msgspec
+
+from lowtide.report.columns import columns
+from lowtide.sizes import parse_size
+from lowtide_research.bench.machine import Machine
+
+LEAST = "*"
+"""Stands behind what is proved least."""
+
+Lines: TypeAlias = Iterable[Sequence[object]]
+"""Of a CSV, the head first."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; `left` columns are flush left, the others right."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+    left: frozenset[int] = frozenset({0})
+
+    def text(self) -> str:
+        """For a terminal."""
+        right = [c for c in range(len(self.rows[0])) if c not in self.left]
+        shown = columns(self.rows, right)
+        return f"{self.title}\n\n{shown}" if self.title else shown
+
+    def markdown(self) -> str:
+        """For a page; without a title, plain columns."""
+        head, *rest = (f"| {' | '.join(row)} |" for row in self.rows)
+        rules = [":--" if c in self.left else "--:" for c in range(len(self.rows[0]))]
+        if not self.title:
+            return "\n".join([head, f"|{'---|' * len(rules)}", *rest])
+        return "\n".join([f"### {self.title}", "", head, f"| {' | '.join(rules)} |", *rest])
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is shown of results.
+
+    Attributes
+    ----------
+    title
+        The heading of the Markdown.
+    about
+        What it was measured with and how, above the tables.
+    remarks
+        A line for each thing to be said below them.
+    bare
+        Whether a terminal shows the tables alone.
+    """
+
+    title: str
+    about: str
+    tables: Sequence[Table]
+    remarks: Sequence[str] = ()
+    bare: bool = False
+
+    def text(self) -> str:
+        """For a terminal."""
+        above = [] if self.bare else [self.about]
+        return "\n\n".join([*above, *(t.text() for t in self.tables), *self._below()])
+
+    def markdown(self) -> str:
+        """As a page."""
+        blocks = [f"# {self.title}", self.about, *(t.markdown() for t in self.tables), *self._below()]
+        return "\n\n".join(blocks) + "\n"
+
+    def _below(self) -> list[str]:
+        return ["\n".join(self.remarks)] if self.remarks else []
+
+
+def csv_text(lines: Lines) -> str:
+    """One line per row; nothing where a value is None."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def json_text(record: object) -> str:
+    """Dataclasses by their fields."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1).decode() + "\n"
+
+
+def field_names(row: type[Any]) -> list[str]:
+    """The columns of a row that a CSV can hold: no figures of papers, no counters."""
+    return [f.name for f in fields(row) if f.name not in ("published", "counters")]
+
+
+def values(row: object, names: Sequence[str]) -> list[object]:
+    """Of these fields."""
+    return [getattr(row, name) for name in names]
+
+
+def row_lines(kind: type[Any], rows: Iterable[object]) -> Lines:
+    """A line for each row of one type, with the names of its fields above."""
+    names = field_names(kind)
+    yield names
+    yield from (values(row, names) for row in rows)
+
+
+def machine_text(m: Machine) -> str:
+    """One line on what it was measured with."""
+    cores = f"{m.cores} core" + ("s" if m.cores != 1 else "")
+    return f"lowtide {m.lowtide}, commit {m.commit or 'not known'}; {m.python}, {m.system}, {m.cpu}, {cores}."
+
+
+def limits_text(seconds: float, memory: int | str, seed: int) -> str:
+    """One line on what each cell might use."""
+    states = parse_size(memory, "search memory")
+    return f"Limits per cell: {seconds:g} s of wall time, {states:,} B for states; seed {seed}."
+
+
+def limits_record(seconds: float, memory: int | str, seed: int) -> dict[str, float]:
+    """The same for JSON."""
+    return {"time": seconds, "search_memory_bytes": parse_size(memory, "search memory"), "seed": seed}
+
+
+def number(n: int | None) -> str:
+    """With separators; nothing for None."""
+    return "" if n is None else f"{n:,}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Two digits below a second, tenths above."""
+    return f"{seconds:.2g}" if seconds < 1 else f"{seconds:.1f}"

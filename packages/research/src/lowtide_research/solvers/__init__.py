@@ -1,0 +1,1 @@
+"""Solvers of linear and integer programs behind one face."""

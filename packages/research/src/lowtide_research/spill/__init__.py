@@ -1,0 +1,1 @@
+"""Published methods of spilling, and those that they are compared with."""

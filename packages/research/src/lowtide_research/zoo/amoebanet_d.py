@@ -1,0 +1,134 @@
+"""AmoebaNet-D as in torchgpipe: 18 layers, 256 filters (Real et al., AAAI 2019; Kim et al., torchgpipe, 2020).
+
+The cell concatenates its own first input (``0`` is the newer one here), batch normalisation stays an op of
+its own, repeated ops are kept, and the 3x3 "max" pool takes the mean: all as torchgpipe runs it.
+"""
+
+from __future__ import annotations
+
+from lowtide.errors import InputError
+from lowtide_research.zoo.builder import Net, Value
+from lowtide_research.zoo.cells import Genotype
+from lowtide_research.zoo.network import Network, Parameter
+
+CLASSES = 1000
+
+GENOTYPE = Genotype(
+    normal=(
+        ("1x1", 1), ("average pool", 1),
+        ("skip", 1), ("1x7 and 7x1", 0),
+        ("1x1", 0), ("1x7 and 7x1", 0),
+        ("average pool", 2), ("skip", 2),
+        ("average pool", 1), ("1x1", 5),
+    ),
+    normal_concat=(0, 3, 4, 6),
+    reduction=(
+        ("max pool 2x2", 0), ("average pool", 0),
+        ("skip", 2), ("3x3", 1),
+        ("1x7 and 7x1", 2), ("average pool", 2),
+        ("skip", 3), ("max pool 2x2", 1),
+        ("average pool", 2), ("1x1", 3),
+    ),
+    reduction_concat=(4, 5, 6),
+)  # fmt: skip
+
+BOTTLENECK = 4
+"""Channels of a cell over those of its 1x7 and 3x3 convolutions."""
+
+_KERNELS: dict[str, tuple[tuple[int, int], ...]] = {
+    "1x1": ((1, 1),),
+    "1x7 and 7x1": ((1, 1), (1, 7), (7, 1), (1, 1)),
+    "3x3": ((1, 1), (3, 3), (1, 1)),
+}
+
+
+def build_amoebanet_d(name: str, *, layers: int, filters: int, side: int) -> Net:
+    """Stem, two reduction cells, and three stacks of `layers` / 3 normal cells with a reduction cell between.
+
+    Raises
+    ------
+    InputError
+        `layers` is no multiple of three, `filters` none of 16, or `side` none of 32.
+    """
+    for what, value, factor in (("layers", layers, 3), ("filters", filters, 16), ("side", side, 32)):
+        if value % factor:
+            raise InputError(f"{what} is {value}; use a multiple of {factor}", f"zoo:{name}")
+    net = Net(name, merge=False)
+    channels = filters // 4
+    x = net.relu(net.input("image", (1, 3, side, side)))
+    older = newer = net.batch_norm(net.conv(x, channels, 3, 2, bias=False))
+    stack = ["normal"] * (layers // 3)
+    kinds = ["reduction", "reduction", *stack, "reduction", *stack, "reduction", *stack]
+    before = "normal"
+    for i, kind in enumerate(kinds):
+        channels *= 2 if kind == "reduction" else 1
+        with net.scope(f"cell{i}"):
+            newest = _cell(net, newer, older, channels, kind, reduced=before == "reduction")
+        newer, older, before = newest, newer, kind
+    with net.scope("head"):
+        batch, width, *rest = newer.shape
+        whole = tuple(rest)
+        pooled = net.op("AveragePool", [newer], (batch, width, 1, 1), newer.signal, kernel_shape=whole, strides=whole)
+        net.output(net.gemm(net.reshape(pooled, (batch, width)), CLASSES))
+    return net
+
+
+def _cell(net: Net, newer: Value, older: Value, channels: int, kind: str, *, reduced: bool) -> Value:
+    states = [_normalised(net, newer, channels, ((1, 1),)), _fit(net, older, channels, reduced)]
+    reduction = kind == "reduction"
+    operations = GENOTYPE.reduction if reduction else GENOTYPE.normal
+    for i in range(0, len(operations), 2):
+        parts = [
+            _apply(net, states[at], what, channels, 2 if reduction and at < 2 else 1)
+            for what, at in operations[i : i + 2]
+        ]
+        states.append(net.add(parts[0], parts[1]))
+    return net.concat([states[i] for i in (GENOTYPE.reduction_concat if reduction else GENOTYPE.normal_concat)])
+
+
+def _fit(net: Net, older: Value, channels: int, reduced: bool) -> Value:
+    """Bring the older input to the newer one's height and width, by a factorised reduction, and to `channels`."""
+    if not reduced:
+        return older if older.shape[1] == channels else _normalised(net, older, channels, ((1, 1),))
+    x = net.relu(older)
+    batch, width, height, length = x.shape
+    even = net.conv(x, channels // 2, 1, 2, bias=False)
+    shifted = net.slice(x, (0, 0, 1, 0), x.shape)
+    shifted = net.slice(shifted, (0, 0, 0, 1), (batch, width, height - 1, length))
+    shifted = net.pad(shifted, (0, 0, 0, 0), (0, 0, 1, 1))
+    return net.batch_norm(net.concat([even, net.conv(shifted, channels // 2, 1, 2, bias=False)]))
+
+
+def _apply(net: Net, x: Value, what: str, channels: int, stride: int) -> Value:
+    if what == "skip":
+        return x
+    if what == "average pool":
+        return net.average_pool(x, 3, stride)
+    if what == "max pool 2x2":
+        return net.max_pool(x, 2, stride)
+    return _normalised(net, x, channels, _KERNELS[what], stride)
+
+
+def _normalised(net: Net, x: Value, channels: int, kernels: tuple[tuple[int, int], ...], stride: int = 1) -> Value:
+    """ReLU, convolution, batch normalisation for each kernel; the inner ones are narrow; 3x3 takes the stride."""
+    for i, kernel in enumerate(kernels):
+        width = channels if i == len(kernels) - 1 else channels // BOTTLENECK
+        step = stride if kernel == (3, 3) else 1
+        x = net.batch_norm(net.conv(net.relu(x), width, kernel, step, bias=False))
+    return x
+
+
+NETWORKS = (
+    Network(
+        "amoebanet_d",
+        "AmoebaNet-D: Real et al., Regularized Evolution for Image Classifier Architecture Search, AAAI 2019; "
+        "as in torchgpipe (Kim et al., 2020)",
+        "ImageNet, float32, batch 1, 18 layers, 256 filters, batch normalisation not folded, repeated ops kept",
+        build_amoebanet_d,
+        {
+            "layers": Parameter(18, 3, 3000, "normal cells, a multiple of 3"),
+            "filters": Parameter(256, 16, 4096, "four times the filters of the stem, a multiple of 16"),
+            "side": Parameter(224, 32, 4096, "height and width of the image, a multiple of 32"),
+        },
+    ),
+)

@@ -1,0 +1,128 @@
+"""The networks of the papers, each under its paper's own memory rules and constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from lowtide.graph import Graph
+from lowtide.transform.bypass import without_padding
+from lowtide.transform.merge import one_op_per_convolution
+from lowtide_research.schedule.serenity import Serenity, hmcos_comparison
+
+FILE = "file:"
+"""What a network's name begins with if the zoo does not hold it, and a directory of graphs may."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Bytes that a device has for the peak, as a paper prints them."""
+
+    bytes: int
+    text: str
+
+
+HMCOS_CIFAR = Constraint(int(1.80 * 1024**2), "1.80 MiB (HMCOS, CIFAR-10)")
+HMCOS_IMAGENET = Constraint(int(4.60 * 1024**2), "4.60 MiB (HMCOS, ImageNet)")
+SERENITY = Constraint(250_000, "250 KB (SERENITY)")
+
+FORMS: dict[str, Callable[[Graph], Graph]] = {
+    "as is": lambda graph: graph,
+    "convolutions with activation": one_op_per_convolution,
+    "all with activation, no padding": lambda graph: one_op_per_convolution(without_padding(graph), after=None),
+}
+"""What a paper takes for one op."""
+
+
+DEFAULT = Serenity()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network as one paper measures it.
+
+    Attributes
+    ----------
+    network
+        Name in the zoo, or ``file:NAME``.
+    unit
+        In which its paper prints peaks.
+    form
+        Key of `FORMS`.
+    serenity
+        SERENITY with the options of that paper's comparison.
+    """
+
+    network: str
+    target: str = "strict"
+    unit: str = "KiB"
+    constraint: Constraint | None = None
+    form: str = "as is"
+    serenity: Serenity = DEFAULT
+
+    @property
+    def in_file(self) -> bool:
+        """Whether the graph comes from a file."""
+        return self.network.startswith(FILE)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.network.removeprefix(FILE)
+
+
+_cifar = partial(Case, target="hmcos", unit="MiB", constraint=HMCOS_CIFAR, serenity=hmcos_comparison())
+_imagenet = partial(Case, target="hmcos", unit="MiB", constraint=HMCOS_IMAGENET, serenity=hmcos_comparison())
+_random = partial(
+    Case, target="hmcos", unit="MiB", constraint=HMCOS_IMAGENET, serenity=Serenity(soft_budget=False, sequences=True)
+)
+_cell = partial(Case, unit="KB", constraint=SERENITY)
+
+HMCOS = (
+    _cifar("nasnet_a_cifar"),
+    _cifar("amoebanet_a_cifar"),
+    _cifar("darts_cifar"),
+    _imagenet("nasnet_a_imagenet"),
+    _imagenet("amoebanet_a_imagenet"),
+    _imagenet("darts_imagenet"),
+)
+RANDWIRE = (_random("randwire_ws"), _random("randwire_er"), _random("randwire_ba"))
+NASNET_MOBILE = Case(f"{FILE}nasnetamobile", form="all with activation, no padding")
+HRNET = tuple(
+    Case(name, form="convolutions with activation")
+    for name in ("hrnet_w18_small_v1", "hrnet_w18_small_v2:bottleneck=32", "hrnet_w32:bottleneck=32")
+)
+ZHONG = (NASNET_MOBILE, Case("darts_imagenet_14_cells", form="convolutions with activation"), *HRNET)
+CELLS = tuple(
+    _cell(name)
+    for name in (
+        "darts_imagenet_normal_cell",
+        "swiftnet_cell_a",
+        "swiftnet_cell_b",
+        "swiftnet_cell_c",
+        "randwire_cifar10_cell_a",
+        "randwire_cifar10_cell_b",
+        "randwire_cifar100_cell_a",
+        "randwire_cifar100_cell_b",
+        "randwire_cifar100_cell_c",
+    )
+)
+ABLATION = tuple(
+    Case(name)
+    for name in (
+        "nasnet_a_imagenet",
+        "amoebanet_a_imagenet",
+        "amoebanet_d",
+        "randwire_ba",
+        "randwire_ws_one_stage:nodes=64",
+        "randwire_ws_one_stage:nodes=80",
+        "series_parallel:n=300",
+        "grid:side=12",
+    )
+)
+
+
+def case_of(network: str) -> Case | None:
+    """The case of a paper for a network of that name."""
+    return next((case for case in (*HMCOS, *RANDWIRE, *ZHONG, *CELLS) if case.network == network), None)

@@ -1,0 +1,221 @@
+"""RandWire (Xie, Kirillov, Girshick, He: Exploring Randomly Wired Neural Networks, ICCV 2019).
+
+A stage is a random graph, its edges directed from the lower to the higher node. A node mixes its inputs by a
+weighted sum, then does ReLU, a separable 3x3 convolution and batch normalisation (folded). Nodes without
+predecessors read the stage's input with stride 2; nodes without successors are averaged.
+
+The papers publish no seeds. Ours are drawn by our own generators with `random.Random(seed)`, whose sequence
+Python keeps: `SEEDS`, with 32 to 128 nodes, are the ones to quote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from lowtide.errors import InputError
+from lowtide_research.zoo.builder import Net, Signal, Value
+from lowtide_research.zoo.network import Network, Parameter
+
+Edges = set[tuple[int, int]]
+"""Undirected edges, the lower node first."""
+
+SEEDS = (0, 1, 2, 3, 4)
+"""Seeds whose networks are fixed: a test holds their wiring."""
+
+_ATTEMPTS = 1000
+_SIDE, _CLASSES, _LAST_FILTERS = 224, 1000, 1280
+
+
+def watts_strogatz(n: int, k: int, p: float, random: Random) -> Edges:
+    """Ring of `n` nodes joined to `k` nearest neighbours, each edge rewired with probability `p`."""
+    edges = {_edge(i, (i + j) % n) for j in range(1, k // 2 + 1) for i in range(n)}
+    for j in range(1, k // 2 + 1):
+        for i in range(n):
+            old = _edge(i, (i + j) % n)
+            if old not in edges or random.random() >= p:
+                continue
+            free = [w for w in range(n) if w != i and _edge(i, w) not in edges]
+            if free:
+                edges.remove(old)
+                edges.add(_edge(i, free[random.randrange(len(free))]))
+    return edges
+
+
+def erdos_renyi(n: int, p: float, random: Random) -> Edges:
+    """Every pair of `n` nodes is joined with probability `p`."""
+    return {(i, j) for i in range(n) for j in range(i + 1, n) if random.random() < p}
+
+
+def barabasi_albert(n: int, m: int, random: Random) -> Edges:
+    """Start with `m` nodes; each further one joins `m` earlier ones, drawn in proportion to their degree."""
+    edges: Edges = set()
+    ends: list[int] = []
+    for node in range(m, n):
+        chosen: list[int] = list(range(m)) if node == m else []
+        while len(chosen) < m:
+            pick = ends[random.randrange(len(ends))]
+            if pick not in chosen:
+                chosen.append(pick)
+        edges.update((other, node) for other in chosen)
+        for other in chosen:
+            ends += [other, node]
+    return edges
+
+
+def _edge(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
+
+
+def _connected(n: int, edges: Edges) -> bool:
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for a, b in edges:
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    seen, stack = {0}, [0]
+    while stack:
+        for other in neighbours[stack.pop()]:
+            if other not in seen:
+                seen.add(other)
+                stack.append(other)
+    return len(seen) == n
+
+
+def draw_connected(nodes: int, draw: Callable[[int, Random], Edges], random: Random) -> Edges:
+    """Draw graphs until one is connected.
+
+    Raises
+    ------
+    InputError
+        No connected graph in 1,000 draws.
+    """
+    for _ in range(_ATTEMPTS):
+        edges = draw(nodes, random)
+        if _connected(nodes, edges):
+            return edges
+    raise InputError(f"no connected random graph of {nodes} nodes was drawn; take more nodes", "zoo")
+
+
+def build_randwire(
+    name: str,
+    *,
+    draw: Callable[[int, Random], Edges],
+    nodes: int,
+    stages: int,
+    channels: int,
+    seed: int,
+    stacked: bool,
+) -> Net:
+    """Stem, `stages` random stages whose channels double, head.
+
+    Parameters
+    ----------
+    draw
+        Draws the edges of a stage of the given number of nodes; drawn again until connected.
+    stacked
+        Weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as in HMCOS's networks); else as one Sum op with
+        the weights left out, which costs no copies.
+
+    Raises
+    ------
+    InputError
+        No connected graph in 1,000 draws.
+    """
+    random = Random(seed)
+    net = Net(name)
+    x = net.input("image", (1, 3, _SIDE, _SIDE))
+    x = net.relu(net.conv(x, max(channels // 2, 1), 3, 2))
+    x = net.conv(x, channels, 3, 2)
+    for i in range(stages):
+        edges = draw_connected(nodes, draw, random)
+        with net.scope(f"stage{i}"):
+            x = stage(net, x, nodes, edges, channels << i, stacked=stacked)
+    with net.scope("head"):
+        pooled = net.squeeze(net.global_average_pool(net.conv(x, _LAST_FILTERS, 1)), (2, 3))
+        net.output(net.dense(pooled, _CLASSES, bias=False))
+    return net
+
+
+def stage(net: Net, x: Value, nodes: int, edges: Edges, channels: int, *, stacked: bool) -> Value:
+    """Add the random stage of the given edges, which halves height and width."""
+    before: list[list[int]] = [[] for _ in range(nodes)]
+    for a, b in sorted(edges):
+        before[b].append(a)
+    consumed = {a for a, _ in edges}
+    values: list[Value] = []
+    for node in range(nodes):
+        with net.scope(f"node{node}"):
+            mixed = _mix(net, [values[a] for a in before[node]], stacked) if before[node] else x
+            y = net.depthwise(net.relu(mixed), 3, 1 if before[node] else 2)
+            values.append(net.conv(y, channels, 1))
+    return _average(net, [values[node] for node in range(nodes) if node not in consumed], stacked)
+
+
+def _mix(net: Net, values: list[Value], stacked: bool) -> Value:
+    if len(values) == 1:
+        return values[0]
+    k = len(values)
+    if not stacked:
+        return net.op("Sum", values, values[0].shape, Signal(0.0, sum(v.signal.square for v in values)))
+    shares = net.concat([net.unsqueeze(v, -1) for v in values], -1)
+    weights = net.weight("shares", (k, 1), 0.1 * k**-0.5, k**-0.5)
+    return net.squeeze(net.matmul(shares, weights, shares.signal), (-1,))
+
+
+def _average(net: Net, values: list[Value], stacked: bool) -> Value:
+    if len(values) == 1:
+        return values[0]
+    signal = Signal(0.0, sum(v.signal.square for v in values) / len(values) ** 2)
+    if not stacked:
+        return net.op("Mean", values, values[0].shape, signal)
+    together = net.concat([net.unsqueeze(v, 0) for v in values], 0)
+    return net.op("ReduceMean", [together], values[0].shape, signal, axes=(0,), keepdims=0)
+
+
+PAPER = "RandWire: Xie et al., Exploring Randomly Wired Neural Networks for Image Recognition, ICCV 2019"
+
+
+def _network(name: str, draw: Callable[[int, Random], Edges], what: str, nodes: int, stages: int) -> Network:
+    stacked = stages > 1
+
+    def make(graph_name: str, *, nodes: int, stages: int, channels: int, seed: int) -> Net:
+        return build_randwire(
+            graph_name, draw=draw, nodes=nodes, stages=stages, channels=channels, seed=seed, stacked=stacked
+        )
+
+    mix = "weighted sums by Concat and MatMul (HMCOS, DAC 2022)" if stacked else "weighted sums as one Sum op"
+    count = "one stage" if stages == 1 else f"{stages} stages"
+    return Network(
+        name,
+        PAPER,
+        f"ImageNet, float32, batch 1, {what}, {count} of {nodes} nodes, 78 channels, {mix}; our own seeds",
+        make,
+        {
+            "nodes": Parameter(nodes, 8, 1024, "nodes per stage"),
+            "stages": Parameter(stages, 1, 5, "stages"),
+            "channels": Parameter(78, 1, 1024, "channels of the first stage"),
+            "seed": Parameter(0, 0, 10**9, "seed of the wiring"),
+        },
+    )
+
+
+def _ws(n: int, random: Random) -> Edges:
+    return watts_strogatz(n, 4, 0.75, random)
+
+
+def _er(n: int, random: Random) -> Edges:
+    return erdos_renyi(n, 0.2, random)
+
+
+def _ba(n: int, random: Random) -> Edges:
+    return barabasi_albert(n, 5, random)
+
+
+NETWORKS = (
+    _network("randwire_ws", _ws, "WS(4, 0.75)", nodes=32, stages=3),
+    _network("randwire_er", _er, "ER(0.2)", nodes=32, stages=3),
+    _network("randwire_ba", _ba, "BA(5)", nodes=32, stages=3),
+    _network("randwire_ws_one_stage", _ws, "WS(4, 0.75)", nodes=96, stages=1),
+    _network("randwire_er_one_stage", _er, "ER(0.2)", nodes=96, stages=1),
+    _network("randwire_ba_one_stage", _ba, "BA(5)", nodes=96, stages=1),
+)

@@ -1,0 +1,187 @@
+"""`lowtide bench spill`: its cells, sums, claims and files; SERENITY's pages; what is published."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from lowtide.analyse.storage import memory_model
+from lowtide.cli import main
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.target import resolve
+from lowtide_research.bench.off_chip import paged_traffic
+from lowtide_research.bench.output import write
+from lowtide_research.bench.spill_cells import NAS, SCHEMES, SpillCell
+from lowtide_research.bench.spill_tables import claims, reduction
+from lowtide_research.bench.spilling import SpillSuite
+from lowtide_research.bench.suite import Results, run
+from lowtide_research.zoo.published import UNITS, figures
+from support.bench import csv_of, json_of, markdown, text
+from support.brute_pages import least_traffic
+from support.random_graphs import random_graph, random_order
+
+FAST = ("belady own", "greedy exact", "spill")
+
+
+@pytest.fixture(scope="module")
+def darts() -> Results[Any]:
+    """DARTS under three schemes, activations only."""
+    return run(SpillSuite(networks=["DARTS"], schemes=FAST, settings=["activations"], time=20))
+
+
+@pytest.mark.slow
+def test_cells_are_complete_and_least(darts: Results[Any]) -> None:
+    """Three budgets, three schemes; ours is proved least and nothing at M_P."""
+    assert darts.complete
+    assert [(c.budget, c.scheme) for c in darts.rows] == [(b, s) for b in ("M_R", "M_H", "M_P") for s in FAST]
+    ours = [c for c in darts.rows if c.scheme == "spill"]
+    assert [c.traffic_bytes for c in ours] == [301_056, 150_528, 0]
+    assert all(c.optimal and c.status == "ok" for c in ours)
+    assert [c.proved_again for c in darts.rows if c.scheme != "spill"] == [None] * 6
+    assert [c.proved_again for c in ours] == ["re-proved", "re-proved", None]
+    assert all(c.peak_proved and not c.same and c.ops == 523 for c in darts.rows)
+    assert all((c.traffic_bytes or 0) > 1_000_000 for c in darts.rows if c.scheme == "belady own")
+
+
+@pytest.mark.slow
+def test_tables_say_it(darts: Results[Any], tmp_path: Path) -> None:
+    """Tables, CSV and JSON of one run; the files are written under its label."""
+    shown = text(darts)
+    for words in ("294.0*", "reduction", "never above any scheme", "85 %", "no traffic on: none", "them: re-proved 2."):
+        assert words in shown
+    assert "| network |" in markdown(darts)
+    rows = list(csv.DictReader(io.StringIO(csv_of(darts))))
+    assert len(rows) == 9
+    assert rows[2]["traffic_bytes"] == "301056"
+    made = json.loads(json_of(darts))
+    assert len(made["cells"]) == 9
+    assert made["options"]["settings"] == ["activations"]
+    assert sorted(p.name for p in write(darts, tmp_path, "x")) == [
+        "spill-x.csv",
+        "spill-x.json",
+        "spill-x.md",
+    ]
+
+
+def cell(**changes: Any) -> SpillCell:
+    """Some cell."""
+    about: dict[str, Any] = {
+        "part": "networks", "network": "n", "label": "NASNet-A", "family": "nas", "setting": "activations", "ops": 3,
+        "budget": "M_R", "capacity_bytes": 9, "same": False, "peak_proved": True, "scheme": "spill", "status": "ok",
+        "traffic_bytes": 0,
+    }  # fmt: skip
+    return SpillCell(**about | changes)
+
+
+def test_reduction_leaves_out_rows_of_one_budget() -> None:
+    """1 - ours / theirs over the rows where M_R is below M_P; all rows if asked for."""
+    cells = [
+        cell(traffic_bytes=10), cell(scheme="belady own", traffic_bytes=100),
+        cell(budget="M_H", traffic_bytes=0), cell(budget="M_H", scheme="belady own", traffic_bytes=100),
+        cell(label="FCN", same=True, traffic_bytes=0), cell(label="FCN", same=True, scheme="belady own",
+                                                            traffic_bytes=800),
+    ]  # fmt: skip
+    assert reduction(cells, "belady own") == (2, 10, 200, 0.95)
+    assert reduction(cells, "belady own", same=True) == (3, 10, 1000, 0.99)
+    assert reduction([cell(), cell(scheme="belady own")], "belady own")[3] is None
+
+
+def test_claims_are_judged() -> None:
+    """The least-peak order worse than the own one; who spills at M_P; rows where we are beaten."""
+    cells = [
+        cell(traffic_bytes=7), cell(scheme="greedy own", traffic_bytes=5), cell(scheme="greedy exact", traffic_bytes=6),
+        cell(budget="M_P", scheme="greedy own", traffic_bytes=0, label="FCN"),
+        cell(budget="M_P", traffic_bytes=3, label="FCN"),
+    ]  # fmt: skip
+    rows = {row[0]: row[1] for row in claims(cells).rows}
+    assert rows["least-peak order worse than own on NASNet-A (greedy)"].endswith("worse")
+    assert "FCN (greedy own)" in rows["at M_P each of the four schemes spills, but on FCN (activations only)"]
+    assert "3 B" in rows["at M_P COSMA never spills (lowtide's spill)"]
+    said = rows["COSMA below every other scheme (lowtide's spill)"]
+    assert "above greedy own" in said
+    assert "above greedy exact" in said
+
+
+@pytest.mark.slow
+def test_a_limit_shows_as_such() -> None:
+    """A scheme that its time ends says time, and still gives an answer."""
+    found = run(SpillSuite(networks=["DARTS"], schemes=["cosma-dnc"], settings=["activations"], time=0.05))
+    assert {c.status for c in found.rows if c.budget != "M_P"} == {"time"}
+    assert all(c.traffic_bytes is not None for c in found.rows)
+    assert "time" in text(found)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"networks": ["x"]}, {"schemes": ["x"]}, {"parts": ["x"]}, {"settings": ["x"]}, {"networks": ["FCN"]}]
+)
+def test_what_is_not_there_is_reported(wrong: dict[str, Any]) -> None:
+    """A network, scheme, part or setting that there is not, and a file without its directory."""
+    with pytest.raises(InputError, match=r"there is no|--graphs"):
+        run(SpillSuite(**wrong))
+
+
+def test_published_figures_have_their_cell() -> None:
+    """Every published time is of a network and a scheme that are there."""
+    known = {n.name for n in NAS}
+    for f in figures("spill"):
+        assert f.unit in UNITS
+        assert f.amount > 0
+        if f.figure == "time" and not f.network.startswith("file:"):
+            assert f.network in known
+            assert f.method in SCHEMES
+    assert len([f for f in figures("spill") if f.figure == "time"]) == 39
+
+
+def chain() -> Graph:
+    """x -> a -> b -> out, and out reads a too: 2, 3, 2 and 1 pages."""
+    sizes = {0: 2048, 1: 3072, 2: 2000, 3: 1024}
+    kinds = {0: Kind.INPUT, 3: Kind.OUTPUT}
+    tensors = tuple(Tensor(i, s, kinds.get(i, Kind.ACTIVATION)) for i, s in sizes.items())
+    return Graph("chain", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,)), Op(2, (2, 1), (3,))))
+
+
+def test_pages_by_hand() -> None:
+    """With four pages: b's two push one page of a out, which is written and read back; with six, nothing moves."""
+    model = memory_model(chain(), resolve("strict"))
+    assert paged_traffic(model, range(3), 6 * 1024).bytes == 0
+    four = paged_traffic(model, range(3), 4 * 1024)
+    assert (four.read_bytes, four.written_bytes) == (1024, 1024)
+
+
+@pytest.mark.slow
+def test_belady_reads_least_pages() -> None:
+    """Reads are the least of any replacement: brute force over who leaves."""
+    rng = Random(4)
+    moved = 0
+    for _ in range(120):
+        graph = random_graph(rng, rng.randint(2, 6), plain=True, aliases=0)
+        graph = Graph(graph.name, tuple(replace(t, size=rng.randint(1, 3)) for t in graph.tensors), graph.ops)
+        model = memory_model(graph, resolve("strict"))
+        order = [graph.index_of[i] for i in random_order(rng, graph)]
+        pages = rng.randint(2, 5)
+        found = paged_traffic(model, order, pages, page_bytes=1)
+        assert found.read_bytes == least_traffic(model, order, pages)
+        moved += found.read_bytes > 0
+    assert moved > 20
+
+
+@pytest.mark.slow
+def test_the_command_writes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`lowtide bench spill`: cells on stderr, tables on stdout, three files; a wrong scheme is exit 2."""
+    words = ["bench", "spill", "--networks", "DARTS", "--schemes", "belady own,greedy exact", "--settings",
+             "activations", "-o", str(tmp_path), "--label", "two"]  # fmt: skip
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "DARTS activations M_R greedy exact: 1,179,136 B" in said.err
+    assert "greedy exact" in said.out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["spill-two.csv", "spill-two.json", "spill-two.md"]
+    assert main(["bench", "spill", "--schemes", "lru"]) == 2
+    assert "there is no scheme 'lru'" in capsys.readouterr().err

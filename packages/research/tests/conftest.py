@@ -1,0 +1,3 @@
+"""What every test relies on."""
+
+import support.settings  # noqa: F401

@@ -1,1 +1,0 @@
-"""What papers and frameworks do about running ops again, each a short implementation of its own."""

@@ -1,0 +1,14 @@
+"""What every test relies on: an interrupt that arrives, and the same random cases each time."""
+
+import signal
+
+from hypothesis import HealthCheck, settings
+
+# A run in the background of a shell inherits an ignored Ctrl-C; the tests that send one need it, and so do the
+# processes that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same commit gives the same result: what chance finds later must not refuse somebody else's change. Fresh draws are
+# for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no clock decides.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
