@@ -20,7 +20,7 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Split, Sums
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
 from lowtide.verify.check.windows import windows_differ
 
@@ -123,9 +123,6 @@ class _Parts:
             if self.ran.get(cut.op, set()) != set(_rows_of(cut)) and not self._is_seam(cut):
                 raise fail(f"{graph.op_by_id[cut.op].label} is not run in the parts that its cut says")
         self._check_names()
-        for t in (t for r in plan.rewrites or () if isinstance(r, Split) for t in r.tensors):
-            if graph.producer.get(t) not in self.cut or t in self.held:
-                raise fail(f"tensor {t} is said to stay in pieces, and does not")
         for t in graph.tensors:
             if t.kind is Kind.OUTPUT and t.id not in self.held:
                 raise fail(f"the output {t.label} is not made")

@@ -43,4 +43,22 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
     last = replace(plan, rounds=None)
     if result and any(isinstance(r, Sections | Sums | Recompute) for r in plan.rewrites or ()):
         raise fail("what is cut again is changed before, which only the first round may be")
-    return [*result, (before_cuts(graph, last), last)]
+    result.append((before_cuts(graph, last), last))
+    for cut, one in result:
+        _check_split(cut, one)
+    return result
+
+
+def _check_split(graph: Graph, plan: Plan) -> None:
+    """That the tensors which a plan says stay in pieces are cut, and nowhere whole.
+
+    Raises
+    ------
+    VerificationError
+        ``parts``.
+    """
+    rewrites, listed = plan.rewrites or (), {t.id for t in plan.tensors}
+    cut = {c.op for r in rewrites if isinstance(r, CutRegion | CutSeams) for c in r.ops}
+    for t in (t for r in rewrites if isinstance(r, Split) for t in r.tensors):
+        if graph.producer.get(t) not in cut or t in listed:
+            raise fail(f"tensor {t} is said to stay in pieces, and does not")
