@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.api import plan_html
 from lowtide.api.rewrites.moves import TileAgain
 from lowtide.api.rewrites.peak_rounds import PeakRounds
 from lowtide.errors import InputError, VerificationError
@@ -57,7 +58,7 @@ def test_a_plan_of_two_rounds_is_checked(model: Path, plan: Plan) -> None:
     assert " cut in 2 rounds, " in seen["parts"]
     own = len(lowtide.load(model).ops)
     assert f"in 2 rounds: {len(plan.order):,} ops run instead of {own}" in plan_text(plan).replace("\n", " ")
-    assert lowtide.plan_html(plan)
+    assert plan_html(plan)
 
 
 def test_the_file_has_the_ops_that_are_checked(model: Path, plan: Plan, tmp_path: Path) -> None:
