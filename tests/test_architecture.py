@@ -20,7 +20,7 @@ BASE = {
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
-    "verify", "run", "write", "emit", "report",
+    "search", "verify", "run", "write", "emit", "report",
 ]  # fmt: skip
 FRONT = {"api", "cli", "__init__", "__main__", "executorch", "torch"}
 RESEARCH = ROOT.parent.parent / "packages/research/src/lowtide_research"

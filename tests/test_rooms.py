@@ -42,6 +42,8 @@ ELSEWHERE = {
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
+    "transform/test_lower.py": "transform/decision",
+    "api/rewrites/test_solving.py": "api/rewrites/moves",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results",
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",

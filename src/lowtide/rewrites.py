@@ -297,6 +297,13 @@ class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     pitch: int | None = None
 
 
+class Split(msgspec.Struct, frozen=True, kw_only=True, tag="split", tag_field="kind"):
+    """Tensors that no op materialises: their producers and consumers are cut along the same dimension, and pieces go
+    from one to the other."""
+
+    tensors: list[int]
+
+
 LoopMerge = Literal["concat", "sum", "max", "min"]
 """How what a loop hands on becomes whole: position by position, or by adding up, or as the greatest or the least."""
 
@@ -384,7 +391,7 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     joined: bool = False
 
 
-Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn
+Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | Split | LiesIn
 
 
 def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:

@@ -20,6 +20,7 @@ from lowtide.optimize.handed import best_handed, may_be_handed
 from lowtide.optimize.regions import best_regions
 from lowtide.plan import Plan
 from lowtide.read import read_model
+from lowtide.rewrites import Split
 from lowtide.run_reports import RunReport
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
@@ -197,7 +198,6 @@ def test_the_peak_is_that_of_the_parts_and_holds(seed: int, tmp_path: Path):
     ("settings", "text"),
     [
         ({"allow": "unjoined"}, "write --allow fission,unjoined"),
-        ({"allow": "fission,unjoined,seams"}, "write --allow fission,unjoined"),
         ({"allow": "fission,unjoined", "max_overhead": "10%"}, "leave out unjoined"),
         ({"allow": "fission,unjoined", "memories": ["fast=20KiB"]}, "leave out unjoined"),
     ],
@@ -218,3 +218,18 @@ def test_a_budget_that_is_met_without_cuts_nothing(tmp_path: Path):
     """Nothing is cut that need not be."""
     path = saved(pyramid().model(), tmp_path)
     assert lowtide.plan(path, allow="fission,unjoined", budget="1MiB", time=3).rewrites is None
+
+
+def test_what_stays_in_pieces_is_said_and_checked(tmp_path: Path):
+    """A plan that says so of a tensor that is made whole is refused."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(pyramid().model().SerializeToString())
+    graph = lowtide.load(path)
+    plan = lowtide.plan(path, target="generic", allow="fission", time=3)
+    kept = [r for r in plan.rewrites or () if not isinstance(r, Split)]
+    whole = [t for op in graph.ops if op.id in plan.order for t in op.outputs]
+    made = [t.id for t in plan.tensors if t.kind == "output"]
+    for tensor in (*whole[:1], *made):
+        said = msgspec.structs.replace(plan, rewrites=[*kept, Split(tensors=[tensor])])
+        with pytest.raises(VerificationError, match="stay in pieces"):
+            lowtide.verify(path, said)

@@ -16,8 +16,28 @@ from lowtide.read import read_model
 from lowtide.rewrites import Exactness
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
-from lowtide.transform.cut import Cutter
+from lowtide.transform.cut import AGAIN, PACES, Cutter, Region
 from lowtide.transform.parts import PartGraph
+
+Ways = list[tuple[int, int, int, int, int]]
+"""For each region: seed, way, first op, how many, stripes; numbers counted modulo what there is."""
+
+
+def drawn_regions(cutter: Cutter, ways: Ways) -> list[Region]:
+    """Regions of a graph that some numbers stand for."""
+    graph = cutter.graph
+    regions: list[Region] = []
+    for seed, way, first, many, stripes in ways:
+        rest = [op for op in graph.own_order if not any(op in region.of for region in regions)]
+        within = rest[first % max(1, len(rest)) :][: many % 12 + 1]
+        able = [op for op in within if cutter.axes(op)]
+        if not able:
+            continue
+        op = able[seed % len(able)]
+        axes = cutter.grow(within, op, cutter.axes(op)[way % len(cutter.axes(op))])
+        if axes is not None:
+            regions.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *AGAIN)[seed % 5]))
+    return regions
 
 
 def rounds_exactness(graph: Graph, parts: PartGraph) -> Exactness:

@@ -237,8 +237,8 @@ def test_halos_computed_again_are_joined_by_nobody(pace: Pace, tmp_path: Path) -
 
 def test_no_plan_says_that_other_rows_run_again(tmp_path: Path) -> None:
     """Rows that begin elsewhere than where they are read, or of an op that others read, are refused."""
-    from lowtide.api.rewrites.decisions import _can_be
     from lowtide.transform.cut import Region
+    from lowtide.transform.lower import _can_be
 
     for beside in ("", "Softmax"):
         cutter = _block(tmp_path, beside)

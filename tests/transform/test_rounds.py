@@ -14,20 +14,18 @@ import lowtide
 from lowtide.graph import Graph
 from lowtide.read import read_model
 from lowtide.run_reports import RunReport
-from lowtide.transform.cut import AGAIN, PACES, Cutter, Region
+from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.transform.rounds import cut_again, of_file
 from lowtide.transform.sections import by_sections, of_user, products
 from lowtide.write.onnx_parts import write_onnx_parts
-from support.cut_rounds import plan_of_rounds, rounds_exactness
+from support.cut_rounds import Ways, drawn_regions, plan_of_rounds, rounds_exactness
 from support.section_nets import attention
 from support.small_nets import pyramid, random_net
 
 pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which is not installed")
 from support.arena_replay import spoiled
 from support.part_runs import RELATIVE, check_file, difference, feeds, tensors_of
-
-Ways = list[tuple[int, int, int, int, int]]
 
 
 @st.composite
@@ -39,28 +37,12 @@ def _drawn(draw: st.DrawFn) -> tuple[bytes, list[Ways]]:
     return model.SerializeToString(), draw(st.lists(ways, min_size=2, max_size=3))
 
 
-def _regions(cutter: Cutter, ways: Ways) -> list[Region]:
-    graph = cutter.graph
-    regions: list[Region] = []
-    for seed, way, first, many, stripes in ways:
-        rest = [op for op in graph.own_order if not any(op in region.of for region in regions)]
-        within = rest[first % max(1, len(rest)) :][: many % 12 + 1]
-        able = [op for op in within if cutter.axes(op)]
-        if not able:
-            continue
-        op = able[seed % len(able)]
-        axes = cutter.grow(within, op, cutter.axes(op)[way % len(cutter.axes(op))])
-        if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *AGAIN)[seed % 5]))
-    return regions
-
-
 def _rounds(source: Path, drawn: list[Ways]) -> PartGraph:
     """A network in parts, which are cut again; gives the example up if they cannot be."""
     parts = None
     for ways in drawn:
         cutter = Cutter(read_model(source) if parts is None else parts.graph)
-        regions = _regions(cutter, ways)
+        regions = drawn_regions(cutter, ways)
         if not regions:
             continue
         try:

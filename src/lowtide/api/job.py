@@ -25,6 +25,7 @@ from lowtide.target import Target
 
 if TYPE_CHECKING:
     from lowtide.optimize.recompute.method import RecomputeMethod
+    from lowtide.plan import Plan
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillMethod
 
@@ -133,6 +134,8 @@ class Job:
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
     repeats
         A published method of running ops again; None: lowtide's own.
+    warm_start
+        A plan of the model that the search begins with: what is found is no worse.
     stream_input
         Whether the caller hands graph inputs over row by row, as loops ask for them.
     target
@@ -155,6 +158,7 @@ class Job:
     costs: Costs | None = None
     repeats: RecomputeMethod | None = None
     stream_input: bool = False
+    warm_start: Plan | None = None
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

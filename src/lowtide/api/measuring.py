@@ -322,14 +322,15 @@ class _Measuring:
     def planned(self, version: str, bound: float) -> _Tried | None:
         """The plan within a bound by what is known so far; None if it cuts nothing."""
         from lowtide.api.planning import plan
-        from lowtide.api.rewrites.decisions import cutter_of, part_graph
+        from lowtide.api.rewrites.decisions import levels, part_graph
 
         graph, seconds = self.cutter.graph, self.search().seconds
         file = self.file(version)
         found = plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=bound, time=seconds)
         if found.rewrites is None:
             return None
-        return _Tried(found, part_graph(found, graph), cutter_of(found, graph))
+        _, base, _ = next(levels(found, graph))
+        return _Tried(found, part_graph(found, graph), Cutter(base.graph))
 
     def trials(self, file: CostFile) -> list[CostTrial]:
         """What was run of plans for bounds, beside what a cost file says of it now."""

@@ -17,17 +17,17 @@ from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
-from lowtide.api.rewrites.aliasing import solve_aliased
 from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
-from lowtide.api.rewrites.cutting import allowed, solve_cut
+from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
 from lowtide.api.rewrites.passing import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
+from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
-from lowtide.plan import Plan, Seconds
+from lowtide.plan import Plan, Seconds, read_plan
 from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
@@ -71,6 +71,7 @@ def plan(
     cost: CostFile | str | Path | None = None,
     max_overhead: str | float | None = None,
     stream_input: bool = False,
+    warm_start: Plan | str | Path | None = None,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -152,6 +153,9 @@ def plan(
     stream_input
         With ``"loops"``: the caller hands graph inputs over row by row, as they are asked for, so that only the rows
         that are still needed are held.
+    warm_start
+        A plan of this model, or its file, that the search begins with: what it finds requires no more bytes. For one
+        arena, and orders, tiles and tensors in others.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -184,6 +188,7 @@ def plan(
         memories=memories, moves=moves, method=method, options=options, time=time, search_memory=search_memory,
         seed=seed, dims=dims, gap=gap, require_optimal=require_optimal, allow=allow, exact_bits=exact_bits,
         max_ops=max_ops, cost=cost, max_overhead=max_overhead, stream_input=stream_input,
+        warm_start=warm_start,
         overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs, persistent=persistent,
         double_buffered=double_buffered, fixed=fixed, spread=spread, quick=quick,
     )  # fmt: skip
@@ -215,6 +220,7 @@ def job_of(
     cost: CostFile | str | Path | None = None,
     max_overhead: str | float | None = None,
     stream_input: bool = False,
+    warm_start: Plan | str | Path | None = None,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -244,7 +250,10 @@ def job_of(
         method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
     costs = find_costs(cost, max_overhead)
-    return Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input)
+    start = warm_start if isinstance(warm_start, Plan) or warm_start is None else read_plan(warm_start)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input, start)
+    check_warm_start(job)
+    return job
 
 
 def plan_job(
@@ -292,11 +301,11 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
         return solve(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
-    if "alias" in job.allow:
-        return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
-        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_cut
+        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_by_moves
         return solve(replace(job, goal=goal), problem, limits)
+    if job.warm_start is not None:
+        return solve_order(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)
 
 

@@ -15,8 +15,12 @@ def halos_of(cutter: Cutter, regions: Iterable[Region]) -> PlanHalos | None:
     again = [cut for region in regions for cut in region.cuts if cut.begins]
     if not again:
         return None
-    macs = sum(_macs(cutter, op.id) for op in cutter.graph.ops)
-    return PlanHalos(macs=macs, extra_macs=sum(_extra_macs(cutter, cut) for cut in again))
+    return PlanHalos(macs=macs_of(cutter), extra_macs=sum(_extra_macs(cutter, cut) for cut in again))
+
+
+def macs_of(cutter: Cutter) -> int:
+    """Multiplications of the convolutions and products of a graph."""
+    return sum(_macs(cutter, op.id) for op in cutter.graph.ops)
 
 
 def _macs(cutter: Cutter, op_id: int) -> int:

@@ -9,7 +9,7 @@ takes its place grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lowtide.graph import Graph, Kind, Op
@@ -33,18 +33,35 @@ class _Changed(Builder):
                 self.constants.setdefault((-1, *tensor.integers), t)
 
 
-def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
-    """The parts without joins whose readers can do with the pieces; of formats whose numbers are ``int64``.
+def may_split(cut: Graph, parts: PartGraph) -> frozenset[int]:
+    """Tensors whose joins can go, as their readers can do with the pieces; of formats whose numbers are ``int64``."""
+    spell = speller(cut)
+    if spell is None or spell.NUMBERS != "int64":
+        return frozenset()
+    return frozenset(op.outputs[0] for op in parts.graph.ops if _joined(cut, parts, op) is not None)
+
+
+def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) -> PartGraph:
+    """The parts without the joins of some tensors.
 
     Parameters
     ----------
     cut
         The graph that was cut.
+    split
+        The tensors; default all that may be.
+
+    Raises
+    ------
+    ValueError
+        One of them has to be materialised.
     """
-    spell = speller(cut)
-    if spell is None or spell.NUMBERS != "int64":
-        return parts
-    lost = {op.outputs[0]: (op, dim) for op in parts.graph.ops for dim in (_joined(cut, parts, op),) if dim is not None}
+    able = may_split(cut, parts)
+    split = able if split is None else split
+    if not able.issuperset(split):
+        raise ValueError(f"tensor {min(set(split) - able)} has to be materialised")
+    joined = ((op, _joined(cut, parts, op)) for op in parts.graph.ops if not able.isdisjoint(op.outputs))
+    lost = {op.outputs[0]: (op, dim) for op, dim in joined if dim is not None and op.outputs[0] in split}
     if not lost:
         return parts
     at = _Changed(cut, parts)
@@ -56,7 +73,7 @@ def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
         op = parts.graph.op_by_id[o]
         taken[o] = _taken(at, *lost[op.inputs[0]], op, instead)
     ops = [own for op in parts.graph.ops if op.id not in joins for own in taken.get(op.id, [_reading(op, instead)])]
-    return _result(at, parts, ops)
+    return replace(_result(at, parts, ops), split=frozenset(lost))
 
 
 def _joined(cut: Graph, parts: PartGraph, op: Op) -> int | None:

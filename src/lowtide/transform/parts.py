@@ -36,6 +36,8 @@ class PartGraph:
         New constants that are literal operands of parts, and pieces of nothing.
     seams
         What was cut at seams.
+    split
+        Tensors of the graph that was cut which are never materialised.
     sources
         Of ops of the graph that was cut which its file does not hold, the one that they are once more; None: they are
         new.
@@ -53,6 +55,7 @@ class PartGraph:
     parts: Mapping[int, Part]
     numbers: frozenset[int]
     seams: Seams = NO_SEAMS
+    split: frozenset[int] = frozenset()
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()
     before: tuple[Sections | Sums | Recompute, ...] = ()

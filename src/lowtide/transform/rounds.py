@@ -39,7 +39,7 @@ def of_file(parts: PartGraph) -> PartGraph:
     sources: dict[int, int | None] = {}
     gone: set[int] = set()
     for one in rounds:
-        sources.update(one.sources)
+        sources.update((op, of if of is None else sources.get(of, of)) for op, of in one.sources.items())
         gone.update(one.gone, (c.op for c in one.seams.cuts), (c.op for region in one.regions for c in region.cuts))
         for op, part in one.parts.items():
             sources[op] = None if part.of is None else sources.get(part.of, part.of)

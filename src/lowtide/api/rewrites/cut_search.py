@@ -18,8 +18,9 @@ from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
 from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
 from lowtide.api.rewrites.peak_rounds import PeakRounds, Round
 from lowtide.graph import MAX_BYTES, Graph
-from lowtide.rewrites import Exactness
+from lowtide.rewrites import Exactness, PlanHalos, Sections
 from lowtide.stop import PATIENCE_SECONDS, Limits
+from lowtide.transform.decision import Level
 
 if TYPE_CHECKING:
     from lowtide.cost.model import CostModel
@@ -42,8 +43,6 @@ _LATE = 0.25
 """Share of what time is left that a search for regions or seams has at the least."""
 _LAST = 0.5
 """Time for the last order of a part graph and its arena, for each second that all before took."""
-_ROUNDS = (0.4, 0.8, 1.0)
-"""Shares of the time after which the search for each round of cuts is over, where parts may be cut again."""
 _AGAIN = 0.6
 """Share of a later round's time that the search for its regions has."""
 _ONCE = 0.5
@@ -135,7 +134,7 @@ class CutSearch:
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
         before one was of use, that is why it ends."""
-        best = self.best_in_rounds()
+        best = self.best_cut()
         if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
             self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
@@ -145,37 +144,6 @@ class CutSearch:
         uncut = self.uncut.keys
         figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
         return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
-
-    def best_in_rounds(self) -> Answer | None:
-        """The best plan with cuts, its parts cut again where that is allowed; None once Ctrl-C has ended a search."""
-        limits, rounds = self.limits, "rounds" in self.job.allow
-        if rounds:
-            self._hurry(_ROUNDS[0])
-        best = self.best_cut()
-        for share in _ROUNDS[1:] if rounds else ():
-            again = None if best is None else self._cut_again(best, replace(limits, seconds=share * limits.seconds))
-            if again is None:
-                break
-            best = again
-        return best
-
-    def _hurry(self, share: float) -> None:
-        """Leave the rest of the time to later rounds."""
-        for search in (self, self.by_sections):
-            if search is not None:
-                search.limits = replace(search.limits, seconds=share * search.limits.seconds)
-
-    def _cut_again(self, best: Answer, limits: Limits) -> Answer | None:
-        """A plan of less whose parts are cut again; None if there is none, or it is not looked for."""
-        met = self.goal.budget is not None and best.keys["status"] == "ok"
-        if met or best.parts is None or self.interrupted or limits.over():
-            return None
-        job = replace(self.job, allow=("fission",))
-        search = CutSearch(job, self.goal, best.problem, best, limits, user=self._of_user, first=best.parts)
-        again = search.best_cut()
-        self.interrupted = search.interrupted
-        less = again is not None and again.keys["required_bytes"] < best.keys["required_bytes"]
-        return again if less else None
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
@@ -303,16 +271,17 @@ class CutSearch:
 
     def _hands_on(self, joined: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
-        it is soon through, and a budget is not met by these; with `unjoined` whenever there is time."""
+        it is soon through, no other change waits for the time, and a budget is not met by these; with `unjoined` when
+        there is time."""
         job, graph = self.job, self.problem.graph
-        alone = set(job.allow) - {"halos", "unjoined"} == {"fission"}
-        if self.interrupted or not alone or self.first is not None:
+        if self.interrupted or "fission" not in job.allow or self.first is not None:
             return False
         if graph.dialect != "onnx" or self.keeps or job.costs is not None:
             return False
         room = self.goal.room(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
-        return "unjoined" in job.allow or (soon and not met)
+        alone = set(job.allow) - {"halos"} == {"fission"}
+        return "unjoined" in job.allow or (alone and soon and not met)
 
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need
@@ -409,6 +378,7 @@ class CutSearch:
     def _planned(self, proposal: Proposal, rounds: Sequence[Round], limits: Limits) -> Answer:
         """The plan of a part graph, or of the last round of its parts."""
         parts, exact = self._of_all_rounds(proposal.parts, rounds)
+        regions = proposal.parts.regions
         proposal = rounds[-1][1] if rounds else proposal
         started = limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
@@ -426,7 +396,7 @@ class CutSearch:
             "proved_over": "orders",
             "search": {**answer.keys.get("search", {}), **search_keys},
         }
-        halos = halos_of(self.cutter, proposal.parts.regions)
+        halos = self._halos(halos_of(self.cutter, regions))
         if halos is not None:
             keys["halos"] = halos
         if self.job.costs is not None and self._costs is not None and user._costs is not None:
@@ -437,6 +407,23 @@ class CutSearch:
         if before is not None and own is not None:
             keys["runtime_parts"] = msgspec.structs.replace(own, own_planned=before.own_planned)
         return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=user.problem.own_order_peak_bytes)
+
+    def _halos(self, own: PlanHalos | None) -> PlanHalos | None:
+        """What rows that run again add, in this level of tiles and in those before, of what the first one tiles."""
+        before = self.uncut.keys.get("halos")
+        if self.first is None or (own is None and before is None):
+            return own
+        from lowtide.transform.cut import Cutter
+        from lowtide.transform.halos import macs_of
+        from lowtide.transform.lower import base_of
+
+        extra = (0 if own is None else own.extra_macs) + (0 if before is None else before.extra_macs)
+        if before is not None:
+            return PlanHalos(macs=before.macs, extra_macs=extra)
+        bottom = (self.first.earlier or (self.first,))[0]
+        sections = tuple(r.op for r in bottom.before if isinstance(r, Sections))
+        base = base_of(self._of_user.problem.graph, Level(products=sections))
+        return PlanHalos(macs=macs_of(Cutter(base.graph)), extra_macs=extra)
 
     def _of_all_rounds(self, parts: PartGraph, rounds: Sequence[Round]) -> tuple[PartGraph, Exactness | None]:
         """Parts with the rounds before and behind them, and what outputs may differ by."""

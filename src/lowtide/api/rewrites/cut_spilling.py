@@ -206,10 +206,11 @@ class CutSpilling:
     def _best_in_rounds(self, uncut: Answer, best: Answer | None) -> Answer | None:
         """The plan that there is, or one of parts that are cut again, if that moves less."""
         left = self.limits.left_seconds
+        from lowtide.api.rewrites.solving import tiled_again
+
         search = self._arena_search(uncut, 1.0, _ROOM)
-        search.limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
         search.job, search.again = replace(search.job, allow=("fission", "rounds")), True
-        found = search.best_in_rounds()
+        found = tiled_again(search, replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now()))
         self.interrupted = self.interrupted or search.interrupted
         if found is None or found.parts is None or self.interrupted:
             return best

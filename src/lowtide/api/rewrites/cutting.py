@@ -40,12 +40,9 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             )
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
-    if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
-        raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
-    if "halos" in listed and not {"fission"} < set(listed) <= {"fission", "halos", "seams", "accumulate"}:
-        raise InputError("halos are what regions compute again; write --allow fission,halos, or with seams")
-    if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
-        raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
+    for word in ("halos", "unjoined", "rounds"):
+        if word in listed and "fission" not in listed:
+            raise InputError(f"{word} is about how fission tiles; write --allow fission,{word}")
     if "merge" in listed and not {"recompute", "fission"} < set(listed):
         raise InputError("merge is of products in a training step in parts; write --allow recompute,fission,merge")
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
@@ -58,8 +55,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in listed if word))
 
 
-def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The best plan with ops cut, or without if that needs no more.
+def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSearch]:
+    """The best plan with one level of tiles, or without if that needs no more; and the search that found it.
 
     What is proved of budgets is about orders of one graph, so that none is impossible here.
 
@@ -85,7 +82,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = any(bound.bytes == peak and not bound.joined for bound in bounds)
     search = CutSearch(job, job.goal, problem, uncut, limits)
     search.joins = all(bound.bytes < peak for bound in bounds)
-    search.again = set(job.allow) == {"fission", "rounds"}
+    search.again = "rounds" in job.allow and "seams" not in job.allow
     search.least = min((bound.bytes for bound in bounds), default=0)
     search.by_sections = None if within or interrupted else _by_sections(search, least=least)
     done = within or interrupted or (least and search.by_sections is None)
@@ -99,7 +96,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
     if not beyond:
         _say_bound(keys, bounds)
-    return best
+    return best, search
 
 
 def _say_bound(keys: PlanKeys, bounds: Sequence[RegionBound]) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, Recompute, Sections, Sums
+from lowtide.rewrites import CutRegion, CutSeams, Recompute, Sections, Split, Sums
 from lowtide.verify.check.part_rows import fail
 from lowtide.verify.check.parts import has_cuts, parted
 
@@ -29,7 +29,9 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         one = replace(
             plan, ops=listed.ops, tensors=listed.tensors, order=listed.order, rewrites=listed.rewrites, rounds=None
         )  # fmt: skip
-        if not has_cuts(one) or any(not isinstance(r, CutRegion | CutSeams | Sections) for r in listed.rewrites):
+        if not has_cuts(one) or any(
+            not isinstance(r, CutRegion | CutSeams | Sections | Split) for r in listed.rewrites
+        ):
             raise fail(f"round {k + 1} does something else than cut")
         cut = before_cuts(graph, one)
         for t in listed.tensors:
@@ -41,4 +43,22 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
     last = replace(plan, rounds=None)
     if result and any(isinstance(r, Sections | Sums | Recompute) for r in plan.rewrites or ()):
         raise fail("what is cut again is changed before, which only the first round may be")
-    return [*result, (before_cuts(graph, last), last)]
+    result.append((before_cuts(graph, last), last))
+    for cut, one in result:
+        _check_split(cut, one)
+    return result
+
+
+def _check_split(graph: Graph, plan: Plan) -> None:
+    """That the tensors which a plan says stay in pieces are cut, and nowhere whole.
+
+    Raises
+    ------
+    VerificationError
+        ``parts``.
+    """
+    rewrites, listed = plan.rewrites or (), {t.id for t in plan.tensors}
+    cut = {c.op for r in rewrites if isinstance(r, CutRegion | CutSeams) for c in r.ops}
+    for t in (t for r in rewrites if isinstance(r, Split) for t in r.tensors):
+        if graph.producer.get(t) not in cut or t in listed:
+            raise fail(f"tensor {t} is said to stay in pieces, and does not")

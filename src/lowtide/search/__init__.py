@@ -1,0 +1,1 @@
+"""The search over decisions: one incumbent, moves that build on it, one comparison."""

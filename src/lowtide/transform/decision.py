@@ -1,0 +1,113 @@
+"""What a plan decides of a graph: a sequence of levels, each of the graph that the one before it gives.
+
+    Level    rewrites   products by sections, statistics as sums           (ids of the level's own graph)
+             clones     ops that run again
+             regions    ops tiled together; tile bounds, with `begins` where halo rows are recomputed
+             seams      ops tiled by the operands of a concat
+             split      tensors left in pieces: never materialised
+    Decision levels, then aliases and an order, in ids of the last level's graph
+
+Everything else follows: `lowtide.transform.lower.lower` makes the lowered graph. Since a level is of an ordinary graph,
+levels combine freely: tiles can be tiled again, and an op that a level made can run again in the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Recompute, SeamOp, Sections, Split, Sums
+from lowtide.transform.alias import Aliases
+from lowtide.transform.cut import Cut, Region
+from lowtide.transform.seams import NO_SEAMS, SeamCut, Seams
+
+LevelRewrite = Sections | Sums | Recompute | CutRegion | CutSeams | Split
+"""What a plan says of one level."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """The changes of one graph, in its ids.
+
+    Attributes
+    ----------
+    products, statistics
+        Ops that run by sections, and norms and means that are computed as sums over rows.
+    clones
+        Ops that run again, of the graph with these; late ones first.
+    regions, seams
+        How that graph is tiled.
+    split
+        Tensors of it that are tiled by their producer and by all consumers, and never materialised.
+    """
+
+    products: tuple[int, ...] = ()
+    statistics: tuple[int, ...] = ()
+    clones: tuple[Recompute, ...] = ()
+    regions: tuple[Region, ...] = ()
+    seams: Seams = NO_SEAMS
+    split: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """All that a plan decides.
+
+    Attributes
+    ----------
+    levels
+        Changes of the user's graph, then of the graph of the level before.
+    aliases
+        Tensors of the lowered graph that lie in others.
+    order
+        Op ids of the lowered graph; empty: its own order.
+    """
+
+    levels: tuple[Level, ...] = ()
+    aliases: Aliases = ()
+    order: tuple[int, ...] = ()
+
+    def on_top(self, level: Level) -> Decision:
+        """The decision with one more level; aliases and order are of another graph, and go."""
+        return Decision((*self.levels, level))
+
+    def last_replaced(self, level: Level) -> Decision:
+        """The decision with another last level."""
+        return Decision((*self.levels[:-1], level))
+
+    def ordered(self, order: tuple[int, ...]) -> Decision:
+        """The decision with another order."""
+        return replace(self, order=order)
+
+
+def tilings_as_rewrites(level: Level) -> list[CutRegion | CutSeams | Split]:
+    """The tilings of a level as a plan file says them."""
+    regions = [
+        CutRegion(ops=[CutOp(op=c.op, axis=c.axis, ends=[*c.ends], begins=[*c.begins] or None) for c in region.cuts])
+        for region in level.regions
+    ]
+    seams = [
+        SeamOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
+        for c in level.seams.cuts
+    ]
+    split = [Split(tensors=sorted(level.split))] if level.split else []
+    return [*regions, *([CutSeams(ops=seams)] if seams else []), *split]
+
+
+def level_of(rewrites: list[LevelRewrite]) -> Level:
+    """The level that a plan file says. Whether it can be is for `lowtide.transform.lower.why_not` to say."""
+    regions = [r for r in rewrites if isinstance(r, CutRegion)]
+    seams = [c for r in rewrites if isinstance(r, CutSeams) for c in r.ops]
+    return Level(
+        products=tuple(r.op for r in rewrites if isinstance(r, Sections)),
+        statistics=tuple(r.op for r in rewrites if isinstance(r, Sums)),
+        clones=tuple(r for r in rewrites if isinstance(r, Recompute)),
+        regions=tuple(
+            Region(tuple(Cut(c.op, c.axis, tuple(c.ends), tuple(c.begins or ())) for c in r.ops)) for r in regions
+        ),
+        seams=Seams(tuple(SeamCut(c.op, c.axis, tuple(c.ends), tuple(c.turns or ()), c.into) for c in seams)),
+        split=frozenset(t for r in rewrites if isinstance(r, Split) for t in r.tensors),
+    )
+
+
+def _unless_rising(turns: tuple[int, ...]) -> list[int] | None:
+    return None if list(turns) == sorted(turns) else list(turns)

@@ -1,0 +1,99 @@
+"""Means combine freely, and a search begins with a plan that there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lowtide
+from lowtide.errors import InputError
+from lowtide.plan import Plan
+from lowtide.rewrites import ALLOWED
+from lowtide.transform.cut import Cutter
+from lowtide.transform.halos import macs_of
+from support.small_nets import pyramid
+
+TILED = ("fission", "halos", "unjoined", "rounds", "seams", "accumulate", "alias")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small network of convolutions."""
+    path = tmp_path_factory.mktemp("solving") / "net.onnx"
+    path.write_bytes(pyramid().model().SerializeToString())
+    return path
+
+
+@pytest.fixture(scope="module")
+def tiled(model: Path) -> Plan:
+    """A plan with tiles on tiles, and rows that run again."""
+    return lowtide.plan(model, target="generic", allow="fission,seams,rounds,halos", time=8)
+
+
+def test_all_that_tiles_goes_together(model: Path) -> None:
+    """No pair of words is refused, and the checker takes what comes of all of them."""
+    assert set(TILED) < set(ALLOWED)
+    plan = lowtide.plan(model, target="generic", allow=TILED, time=6)
+    once = lowtide.plan(model, target="generic", allow="fission", time=6)
+    assert plan.required_bytes <= once.required_bytes
+    lowtide.verify(model, plan)
+
+
+def test_halos_in_levels_are_counted(model: Path, tiled: Plan) -> None:
+    """What rows add that run again is of all levels, of what the model computes."""
+    assert tiled.rounds
+    assert tiled.halos is not None
+    assert tiled.halos.macs == macs_of(Cutter(lowtide.load(model)))
+    assert tiled.halos.extra_macs > 0
+    lowtide.verify(model, tiled)
+
+
+@pytest.mark.parametrize("allow", ["fission,seams,rounds,halos", TILED])
+def test_a_search_is_no_worse_than_the_plan_that_it_begins_with(model: Path, tiled: Plan, allow: Any) -> None:
+    """In no time the plan is found again, from the object or from its file."""
+    warm = lowtide.plan(model, target="generic", allow=allow, time=0.01, warm_start=tiled)
+    assert warm.required_bytes <= tiled.required_bytes
+    assert warm.exactness == tiled.exactness
+    lowtide.verify(model, warm)
+
+
+def test_a_file_is_a_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
+    """What a budget asks for is there without a search."""
+    tiled.save(tmp_path / "plan.json")
+    met = lowtide.plan(
+        model, target="generic", allow="fission,seams,rounds,halos", time=0.01, budget=tiled.required_bytes,
+        warm_start=tmp_path / "plan.json",
+    )  # fmt: skip
+    assert (met.status, met.peak_bytes) == ("ok", tiled.peak_bytes)
+
+
+def test_an_order_is_a_start(model: Path) -> None:
+    """Without any change of the graph, too: the order is kept where none is better."""
+    plan = lowtide.plan(model, target="generic", time=2)
+    warm = lowtide.plan(model, target="generic", time=2, warm_start=plan)
+    assert warm.required_bytes <= plan.required_bytes
+    assert warm.own_order_peak_bytes == plan.own_order_peak_bytes
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"allow": "fission"}, "allow halos, rounds, seams too"),
+        ({"allow": "recompute", "budget": "50%"}, "leave out warm_start"),
+        ({"memories": ["fast=20KiB"]}, "leave out warm_start"),
+    ],
+)
+def test_what_a_plan_is_no_start_of(model: Path, tiled: Plan, call: dict[str, Any], words: str) -> None:
+    """Nothing that is asked for is dropped."""
+    with pytest.raises(InputError, match=words):
+        lowtide.plan(model, target="generic", warm_start=tiled, **call)
+
+
+def test_a_plan_of_another_model_is_no_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
+    """By the file's sum."""
+    other = tmp_path / "other.onnx"
+    other.write_bytes(model.read_bytes() + b"\x0a\x00")
+    with pytest.raises(InputError, match="of another model"):
+        lowtide.plan(other, target="generic", allow=TILED, warm_start=tiled)
