@@ -31,7 +31,7 @@ from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import resolve
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md"))
 PATIENCE = 3.0
 Finding = tuple[bool, str]

@@ -64,14 +64,14 @@ class Incumbent(Generic[P]):
     def __post_init__(self) -> None:
         self.best = self.base
 
-    def offer(self, found: P, *, closes: bool = False) -> int:
+    def offer(self, candidate: P, *, closes: bool = False) -> int:
         """Take a plan where it is better. Returns the bytes that it saves, 0 if it is no better."""
         before = self.best if closes else self.base
-        saved = self.key(before)[0] - self.key(found)[0]
-        if self.key(found) < self.key(self.best):
-            self.best = found
-        if not closes and self.key(found) < self.key(self.base):
-            self.base, self.version = found, self.version + 1
+        saved = self.key(before)[0] - self.key(candidate)[0]
+        if self.key(candidate) < self.key(self.best):
+            self.best = candidate
+        if not closes and self.key(candidate) < self.key(self.base):
+            self.base, self.version = candidate, self.version + 1
         return max(0, saved)
 
 

@@ -223,7 +223,7 @@ def conflict_false(base: Base, random: Random) -> Iterator[tuple[Document, str]]
         less = {"step": step, "needed_bytes": conflict["needed_bytes"] - 1, "minimal": False}
         if base.plan.memories:
             yield said(**less), "less than they have"
-        for t in base.graph.op_by_id[v].outputs[:1]:
+        for t in base.graph.op_by_id[v].outputs[:1] if v in base.graph.op_by_id else ():
             if 0 < round_up(size[t], unit) <= widest:
                 alone = {"tensors": [t], "step": step, "needed_bytes": round_up(size[t], unit)}
                 yield said(**alone, **few), "it goes into a memory"

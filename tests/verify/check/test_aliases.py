@@ -21,6 +21,7 @@ from lowtide.rewrites import LiesIn
 from lowtide.target import Target, resolve
 from lowtide.transform.alias import Alias, Forest
 from lowtide.transform.alias_candidates import Candidates
+from lowtide.verify.check import aliases
 from lowtide.verify.check.aliases import aliased, check_aliases
 from lowtide.verify.check.plan import verify_plan
 from support.arena_run import AliasNets, run_in_arena, weights_of
@@ -191,7 +192,7 @@ def test_each_rule_is_caught_when_it_is_broken(tmp_path: Path, name: str):
 
 def test_too_many_units_are_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where all that is watched has more units than the limit, the plan is refused."""
-    monkeypatch.setattr("lowtide.verify.check.aliases.MOST_UNITS", 1)
+    monkeypatch.setattr(aliases, "MOST_UNITS", 1)
     _, graph = _relu_net(tmp_path)
     assert "too many pieces" in (_checked(graph, _broken_plan(graph, RIGHT), TARGETS["contiguous"]) or "")
 
