@@ -17,9 +17,11 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import Pipe, Process, Value
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -231,6 +233,25 @@ def surviving(seeds: Sequence[int]) -> Iterator[tuple[Counter[str], str]]:
         assert at > before, (seeds[at], worker.exitcode)
 
 
+def side_by_side(seeds: Sequence[int], jobs: int) -> Iterator[tuple[Counter[str], str]]:
+    """`surviving` of all seeds, in as many processes at a time as `jobs`; in the order in which they end."""
+    results: SimpleQueue[tuple[Counter[str], str]] = SimpleQueue()
+
+    def feed(own: Sequence[int]) -> None:
+        for result in surviving(own):
+            results.put(result)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        fed = [pool.submit(feed, seeds[k::jobs]) for k in range(jobs)]
+        for _ in seeds:
+            while results.empty():
+                time.sleep(0.05)
+                for one in fed:
+                    if one.done():
+                        one.result()  # raises what ended it
+            yield results.get()
+
+
 def _worker(seeds: Sequence[int], stage: Any, results: Any) -> None:
     ort.set_default_logger_severity(4)
     for seed in seeds:
@@ -255,12 +276,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", type=int, help="this one model alone, by the number that a flaw begins with")
     parser.add_argument("-o", "--output", type=Path, help="results as Markdown")
     given = parser.parse_args()
     count, flaws, began = Counter[str](), list[str](), time.perf_counter()
     seeds = [given.only] if given.only is not None else [given.seed * 1_000_003 + k for k in range(given.count)]
-    for done, (seen, flaw) in enumerate(surviving(seeds), 1):
+    for done, (seen, flaw) in enumerate(side_by_side(seeds, given.jobs), 1):
         count += seen
         if flaw:
             flaws.append(flaw)
