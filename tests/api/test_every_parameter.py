@@ -13,7 +13,7 @@ import pytest
 import lowtide
 from lowtide.api import fitting, surveys
 from lowtide.api.job import Job
-from lowtide.schedule.registry import built_in
+from lowtide.schedule.registry import methods
 from support.costs import costs
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Reports, Row, Rows, Shows, a_function, a_list, cases, keywords
@@ -239,7 +239,7 @@ def test_as_is_goes_with_no_other_method(tmp_path: Path) -> None:
 COMPARE: dict[str, Rows] = {
     "one arena": {
         "methods": Shows(["own"], "names", ["own"]),
-        "every": Shows(True, "names", list(built_in()), {"methods": ()}),
+        "every": Shows(True, "names", list(methods()), {"methods": ()}),
         "memories": Shows(["fast=108"], "names", ["spill"], {"methods": ["spill"]}),
         "moves": Refused({"lead": "1"}, "--moves says what spilling costs; name the memories"),
         "options": Changes({"exact": {"cut": "false"}}, "states", {"methods": ["exact"]}),

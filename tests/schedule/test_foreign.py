@@ -12,8 +12,8 @@ import pytest
 import lowtide
 from lowtide.analyse.storage import MemoryModel
 from lowtide.errors import InputError
+from lowtide.extensions import METHODS
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.schedule import registry
 from lowtide.schedule.method import Schedule
 from lowtide.stop import Limits
 
@@ -57,8 +57,8 @@ class Elsewhere:
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package is installed."""
-    point = metadata.EntryPoint("elsewhere", f"{__name__}:Elsewhere", registry.GROUP)
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda *, group: [point])
+    point = metadata.EntryPoint("elsewhere", f"{__name__}:Elsewhere", METHODS)
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [point] if group == METHODS else [])
 
 
 def graph() -> Graph:

@@ -323,6 +323,7 @@ class _Measuring:
         """The plan within a bound by what is known so far; None if it cuts nothing."""
         from lowtide.api.planning import plan
         from lowtide.api.rewrites.decisions import levels, part_graph
+        from lowtide.transform.cut import Cutter
 
         graph, seconds = self.cutter.graph, self.search().seconds
         file = self.file(version)

@@ -17,6 +17,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.api import plan
 from lowtide.graph import Graph
 from lowtide.schedule.exact import Exact
+from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.order import Rpo
 from lowtide.schedule.registry import make
 from lowtide.stop import Limits, Progress
@@ -267,7 +268,7 @@ def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     reason = Zhong().supports(model_of(unit_matrix_product(4)))
     assert reason is not None
     assert ".[solvers]" in reason
-    assert Zhong(solver="scip") == make("zhong", {"solver": "scip"})
+    assert Foreign(Zhong(solver="scip")) == make("zhong", {"solver": "scip"})
 
 
 def test_plan_holds() -> None:
