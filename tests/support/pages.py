@@ -145,7 +145,7 @@ def _called(command: str, printed: bool) -> subprocess.CompletedProcess[str] | N
     `printed`: whether the page says what it prints.
     """
     call = command.removesuffix(_STATUS)
-    words = shlex.split(call, comments=True)
+    words = shlex.split(call.replace("\\\n", " "), comments=True)
     if words[:1] != ["lowtide"] or re.search(r"[;&|<>$`*?~{}()!]", call):
         return None
     if not printed and words[1] == "plan" and "--allow" in words and not {"--time", "--budget"} & set(words):
