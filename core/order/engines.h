@@ -60,8 +60,8 @@ class Engines {
 
   Incumbent& incumbent_;
   std::vector<Engine> engines_;
-  bool answered_on_demand_ = false;  // when all were last taken up
-  bool demand_answers_ = false;      // at any time, or nothing else searches
+  bool answered_on_demand_ = false;       // when all were last taken up
+  bool demand_answers_ = false;           // at any time, or nothing else searches
   Bytes aim_ = 2;                         // the halfway engines ask about one part in so many of the gap
   int64_t longest_refutation_ = 100'000;  // states of the longest one that ended
 };
