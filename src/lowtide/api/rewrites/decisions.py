@@ -122,7 +122,9 @@ def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Level, Base, PartGraph]]:
                 raise ValueError(reason)
             parts = tiled(base, level)
         except ValueError as error:
-            raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
+            raise InputError(
+                f"the plan's rewrites do not fit the model: {error}; plan the model again", place
+            ) from None
         yield level, base, parts
         graph = parts.graph
 
