@@ -89,7 +89,8 @@ def _replay(path: Path) -> int:
 
 def _page(options: argparse.Namespace, total: Count, seconds: float) -> str:
     failed = {claim: sum(f.claim == claim for f in total.failures) for claim in total.held}
-    command = f"tests/stress_changed_graphs.py --seed {options.seed} --count {options.count} --steps {options.steps}"
+    asked = f"--seed {options.seed} --count {options.count} --plans {options.plans} --steps {options.steps}"
+    command = f"tests/stress_changed_graphs.py {asked}"
     on = machine()
     lines = [
         "# Bounds on plans that tile ops, beside an oracle",
