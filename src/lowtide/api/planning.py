@@ -21,7 +21,7 @@ from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
-from lowtide.api.rewrites.passing import solve_passing
+from lowtide.api.rewrites.multi_pass import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed

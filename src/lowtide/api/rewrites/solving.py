@@ -133,7 +133,7 @@ def _starts(job: Job, problem: Problem, aliases: Alias, limits: Limits) -> list[
     """The plan that the search begins with, made again: without tensors in others, then with them; empty: there is
     none."""
     from lowtide.api.rewrites.decisions import as_rewrites
-    from lowtide.api.rewrites.passing import Given
+    from lowtide.api.rewrites.multi_pass import Given
 
     plan = job.warm_start
     if plan is None:
