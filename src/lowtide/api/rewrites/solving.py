@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from lowtide.transform.decision import Decision
     from lowtide.transform.parts import PartGraph
 
-_OPENING = 0.5
-"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait."""
+_OPENING, _BEFORE_PASSES = 0.5, 0.3
+"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait; ops that run
+again are one of them."""
 
 
 def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -45,7 +46,8 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
         job = replace(job, costs=None if job.costs is None else job.costs.of_operations(problem.graph.dialect))
     limits = limits.over_choices()
     waiting = {"rounds", "alias", "recompute"} & set(job.allow)
-    first = replace(limits, seconds=limits.seconds * _OPENING) if waiting else limits
+    share = _BEFORE_PASSES if again else _OPENING if waiting else 1.0
+    first = replace(limits, seconds=limits.seconds * share)
     aliases, moves = Alias(job, goal), list[Move[Answer]]()
     starts = _starts(job, problem, aliases, limits)
     if goal.budget is not None and any(_required(start) <= goal.budget for start in starts):
