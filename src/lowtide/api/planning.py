@@ -21,6 +21,7 @@ from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
+from lowtide.api.rewrites.means import with_all_means
 from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
@@ -267,6 +268,7 @@ def plan_job(
     from lowtide.verify.check.plan import verify_plan
 
     began = clock.perf_counter()
+    job = with_all_means(job)
     problem = job.problem()
     read = clock.perf_counter()
     limits = job.search.limits(trace, report)

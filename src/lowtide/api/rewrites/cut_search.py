@@ -271,8 +271,7 @@ class CutSearch:
 
     def _hands_on(self, joined: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
-        it is soon through, no other change waits for the time, and a budget is not met by these; with `unjoined` when
-        there is time."""
+        it is soon through, and a budget is not met by these; with `unjoined` when there is time."""
         job, graph = self.job, self.problem.graph
         if self.interrupted or "fission" not in job.allow or self.first is not None:
             return False
@@ -280,8 +279,7 @@ class CutSearch:
             return False
         room = self.goal.room(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
-        alone = set(job.allow) - {"halos", "recompute"} == {"fission"}
-        return "unjoined" in job.allow or (alone and soon and not met)
+        return "unjoined" in job.allow or (soon and not met)
 
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need

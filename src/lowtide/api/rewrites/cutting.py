@@ -12,7 +12,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
-from lowtide.rewrites import ALLOWED, RegionBound
+from lowtide.rewrites import ALL, ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
 
@@ -30,14 +30,17 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        A word is none of `ALLOWED`, or two do not go together.
+        A word is none of `ALLOWED` nor `ALL`, or two do not go together.
     """
     listed = words.split(",") if isinstance(words, str) else list(words)
+    known = (ALL, *ALLOWED)
     for word in listed:
-        if word and word not in ALLOWED:
+        if word and word not in known:
             raise InputError(
-                f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}{did_you_mean(word, ALLOWED)}"
+                f"--allow does not know {word[:40]!r}; it may be {', '.join(known)}{did_you_mean(word, known)}"
             )
+    if ALL in listed and set(listed) - {"", ALL}:
+        raise InputError("--allow all stands for all of the others; name it alone")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     for word in ("halos", "unjoined", "rounds"):
