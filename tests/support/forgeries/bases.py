@@ -302,7 +302,7 @@ def _aliases(
 
 
 def _dead_ends(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
-    """An op whose result nobody reads, of blocks of rows."""
+    """An op whose result nobody reads, of blocks of rows; and a constant of one number."""
     net = Nets(Random(seed).choice)
     x = net.input((1, 4, 4, 4 + seed))
     (wide,) = net.node("Concat", [x] * 4, axis=1)
@@ -311,7 +311,8 @@ def _dead_ends(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = onnx_graph(net.model([last]))
     inside = tuple(replace(t, kind=Kind.ACTIVATION) if t.name in net.shapes and t.name != last and t.name != x else t
                    for t in graph.tensors)  # fmt: skip
-    return replace(graph, tensors=inside), [{"target": "strict", "method": "own"}]
+    one = Tensor(80, 4, Kind.CONSTANT, "one", (), "float32")
+    return replace(graph, tensors=(*inside, one)), [{"target": "strict", "method": "own"}]
 
 
 def _writes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:

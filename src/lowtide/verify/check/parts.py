@@ -412,7 +412,7 @@ class _Parts:
 
     def _glue(self, part: PlanPart, glue: Glue, tensors: int) -> tuple[str, Mapping[str, Any]]:
         literals = [self.numbers.get(t) if t is not None else None for t in part.inputs[tensors:]]
-        if literals != [tuple(values) for values in glue.literals] or len(part.outputs) != 1:
+        if literals != [tuple(values) for values in glue.literals]:
             raise fail(f"a {part.role} has operands of its own that it does not need")
         return glue.type, glue.attributes
 
@@ -465,7 +465,7 @@ class _Parts:
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         pieces = [self.held[t] for t in part.inputs if t in self.held]
         first = self._first(part)
-        if not first.box or len(pieces) < len(part.inputs) or any(h.of != first.of for h in pieces):
+        if not first.box or any(h.of != first.of for h in pieces):
             raise fail(f"a join has other things beside pieces of tensor {first.of}")
         dims = {d for h in pieces for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)
