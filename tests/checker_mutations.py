@@ -148,7 +148,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=16, help="forgeries of a family for a plan")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
     parser.add_argument("--only", nargs="*", default=[], metavar="MODULE", help="rules of these: check/sums, ...")
-    parser.add_argument("--families", nargs="*", default=["*"], help="forgeries of these: 'surgery', 'changed: ops*', ...")
+    parser.add_argument("--families", nargs="*", default=["*"], help="forgeries of these: surgery, 'changed: ops*'")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a rule refuses nothing")
     parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args(words)

@@ -239,10 +239,21 @@ def _as_a_load(graph: Graph, plan: Plan) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("profile", "search")}
 
 
+def two_results(seed: int) -> tuple[Graph, Sequence[Plan]]:
+    """An op that makes something else, of which nobody reads, before one that needs more."""
+    sizes = (8, 8, 16 * (1 + seed), 64 * (1 + seed))
+    kinds = (Kind.INPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
+    tensors = tuple(Tensor(k, size, kind, f"t{k}") for k, (size, kind) in enumerate(zip(sizes, kinds, strict=True)))
+    ops = (Op(0, (0,), (1, 2), type="TopK"), Op(1, (2,), (3,), type="Conv"))
+    graph = Graph("two", tensors, ops, sha256=f"{seed:064x}")
+    return graph, [lowtide.plan(graph, target="generic,pieces=contiguous", method="own")]
+
+
 KINDS: dict[str, Callable[[int], tuple[Graph, Sequence[Plan]] | tuple[Graph, Sequence[Plan], Near]]] = {
     "step by hand": step_by_hand,
     "siblings by hand": siblings_by_hand,
     "again by hand": again_by_hand,
+    "two results": two_results,
     "live at once": lambda seed: live_at_once(aligned=False),
     "live at once, aligned": lambda seed: live_at_once(aligned=True),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -184,7 +185,12 @@ def aliases_wrong(base: Base, random: Random) -> Found:
         size, whole = sizes[r["tensor"]], sizes[r["of"]]
         run, pitch = r.get("run", size), r.get("pitch", whole)
         edits: list[dict[str, int]] = [{"run": 0, "pitch": pitch}, {"run": size - 1, "pitch": whole}]
-        edits += [{"offset": -size}, {"run": size + 1, "pitch": pitch}, {"run": size, "pitch": size - 1}, {"run": run, "pitch": 0}]
+        edits += [
+            {"offset": -size},
+            {"run": size + 1, "pitch": pitch},
+            {"run": size, "pitch": size - 1},
+            {"run": run, "pitch": 0},
+        ]
         if size % 2 == 0:
             edits += [{"run": size // 2, "pitch": size // 2}, {"run": size // 2, "pitch": 0}]
             edits += [{"run": size // 2, "pitch": size // 2 + 1}, {"run": size // 2, "pitch": whole // 2 + 4}]
@@ -199,6 +205,21 @@ def aliases_wrong(base: Base, random: Random) -> Found:
         for _, other in listed:
             if other["of"] == r["of"] and other is not r and made.get(other["tensor"]) == made.get(r["tensor"]):
                 yield put(document, ("rewrites", i, "offset"), other["offset"]), "two results in one place"
+
+
+def results_together(base: Base, random: Random) -> Found:
+    """A result that nobody reads in the memory of the next one of its op."""
+    document, graph = base.document, base.graph
+    offsets = document.get("offsets") or {}
+    for op in graph.ops if not document.get("rewrites") else ():
+        for dead, t in itertools.pairwise(op.outputs):
+            ours = {str(dead), str(t)} <= offsets.keys() and dead not in graph.consumers
+            if ours and graph.tensor_by_id[dead].size <= graph.tensor_by_id[t].size:
+                alias = {"kind": "alias", "tensor": dead, "of": t, "op": op.id, "offset": 0}
+                tensors = [x | {"alias_of": t} if x["id"] == dead else x for x in document["tensors"]]
+                places = offsets | {str(dead): offsets[str(t)]}
+                more = {"rewrites": [alias], "allow": ["alias"], "tensors": tensors, "offsets": places}
+                yield changed(base, **more), "two results in one place"
 
 
 def written_too_early(base: Base, random: Random) -> Found:
@@ -296,6 +317,7 @@ IN_PARTS: dict[str, Family] = {
     "proofs left out": bounds_wrong,
     "sections wrong": sections_wrong,
     "aliases wrong": aliases_wrong,
+    "results together": results_together,
     "written too early": written_too_early,
     "dead ends": dead_ends,
     "joined at once": joined_at_once,

@@ -135,7 +135,7 @@ class _Parts:
     def _is_seam(self, cut: CutOp | SeamOp) -> bool:
         """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
         known = self._meaning(op := self.graph.op_by_id[cut.op])
-        if cut.op in self.ran or not isinstance(known.form, Concat):
+        if cut.op in self.ran or not isinstance(known.form, Concat) or len(op.outputs) != 1:
             return False
         dim, pieces = known.form.dim, {0, *cut.ends}
         sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
