@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from itertools import pairwise
 from random import Random
 from typing import Any
 
