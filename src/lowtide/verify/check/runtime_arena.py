@@ -274,7 +274,7 @@ def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apar
 
 def _check_beyond(graph: Graph, plan: Plan, target: Target, parts: RuntimeParts) -> None:
     """A build whose head alone is above the block is among those that need more, and none needs less than its head.
-    What a build keeps beside its head is not played through, so that one that needs little more may be missing."""
+    The persistent bytes of a build are not played through, so that a build that needs little more may be missing."""
     block = plan.runtime_arena_bytes or 0
     least = {}
     for kernels, simd in BEYOND:

@@ -5,8 +5,9 @@ bytes. Then the plan's order is played, and every op has to read the same marks;
 op that it is of in own order. Only memory that is written over is looked at: an op's `Op.writes` says so, or it makes
 an alias and `Op.writes` is None. An op with ``writes=()`` leaves no mark on what others hold.
 
-What an op makes that runs again, and what is loaded again from the host, is the value as it was made or stored, with
-what was written until then; who reads that in the place of the user's tensor has to read the same in own order.
+The result of a recomputed op holds the value as its maker leaves it, a tensor loaded from the host the value as it was
+stored, with what was written until then. An op that reads one of these in the place of the user's tensor has to read
+the same bytes in own order.
 
 Nothing here looks at `Op.after`: that a reader comes before a writer is not believed, but played.
 """
@@ -108,21 +109,21 @@ class _Shared:
 
 
 class _Copies:
-    """Values of tensors in memory that is written over, which a plan has elsewhere: made again, or loaded.
+    """Recomputed and loaded tensors, of those whose own memory is written over.
 
-    `of`: of each such tensor the user's; `held`: what it holds, once it is made.
+    `of`: the user's tensor of each; `held`: the marks of its bytes, from the step on that makes it.
     """
 
-    def __init__(self, whole: Graph, plan: Plan, own: _Shared) -> None:
-        self.own = own
+    def __init__(self, changed: Graph, plan: Plan, own: _Shared) -> None:
+        self.own, self.lies_in = own, {t.id: t.alias_of for t in changed.tensors}
         self.of: dict[int, int] = {}
         self.store_of: dict[int, int] = {}
         self.stored: dict[int, _Marks] = {}
         self.held: dict[int, _Marks] = {}
         for r in plan.rewrites or ():
-            if isinstance(r, Recompute) and r.of in whole.op_by_id:
+            if isinstance(r, Recompute) and r.of in changed.op_by_id:
                 self.of |= {
-                    new: self.of.get(t, t) for t, new in zip(whole.op_by_id[r.of].outputs, r.outputs, strict=True)
+                    new: self.of.get(t, t) for t, new in zip(changed.op_by_id[r.of].outputs, r.outputs, strict=True)
                 }
             elif isinstance(r, Swap):
                 self.of |= {load.output: r.tensor for load in r.loads}
@@ -133,11 +134,15 @@ class _Copies:
         for t in seen:
             self.stored[op.id] = seen[t]
         for new in op.outputs:
-            place = self.own.span(self.of[new]) if new in self.of and self.own.tensors.get(new) is None else None
+            place = self.own.span(self.of[new]) if new in self.of and new not in self.own.tensors else None
             if place is None:
                 continue
-            made = ((*place[1:], self.own.maker[self.of[new]]),)
-            self.held[new] = self.stored.get(self.store_of[op.id], ()) if op.id in self.store_of else made
+            if op.id in self.store_of:
+                self.held[new] = self.stored.get(self.store_of[op.id], ())
+            elif (source := self.lies_in.get(new)) is None:
+                self.held[new] = ((*place[1:], self.own.maker[self.of[new]]),)
+            elif source in self.held:
+                self.held[new] = _Root([*self.held[source]]).marks(*place[1:])
 
 
 def check_writes(graph: Graph, whole: Graph, plan: Plan) -> str | None:
