@@ -21,7 +21,6 @@ from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
-from lowtide.api.rewrites.passing import solve_passing
 from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
@@ -295,11 +294,10 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
-    if {"recompute", "fission"} <= set(job.allow):
-        of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(job.allow)
-        solve = solve_fissioning if of_step else solve_passing
-        return solve(replace(job, goal=goal), problem, limits)
-    if "recompute" in job.allow or "swap" in job.allow:
+    of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(job.allow)
+    if {"recompute", "fission"} <= set(job.allow) and of_step:
+        return solve_fissioning(replace(job, goal=goal), problem, limits)
+    if "swap" in job.allow or ("recompute" in job.allow and "fission" not in job.allow):
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if job.allow:
         solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_by_moves

@@ -45,9 +45,11 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"{word} is about how fission tiles; write --allow fission,{word}")
     if "merge" in listed and not {"recompute", "fission"} < set(listed):
         raise InputError("merge is of products in a training step in parts; write --allow recompute,fission,merge")
+    words = {word for word in listed if word}
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
+    tiled = {"recompute", "fission"} <= words and not {"swap", "loops"} & words
     for alone in ("recompute", "swap", "loops"):
-        if alone in listed and set(listed) != {alone} and set(listed) - {"merge"} not in pairs:
+        if alone in words and not (tiled or words == {alone} or words - {"merge"} in pairs):
             raise InputError(
                 f"--allow {alone} does not go with such changes in one plan yet; name it alone"
                 + (", with fission or with swap" if alone == "recompute" else "")
@@ -70,9 +72,10 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSe
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
     limits = limits.over_choices()
-    if "unjoined" in job.allow and job.costs is not None:
+    timed = job.costs is not None and job.costs.timed
+    if "unjoined" in job.allow and timed:
         raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
-    if "rounds" in job.allow and job.costs is not None:
+    if "rounds" in job.allow and timed:
         raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
@@ -90,7 +93,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSe
     changed = best.parts is not None
     best = best.under(job.allow, interrupted=search.interrupted)
     keys = best.keys
-    if job.costs is not None and not changed:
+    if job.costs is not None and timed and not changed:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole)
     beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
