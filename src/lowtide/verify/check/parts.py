@@ -135,7 +135,7 @@ class _Parts:
     def _is_seam(self, cut: CutOp | SeamOp) -> bool:
         """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
         known = self._meaning(op := self.graph.op_by_id[cut.op])
-        if cut.op in self.ran or not isinstance(known.form, Concat):
+        if cut.op in self.ran or not isinstance(known.form, Concat) or len(op.outputs) != 1:
             return False
         dim, pieces = known.form.dim, {0, *cut.ends}
         sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
@@ -412,7 +412,7 @@ class _Parts:
 
     def _glue(self, part: PlanPart, glue: Glue, tensors: int) -> tuple[str, Mapping[str, Any]]:
         literals = [self.numbers.get(t) if t is not None else None for t in part.inputs[tensors:]]
-        if literals != [tuple(values) for values in glue.literals] or len(part.outputs) != 1:
+        if literals != [tuple(values) for values in glue.literals]:
             raise fail(f"a {part.role} has operands of its own that it does not need")
         return glue.type, glue.attributes
 
@@ -465,7 +465,7 @@ class _Parts:
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         pieces = [self.held[t] for t in part.inputs if t in self.held]
         first = self._first(part)
-        if not first.box or len(pieces) < len(part.inputs) or any(h.of != first.of for h in pieces):
+        if not first.box or any(h.of != first.of for h in pieces):
             raise fail(f"a join has other things beside pieces of tensor {first.of}")
         dims = {d for h in pieces for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)

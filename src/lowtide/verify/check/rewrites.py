@@ -137,7 +137,7 @@ def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph
     with_stores(graph, swaps, ops, op_names)
     for r in clones:
         original = ops.get(r.of)
-        if original is None or r.op in ops or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
+        if original is None or r.op in ops or len(r.outputs) != len(original.outputs):
             raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
         replaced = [Replaced(tensor=r.replaced, readers=r.readers), *r.more]
         fresh = set(r.outputs)
