@@ -87,7 +87,7 @@ ALLOWED = (
 """What a plan may be allowed to change."""
 
 ALL = "all"
-"""The word that stands for all of these that a model, its target and a goal have."""
+"""The word that means all of these that a model, its target and a goal have."""
 
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
 """One of them."""

@@ -40,7 +40,7 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
                 f"--allow does not know {word[:40]!r}; it may be {', '.join(known)}{did_you_mean(word, known)}"
             )
     if ALL in listed and set(listed) - {"", ALL}:
-        raise InputError("--allow all stands for all of the others; name it alone")
+        raise InputError("--allow all means all of the others; name it alone")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     for word in ("halos", "unjoined", "rounds"):
@@ -177,9 +177,9 @@ def partly_over(target: Target) -> bool:
 def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
     from lowtide.api.running import has_operators
-    from lowtide.ops.part import speller
+    from lowtide.ops.part import adapter
 
-    if speller(problem.graph) is None:
+    if adapter(problem.graph) is None:
         mend = "plan it without --allow fission" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
             mend = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"

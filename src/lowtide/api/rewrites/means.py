@@ -1,4 +1,4 @@
-"""What `allow="all"` stands for: every change that a model's format, the target and the goal have."""
+"""What `allow="all"` means: every change that a model's format, the target and the goal have."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lowtide.api.models import load
 from lowtide.api.problem import aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.ops.part import speller
+from lowtide.ops.part import adapter
 from lowtide.rewrites import ALL
 from lowtide.target import Target
 
 MOST_OVERHEAD = 0.05
-"""Part of a model's operations that may run again where a call bounds neither them nor the memory."""
+"""Part of a model's operations that may be recomputed where a call bounds neither them nor the memory."""
 
 
 def with_all_means(job: Job) -> Job:
@@ -25,9 +25,9 @@ def with_all_means(job: Job) -> Job:
         return job
     graph = load(job.model, job.dims)
     words = _words(job, graph)
-    again = "recompute" in words or "halos" in words
-    costs = job.costs
-    if again and isinstance(job.goal, OneArena) and costs is None and job.goal.budget is None and not job.goal.share:
+    costs, goal = job.costs, job.goal
+    recomputes = bool({"recompute", "halos"} & {*words})
+    if recomputes and isinstance(goal, OneArena) and costs is None and goal.budget is None and not goal.share:
         costs = find_costs(None, MOST_OVERHEAD)
     return replace(job.of_graph(graph), allow=words, costs=costs if words else None)
 
@@ -36,7 +36,7 @@ def _words(job: Job, graph: Graph) -> tuple[str, ...]:
     """The words of the changes."""
     onnx = graph.dialect == "onnx"
     if isinstance(job.goal, FastMemory):
-        tiled = speller(graph) is not None and not job.goal.moves.rematerialise
+        tiled = adapter(graph) is not None and not job.goal.moves.rematerialise
         return (("fission", "rounds", "seams") if onnx else ("fission",)) if tiled else ()
     if not isinstance(job.goal, OneArena) or job.rules.named:
         return ()
@@ -47,7 +47,7 @@ def _words(job: Job, graph: Graph) -> tuple[str, ...]:
     bounded, timed = not (job.exact_bits or job.max_ops or job.goal.spread), job.costs is not None and job.costs.given
     if graph.dialect == "labels":
         return ("recompute", "fission", "merge") if bounded and not job.target.rule else ()
-    if speller(graph) is None:
+    if adapter(graph) is None:
         return ("recompute",) if bounded else ()
     words = ["fission", "halos"]
     words += ["rounds"] if job.target.rule != "tflm" and not timed else []

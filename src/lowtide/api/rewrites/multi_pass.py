@@ -1,4 +1,4 @@
-"""A move: tiles and ops that run again, with statistics over tiled rows added up in passes of their own."""
+"""A move: tiles and recomputed operators, with statistics over tiled rows in passes of their own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Given:
 
 @dataclass
 class MultiPass:
-    """Runs ops again, and statistics over rows that are tiled in passes of their own: a level of the user's own graph.
+    """Recomputes operators, and statistics over tiled rows in passes of their own: a level of the user's graph.
 
     Nothing of the plan that it is to better is kept, since such a level changes the graph before it is tiled.
 
@@ -94,7 +94,7 @@ class MultiPass:
 
 
 def most_overhead(job: Job) -> float | None:
-    """The part of the model's operations that may run again; None: any."""
+    """The part of the model's operations that may be recomputed; None: any."""
     return None if job.costs is None else job.costs.max_overhead
 
 
@@ -148,7 +148,7 @@ def _answer(job: Job, goal: OneArena, checkpoints: Checkpoints, runs: list[Run],
 
 
 def _work(tiles: CutSearch, answer: Answer) -> Recomputation:
-    """What the ops that run again cost."""
+    """What the recomputed operators cost."""
     graph = tiles.problem.graph
     of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     once = sum(op.flops or 0 for op in graph.ops)
@@ -165,7 +165,7 @@ def _work(tiles: CutSearch, answer: Answer) -> Recomputation:
 
 
 def check_multi_pass(job: Job, goal: OneArena, problem: Problem) -> None:
-    """Raise `InputError` if ops cannot run again beside tiles, or nothing bounds the work or the memory."""
+    """Raise `InputError` if operators cannot be recomputed with tiles, or nothing bounds work or memory."""
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if goal.budget is None and not bounded:
         raise InputError(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lowtide.transform.parts import PartGraph
 
 _OPENING, _BEFORE_PASSES = 0.5, 0.3
-"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait; ops that run
-again are one of them."""
+"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait; recomputation is
+one of them."""
 
 
 def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -40,13 +40,13 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     check_aliases(job, problem)
-    again = "recompute" in job.allow
-    if again:
+    recomputes = "recompute" in job.allow
+    if recomputes:
         check_multi_pass(job, goal, problem)
         job = replace(job, costs=None if job.costs is None else job.costs.of_operations(problem.graph.dialect))
     limits = limits.over_choices()
     waiting = {"rounds", "alias", "recompute"} & set(job.allow)
-    share = _BEFORE_PASSES if again else _OPENING if waiting else 1.0
+    share = _BEFORE_PASSES if recomputes else _OPENING if waiting else 1.0
     first = replace(limits, seconds=limits.seconds * share)
     aliases, moves = Alias(job, goal), list[Move[Answer]]()
     starts = _starts(job, problem, aliases, limits)
@@ -57,7 +57,7 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     else:
         opening, tiles = solve_cut(job, problem, first)
         passes = MultiPass(tiles)
-        moves += [passes] if again else []
+        moves += [passes] if recomputes else []
         moves += [TileAgain(tiles)] if "rounds" in job.allow else []
     moves += [aliases] if "alias" in job.allow else []
     if opening.keys["stopped"] == "interrupt":

@@ -18,7 +18,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
 from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
+from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
@@ -430,7 +430,7 @@ class _Parts:
                 rows[d] = (a - first, b - first)
         self._make(listed.id, Held(held.of, box))
         shape = tuple(b - a for a, b in held.box)
-        return self._glue(part, self._speller().slicing(self.graph, rows, shape), 1)
+        return self._glue(part, self._adapter().slicing(self.graph, rows, shape), 1)
 
     def _pad(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         """Padding stands beside a tensor, and never in it."""
@@ -447,10 +447,10 @@ class _Parts:
         self._make(listed.id, Held(held.of, box), padded=True)
         if self.graph.dialect != "tflite":
             raise fail(f"no op of this format puts padding beside tensor {held.of}")
-        return self._glue(part, self._speller().padding(tuple(rows)), 1)
+        return self._glue(part, self._adapter().padding(tuple(rows)), 1)
 
-    def _speller(self) -> Speller:
-        spell = speller(self.graph)
+    def _adapter(self) -> Adapter:
+        spell = adapter(self.graph)
         if spell is None:
             raise fail("nothing is cut in this format")
         return spell
@@ -476,12 +476,12 @@ class _Parts:
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
-        most = self._speller().MOST_JOINED
+        most = self._adapter().MOST_JOINED
         if most and len(pieces) > most:
             raise fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
         self._make(part.outputs[0], Held(first.of, box))
-        return self._glue(part, self._speller().joining(dim), len(pieces))
+        return self._glue(part, self._adapter().joining(dim), len(pieces))
 
     def _merge(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         one = self._first(part)
@@ -496,4 +496,4 @@ class _Parts:
         whole = terms == ((0, access.sizes[one.summed[1]]),)
         held = Held(one.of, one.box) if whole else replace(one, terms=terms)
         self._make(part.outputs[0], held)
-        return self._glue(part, self._speller().merging(access.merge), 2)
+        return self._glue(part, self._adapter().merging(access.merge), 2)
