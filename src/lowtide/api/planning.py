@@ -123,7 +123,9 @@ def plan(
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
-        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
+        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"all"``: every
+        change that the model, its target and the goal have, with at most 5 % more operations where neither `budget` nor
+        `max_overhead` is given; or by name: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
         run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"halos"``,
         stripes may run rows again that others would keep (`Plan.halos` says what that adds); what one region makes

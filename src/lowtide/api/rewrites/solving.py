@@ -14,6 +14,7 @@ from lowtide.api.rewrites.cutting import solve_cut
 from lowtide.api.rewrites.moves import Alias, TileAgain
 from lowtide.api.rewrites.multi_pass import Given, MultiPass, check_multi_pass
 from lowtide.errors import InputError
+from lowtide.rewrites import ALL
 from lowtide.search.driver import Incumbent, Key, Move, search
 from lowtide.stop import Limits
 
@@ -117,7 +118,7 @@ def check_warm_start(job: Job) -> None:
             "warm_start is for plans of one arena, of orders, tiles and tensors in others; leave out warm_start, or "
             "memories, banks, cost, max_overhead, recompute, swap and loops"
         )
-    more = set(plan.allow or ()) - set(job.allow)
+    more = set(plan.allow or ()) - set(job.allow) if job.allow != (ALL,) else set[str]()
     if plan.rewrites and more:
         raise InputError(f"the plan in warm_start may do more than this call; allow {', '.join(sorted(more))} too")
 
