@@ -186,9 +186,10 @@ def arena_off_the_alignment(base: Base, random: Random) -> Iterator[tuple[Docume
 
 
 def figures_together(base: Base, random: Random) -> Iterator[tuple[Document, str]]:
-    """The same number everywhere that it stands, by as much less or more; and several figures at once."""
+    """The same number everywhere that it stands, by as much less or more; and several figures at once. What TFLM keeps
+    beside the head is on trust (`judge.PENDING`), and so is what follows from it."""
     spots = [(p, v) for found in forgeable(base).values() for p, v in found if isinstance(v, int) and v > 1]
-    spots = [(p, v) for p, v in spots if not isinstance(v, bool) and p[-1] != "id"]
+    spots = [(p, v) for p, v in spots if not isinstance(v, bool) and p[-1] != "id" and p[0] != "runtime_parts"]
     sums = ("peak_bytes", "own_order_peak_bytes", "arena_bytes", "required_bytes", "traffic_bytes")
     for key in sums:
         value = base.document.get(key)

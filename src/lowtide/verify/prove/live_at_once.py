@@ -21,7 +21,7 @@ from lowtide.verify.check.moves import counted_memory
 
 
 def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[CheckedMemory, int]:
-    """The memory to refute it in, and the peak, with which no order may do, for the plan's bound to hold (theorem 7).
+    """The memory to refute it in, and the peak below which no order is, as the plan's bound needs it (theorem 7).
 
     Constants count there while ops read them only, which is no more than they do, and sizes as ops are counted.
 
@@ -57,6 +57,6 @@ def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[CheckedMem
         overwritable={op: tuple(saved[op]) for op in memory.overwritable},
         saved=saved,
     )
-    if cut is not None and (cut.value_bytes < needed or not check_cut(graph, memory, cut)):
-        raise VerificationError("traffic", f"a flow of {cut.value_bytes} bytes does not show a peak of {needed}")
-    return memory, needed
+    if cut is not None and (cut.value_bytes < peak or not check_cut(graph, memory, cut)):
+        raise VerificationError("traffic", f"a flow of {cut.value_bytes} bytes does not show a peak of {peak}")
+    return memory, peak
