@@ -30,7 +30,7 @@ def same(net: Net, folder: Path, feeds: list[list[np.ndarray]]) -> lowtide.Plan:
     size = len(wanted) // len(feeds)
     assert len({wanted[k * size : (k + 1) * size] for k in range(len(feeds))}) > len(feeds) // 3
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
-    assert output_of(compiled(folder, sanitizers(folder)), data) == wanted
+    assert output_of(compiled(folder, sanitizers()), data) == wanted
     return plan
 
 
