@@ -40,7 +40,12 @@ def _plan(model: str = BERT, **how: Any) -> Plan:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "after"),
-    [({"max_overhead": "10%"}, 0.1), ({"budget": "40%"}, 0.1), ({"max_overhead": "10%"}, 1.0), ({"budget": "40%"}, 1.0)],
+    [
+        ({"max_overhead": "10%"}, 0.1),
+        ({"budget": "40%"}, 0.1),
+        ({"max_overhead": "10%"}, 1.0),
+        ({"budget": "40%"}, 1.0),
+    ],
 )
 def test_ctrl_c_ends_with_the_best_plan_until_then(
     how: dict[str, str], after: float, monkeypatch: pytest.MonkeyPatch
