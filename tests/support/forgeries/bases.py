@@ -45,7 +45,7 @@ from support.tflite_nets import graph_with_file
 from support.tflite_nets import pyramid as tflite_pyramid
 from support.writing_graphs import drawn
 
-SECONDS = 0.6
+SECONDS = 0.3
 """Of a search, of those that would go on; what it finds is honest, however good it is."""
 
 
