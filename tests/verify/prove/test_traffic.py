@@ -39,7 +39,7 @@ def test_the_search_finds_the_least_traffic(k: int):
     """The bytes of brute force over all orders are proved, and one more is refuted, whatever a move costs."""
     rng = Random(k)
     moved = 0
-    for j in range(24):
+    for j in range(32):
         target = TARGETS[j % 3]
         problem = small_problem(rng, EVERY_SEMANTICS[k], target, n_ops=6)
         plan = plan_of(problem, target)
