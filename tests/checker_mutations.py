@@ -76,6 +76,12 @@ class Caught:
         """Rules that refuse no forgery, though one may reach them."""
         return [name for name in SWITCHES.rules if self.asked(name) and name not in self.seen and not unreached(name)]
 
+    def _may_be_new(self, rule: str) -> bool:
+        """Whether a forgery that a rule refuses may show something: with modules asked for, of a rule behind it too."""
+        if self.only:
+            return any(self.asked(name) and name not in self.alone and not unreached(name) for name in SWITCHES.rules)
+        return rule not in self.alone
+
     def take(self, on: Base, forged: Forgery) -> None:
         """Put one forgery through."""
         self.forged += 1
@@ -93,13 +99,15 @@ class Caught:
                 if len(off) == 1:
                     self.alone.setdefault(off[0], forged.family)
                 for name in off:
-                    self.together.setdefault(name, (forged.family, tuple(n for n in off if n != name)))
+                    others = tuple(n for n in off if n != name)
+                    if name not in self.together or len(others) < len(self.together[name][1]):
+                        self.together[name] = (forged.family, others)
                 return
             if not SWITCHES.fired or (rule := SWITCHES.fired[-1]) in off:
                 return
             self.seen.add(rule)
-            if not off and (rule in self.alone or not self.asked(rule)):
-                return  # nothing new is to be seen
+            if not off and not self._may_be_new(rule):
+                return
             off.append(rule)
 
     def page(self, seconds: float) -> str:
@@ -140,6 +148,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=16, help="forgeries of a family for a plan")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
     parser.add_argument("--only", nargs="*", default=[], metavar="MODULE", help="rules of these: check/sums, ...")
+    parser.add_argument("--families", nargs="*", default=["*"], help="forgeries of these: surgery, 'changed: ops*'")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a rule refuses nothing")
     parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args(words)
@@ -153,7 +162,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 continue
             if on is not None:
                 for forged in forgeries(on, Random(f"{kind} {seed}"), chosen.each, chosen.most):
-                    caught.take(on, forged)
+                    if any(fnmatchcase(forged.family, family) for family in chosen.families):
+                        caught.take(on, forged)
             if chosen.out:
                 chosen.out.write_text(caught.page(time.perf_counter() - began), encoding="utf-8")
     text = caught.page(time.perf_counter() - began)

@@ -16,7 +16,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import Pipe, Process, Value
@@ -39,6 +39,7 @@ from support.drawn_onnx import drawn_model
 WORDS = (
     "fission", "fission", "fission,halos", "fission,halos", "fission,seams,halos", "seams", "fission,rounds",
     "fission,unjoined", "fission,recompute", "recompute", "alias", "fission,alias", "fission,exact",
+    "fission,halos,rounds,recompute", "fission,unjoined,recompute,alias",
 )  # fmt: skip
 TARGETS = ("strict", "generic", "generic", "onnxruntime")
 PLANS, ASKED = 2, 5
@@ -50,6 +51,8 @@ TRIES = 60
 LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
 """The optimiser off, and its default level."""
 OFF, ON = 0, 1
+LAST_BITS = 2.0**-20
+"""By what part an input changes at the most where a model is held against itself."""
 CHUNK = 250
 """Models that a process does before the next one is started."""
 DRAWN = 1
@@ -75,7 +78,7 @@ def drawn(random: Random, path: Path, count: Counter[str]) -> tuple[str, list[di
     for _ in range(TRIES):
         try:
             kind, model = drawn_model(random)
-        except (AssertionError, IndexError, onnx.shape_inference.InferenceError):
+        except (AssertionError, IndexError, ValueError, onnx.shape_inference.InferenceError):
             continue
         path.write_bytes(model.SerializeToString())
         (value,) = model.graph.input
@@ -163,7 +166,20 @@ def check(seed: int, count: Counter[str], stage: Any = None) -> None:
                     continue
                 raise Flaw(f"{kind} {given}: {type(error).__name__}: {str(error)[:300]}") from None
             changed += bool(plan.rewrites)
-            compare(plan, kind, [apart(a, b) for a, b in zip(before, after, strict=True)], given, count)
+            far = [apart(a, b) for a, b in zip(before, after, strict=True)]
+            compare(plan, kind, far, given, count, lambda: moved(source, feeds, before[OFF]))
+
+
+def moved(source: Path, feeds: list[dict[str, np.ndarray]], before: list[list[np.ndarray]]) -> float:
+    """How far a model's own outputs move when its inputs change in their last bits: half precision, or the difference
+    of nearly equal numbers, makes much of little."""
+    rng = np.random.default_rng(0)
+
+    def near(value: np.ndarray) -> np.ndarray:
+        return (value * (1 + LAST_BITS * rng.uniform(-1, 1, value.shape))).astype(value.dtype)
+
+    made = (outputs(source, OFF, [{n: near(v) for n, v in feed.items()} for feed in feeds]) for _ in range(8))
+    return max(apart(before, other) for other in made)
 
 
 def opens_without_optimiser(plan: lowtide.Plan, source: Path, target: Path, feeds: list[dict[str, np.ndarray]]) -> bool:
@@ -177,8 +193,12 @@ def opens_without_optimiser(plan: lowtide.Plan, source: Path, target: Path, feed
     return True
 
 
-def compare(plan: lowtide.Plan, kind: str, far: list[float], given: dict[str, Any], count: Counter[str]) -> None:
-    """Whether what was written makes what the plan says. Raises `Flaw`."""
+def compare(
+    plan: lowtide.Plan, kind: str, far: list[float], given: dict[str, Any], count: Counter[str],
+    own: Callable[[], float],
+) -> None:  # fmt: skip
+    """Whether what was written makes what the plan says, or comes as near as the model to itself (`own`). Raises
+    `Flaw`."""
     exactness = plan.exactness or "bits"
     what = f"{given['allow']}" if plan.rewrites else "order alone"
     count["plans"] += 1
@@ -188,6 +208,9 @@ def compare(plan: lowtide.Plan, kind: str, far: list[float], given: dict[str, An
     count[f"{promised}, equal with the optimiser off"] += far[OFF] == 0
     count[f"{promised}, equal with the optimiser on"] += far[ON] == 0
     most = 0.0 if exactness == "bits" else rounding(t.dtype for t in plan.tensors)
+    if far[OFF] > most and exactness != "bits" and far[OFF] <= own():
+        count["outputs that the model's own last bits move as far"] += 1
+        return
     if far[OFF] > most:
         raise Flaw(f"{kind} {given}: {exactness}, apart by {far[OFF]:.3g} with the optimiser off")
     if kind.startswith("float32") and far[ON] > rounding(()):

@@ -118,7 +118,7 @@ ELSEWHERE = {
     "transform/test_statistics.py": "transform/passed",
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments",
     "optimize/test_handed.py": "transform/hand_on",
-    "api/rewrites/test_passing.py": "verify/check/sums",
+    "api/rewrites/test_multi_pass.py": "verify/check/sums",
     "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part "
     "ops/piece",
     "transform/test_seams.py": "transform/seam_parts",

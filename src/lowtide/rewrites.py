@@ -86,6 +86,9 @@ ALLOWED = (
 )
 """What a plan may be allowed to change."""
 
+ALL = "all"
+"""The word that means all of these that a model, its target and a goal have."""
+
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
 """One of them."""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lowtide.analyse.liveness import profile
 from lowtide.api.problem import Problem
-from lowtide.optimize.checkpoints import Checkpoints, least
+from lowtide.optimize.checkpoints import Checkpoints, Edge, Run, least
 from lowtide.optimize.passes import find_passes
 from lowtide.optimize.segments import find_marks, peak_of
 from lowtide.read import read_model
@@ -23,7 +23,7 @@ from lowtide.target import resolve
 from lowtide.transform.statistics import expand, statistics
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.norm_nets import NormNet, norm_net
-from support.onnx_builder import saved
+from support.onnx_builder import constant, model, node, saved, value
 
 pytest.importorskip("onnxruntime", reason="passes are run in onnxruntime, which is not installed")
 from support.part_runs import RELATIVE, difference, feeds
@@ -133,6 +133,17 @@ def _runs_the_same(path: Path, folder: Path, part: float, most: float, target: s
     memory = Problem.of(graph, search.memory.target).memory
     assert profile(memory, range(len(graph.ops))).peak <= 1.3 * part * search.peak
     return True
+
+
+def test_what_has_no_rows_is_handed_on_whole(tmp_path: Path):
+    """A segment in passes may end with a matrix."""
+    nodes = [node("Conv", "x w", "a"), node("Flatten", "a", "b"), node("Relu", "b", "c"), node("MatMul", "c m", "y")]
+    weights = [constant("w", [0.1] * 8, (4, 2, 1, 1)), constant("m", [0.1] * 2048, (1024, 2))]
+    net = model(nodes, [value("x", (2, 2, 16, 16))], [value("y", (2, 2))], weights)
+    search = _search(saved(net, tmp_path))
+    flat = [k for k, mark in enumerate(search.marks) if mark.tensor == search.graph.ops[1].outputs[0]]
+    assert flat
+    assert search._chunks(Run(Edge(0, flat[0], "passes"), 0, rows=4)) == 0  # type: ignore[reportPrivateUsage]
 
 
 @pytest.mark.slow

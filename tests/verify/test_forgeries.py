@@ -28,10 +28,16 @@ def test_no_forged_plan_is_accepted(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "failure", "plans"),
-    [("step by hand", "fission", 13), ("again by hand", "recompute", 1), ("live at once", "unread", 1)],
+    [
+        ("step by hand", "fission", 13),
+        ("again by hand", "recompute", 1),
+        ("live at once", "unread", 1),
+        ("written over", "writes", 2),
+    ],
 )
 def test_plans_of_models_without_a_flaw_are_refused(kind: str, failure: str, plans: int) -> None:
-    """Each is right but for one word of the model: labels, order, a random op; or an op that is called a load."""
+    """Each is right but for one word of the model: labels, order, a random op, an op that writes over what others read;
+    or an op that is called a load."""
     on = base(kind, 0)
     assert on is not None
     assert verdict(on, on.document) == ACCEPTED

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.cost.file import CostFile, read_cost, stand_in
+from lowtide.cost.file import CostFile, operations, read_cost, stand_in
 from lowtide.cost.trials import expected, predicted_within
 from lowtide.errors import InputError
 from lowtide.rewrites import PlanCost
@@ -32,6 +32,8 @@ class Costs:
         Part of the uncut model's predicted time that a plan may take more; None: any.
     given
         Whether the call names the file; else it stands in for one.
+    timed
+        Whether the file says what ops take; else it counts their operations.
     """
 
     file: CostFile
@@ -39,6 +41,14 @@ class Costs:
     place: str
     max_overhead: float | None = None
     given: bool = True
+    timed: bool = True
+
+    def of_operations(self, dialect: str) -> Costs:
+        """The same bound on the operations of a model, whatever time they take."""
+        file = operations(dialect)
+        return Costs(
+            file, sha256(file.to_json()).hexdigest(), "operations", self.max_overhead, given=False, timed=False
+        )
 
     def model(self, cutter: Cutter) -> CostModel:
         """The file looked up for a graph. Raises `InputError` if it is of another dialect."""

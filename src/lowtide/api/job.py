@@ -19,6 +19,7 @@ from lowtide.api.objects import Model, is_program
 from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.rewrites import ALL
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
@@ -174,7 +175,7 @@ class Job:
         name = next((name for name, value in given.items() if value), None)
         if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
-        others = [word for word in self.allow if word != "alias"]
+        others = [word for word in self.allow if word not in ("alias", ALL)]
         if others and (target.chains != "apart" or target.wholes_as_filed):
             raise InputError(
                 f"--allow {others[0]} changes single ops: leave out chains={target.chains} and layout={target.layout}, "

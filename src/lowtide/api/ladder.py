@@ -18,7 +18,7 @@ from lowtide.api.problem import Problem, Rules
 from lowtide.api.rewrites.cut_search import arena_bytes, beside
 from lowtide.api.rewrites.cut_spilling import CutSpilling
 from lowtide.errors import InputError
-from lowtide.ops.part import speller
+from lowtide.ops.part import adapter
 from lowtide.sizes import round_up
 from lowtide.spill.problem import Memory
 from lowtide.spill.words import Moves
@@ -74,7 +74,7 @@ def ladder(
     rungs = [Rung(own_peak, "own order", whole, arenas[0])]
     if best_peak < own_peak:
         rungs.append(Rung(best_peak, "best order", whole, arenas[1]))
-    if speller(problem.graph) is None or not problem.graph.ops:
+    if adapter(problem.graph) is None or not problem.graph.ops:
         return rungs, True
     cuts, complete = _cuts(problem, Cutter(problem.graph), order, limits)
     rungs += _thinned(_lower(cuts, _judged(rungs[-1])), _judged(rungs[-1]), MOST_CUTS)

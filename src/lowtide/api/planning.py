@@ -21,7 +21,7 @@ from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.fissioning import solve_fissioning
 from lowtide.api.rewrites.looping import solve_looping
-from lowtide.api.rewrites.passing import solve_passing
+from lowtide.api.rewrites.means import with_all_means
 from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
@@ -123,7 +123,9 @@ def plan(
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
-        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
+        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"all"``: every
+        change that the model, its target and the goal have, with at most 5 % more operations where neither `budget` nor
+        `max_overhead` is given; or by name: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
         run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"halos"``,
         stripes may run rows again that others would keep (`Plan.halos` says what that adds); what one region makes
@@ -268,6 +270,7 @@ def plan_job(
     from lowtide.verify.check.plan import verify_plan
 
     began = clock.perf_counter()
+    job = with_all_means(job)
     problem = job.problem()
     read = clock.perf_counter()
     limits = job.search.limits(trace, report)
@@ -295,11 +298,10 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
-    if {"recompute", "fission"} <= set(job.allow):
-        of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(job.allow)
-        solve = solve_fissioning if of_step else solve_passing
-        return solve(replace(job, goal=goal), problem, limits)
-    if "recompute" in job.allow or "swap" in job.allow:
+    of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(job.allow)
+    if {"recompute", "fission"} <= set(job.allow) and of_step:
+        return solve_fissioning(replace(job, goal=goal), problem, limits)
+    if "swap" in job.allow or ("recompute" in job.allow and "fission" not in job.allow):
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if job.allow:
         solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_by_moves

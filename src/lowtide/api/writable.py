@@ -14,8 +14,9 @@ from lowtide.api.models import user_function
 from lowtide.api.planning import job_of
 from lowtide.api.writing import PlanFiles
 from lowtide.errors import InputError
+from lowtide.rewrites import ALL
 
-_SPELT_ANEW = {"fission", "seams", "accumulate", "recompute"}
+_SPELT_ANEW = {ALL, "fission", "seams", "accumulate", "recompute"}
 """Changes after which the model's own file is not the plan's any more."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.cli.terminal import show, show_json
-from lowtide.rewrites import ALLOWED
+from lowtide.rewrites import ALL, ALLOWED
 
 SHELLS = ("bash", "zsh", "fish")
 _FREE = ("SIZE", "SECONDS", "NAME=", "TENSOR", "METHOD.", "10%", "3%", "A,B")
@@ -115,7 +115,7 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
         "--method": lambda: tuple(methods()),
         "--methods": lambda: tuple(methods()),
         "--runtime-level": lambda: ("extended", "all", "best"),
-        "--allow": lambda: ALLOWED,
+        "--allow": lambda: (ALL, *ALLOWED),
         "target": lambda: tuple(api.targets()),
         "board": lambda: tuple(api.boards()),
         "network": lambda: networks,

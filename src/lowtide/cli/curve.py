@@ -21,17 +21,18 @@ def changes(p: Any) -> None:
         "--allow",
         default="",
         metavar="WORD,...",
-        help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
-        "fission: run ops in parts, regions in stripes (.onnx, .tflite), and leave what one region makes and others "
-        "read in parts in pieces (.onnx); halos, with it: stripes may run rows again instead of keeping them; "
-        "unjoined, with it: look for such regions in any case; rounds, with it: parts again, along other dimensions; "
-        "seams: run ops behind a concat on each of its operands; accumulate: the latter with "
-        "onnxruntime's own convolution, which adds to what is there (.onnx); recompute: run ops again, in the least "
-        "time within --budget, or for the least peak within --max-overhead; recompute,fission: norms and means over "
-        "rows that are cut, too, in passes of their own (.onnx), or training steps with labels in parts and again; "
-        "swap, alone, with recompute, or with both: store tensors on the host and load them while other ops run; "
-        "merge, with recompute,fission: products of a step that read the same run as one where that takes less time; "
-        "loops: run ops together row by row (--target loops)",
+        help="all: every change below that the model, its target and what is asked for have, with at most 5 %% more "
+        "operations where neither --budget nor --max-overhead is given; alias: let tensors lie in others, so that "
+        "no concat copies (target generic, or one of your own); fission: run ops in parts, regions in stripes "
+        "(.onnx, .tflite), and leave what one region makes and others read in parts in pieces (.onnx); halos, with "
+        "it: stripes may run rows again instead of keeping them; unjoined, with it: look for such regions in any "
+        "case; rounds, with it: parts again, along other dimensions; seams: run ops behind a concat on each of its "
+        "operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there (.onnx); "
+        "recompute: run ops again, in the least time within --budget, or for the least peak within --max-overhead; "
+        "recompute,fission: norms and means over rows that are cut, too, in passes of their own (.onnx), or "
+        "training steps with labels in parts and again; swap, alone, with recompute, or with both: store tensors "
+        "on the host and load them while other ops run; merge, with recompute,fission: products of a step that "
+        "read the same run as one where that takes less time; loops: run ops together row by row (--target loops)",
     )
     group.add_argument(
         "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"

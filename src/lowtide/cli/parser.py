@@ -44,12 +44,12 @@ class _Parser(argparse.ArgumentParser):
 
     def unknown(self, words: Sequence[str]) -> NoReturn:
         """Say what is not known, with the option that is most like it."""
-        from lowtide.rewrites import ALLOWED  # only for this message
+        from lowtide.rewrites import ALL, ALLOWED  # only for this message
 
         known = [name for action in self._actions for name in action.option_strings]
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
         hint = did_you_mean(option, known) if option else ""
-        if set(words) <= set(ALLOWED):
+        if set(words) <= {ALL, *ALLOWED}:
             hint = "; several words of --allow stand with commas between, as in --allow fission,seams"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 

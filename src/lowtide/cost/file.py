@@ -22,6 +22,7 @@ from lowtide.cost.trials import CostTrial
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.schemas import json_schema
+from lowtide.version import __version__
 
 VERSION = 1
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -184,6 +185,15 @@ def stand_in(name: str = "cpu.json") -> tuple[CostFile, str]:
     """
     data = resources.files("lowtide.cost").joinpath("files", name).read_bytes()
     return parse_cost(data, name), sha256(data).hexdigest()
+
+
+def operations(dialect: str) -> CostFile:
+    """A cost file that counts operations and nothing else: a nanosecond for a thousand."""
+    family = CostFamily(launch_seconds=0.0, seconds_per_flop=1e-12, seconds_per_byte=0.0)
+    return CostFile(
+        version=VERSION, lowtide=__version__, dialect=dialect, runtime="", runtime_version="", level="extended",
+        device="operations", threads=1, families=dict.fromkeys((*GLUE, OTHER), family), entries=[],
+    )  # fmt: skip
 
 
 def schema() -> dict[str, Any]:

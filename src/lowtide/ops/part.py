@@ -1,7 +1,7 @@
 """A part of an op, as a format can spell it: the same op type, with attributes and literal operands of its own.
 
 `Access` says what a part of an op reads; whether there is a node that computes it is the format's to say. A dialect
-that can spell parts has a module as `Speller` has it; where there is none, and where it refuses, nothing is cut. A part
+that can spell parts has a module as `Adapter` has it; where there is none, and where it refuses, nothing is cut. A part
 is given its operands as `given_box` says: the rows that it needs along the axis that is cut, and all of every other
 dimension, since the op's own attributes speak of those.
 """
@@ -148,7 +148,7 @@ class Accumulating:
     at_the_end: frozenset[str] = frozenset()
 
 
-class Speller(Protocol):
+class Adapter(Protocol):
     """What the module of a dialect that can spell parts offers.
 
     `NUMBERS` is the element type of literal operands, `MOST_JOINED` how many operands an op that joins may have at the
@@ -179,15 +179,15 @@ class Speller(Protocol):
         ...
 
 
-def speller(graph: Graph) -> Speller | None:
+def adapter(graph: Graph) -> Adapter | None:
     """What spells parts in the graph's format, if anything does."""
     name = _SPELLERS.get(graph.dialect)
-    return None if name is None else cast(Speller, import_module(name))
+    return None if name is None else cast(Adapter, import_module(name))
 
 
 def accumulating(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Accumulating | None:
     """The op that adds a part of an op along an axis to the sum of those before; None: its format has none."""
-    offered = getattr(speller(graph), "accumulating", None)
+    offered = getattr(adapter(graph), "accumulating", None)
     if (
         offered is None
         or op_meaning.opaque is not None
@@ -202,7 +202,7 @@ def accumulating(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Accumu
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
     """How parts of an op along an axis of its access are spelled in its format; None if they cannot be."""
-    module = speller(graph)
+    module = adapter(graph)
     if (
         module is None
         or op_meaning.opaque is not None

@@ -218,13 +218,12 @@ class Checkpoints:
     # single segments
 
     def _chunks(self, run: Run) -> int:
-        """In how many pieces a segment hands on what it makes; 0: whole."""
+        """In how many pieces a segment hands on what it makes; 0: whole, as what has no rows is."""
         tensor = self.marks[run.edge.end].tensor
         if run.edge.how != "passes" or tensor is None:
             return 0
-        shape = self.graph.tensor_by_id[tensor].shape
-        assert shape is not None, tensor
-        return -(-shape[ROWS_DIM] // run.rows)
+        rows = (self.graph.tensor_by_id[tensor].shape or ())[ROWS_DIM : ROWS_DIM + 1]
+        return -(-rows[0] // run.rows) if rows else 0
 
     def _within(self, edge: Edge, limit: int, before: int, behind: bool) -> Run | None:
         """How a segment runs within a limit that is given `before` pieces (0: a whole); None if no way was found."""

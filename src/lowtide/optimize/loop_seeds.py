@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.analyse.model import MemoryModel
-from lowtide.ops.part import speller
+from lowtide.ops.part import adapter
 from lowtide.optimize.loops import LoopSearch
 from lowtide.optimize.regions import Bounds, best_regions
 from lowtide.stop import Limits
@@ -55,7 +55,7 @@ def region_seeds(
         Bytes; no lower peak is of use.
     """
     graph = memory.graph
-    if speller(graph) is None:
+    if adapter(graph) is None:
         return None
     way = best_regions(Cutter(graph, exact_bits=rules.exact_bits), memory, order, limits, Bounds(enough))
     order, regions = list(way.order), []

@@ -17,7 +17,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.cost.model import CostModel
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
-from lowtide.ops.part import speller
+from lowtide.ops.part import adapter
 from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
@@ -283,7 +283,7 @@ def cut_model(
         storages = [(s.size, _GONE, -1) for s in memory.storages]
         ops = [(*op[:-1], 1 + size // MOVED_PER_OP) for op, size in zip(ops, footprint, strict=True)]
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
-    spell = speller(graph)
+    spell = adapter(graph)
     most = 0 if spell is None else spell.MOST_JOINED
     return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.again)
 

@@ -25,7 +25,7 @@ from lowtide.cost.file import Level
 from lowtide.cost.signature import Signature, of_op
 from lowtide.cost.work import Work, work_of
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.part import Glue, given_box, speller
+from lowtide.ops.part import Glue, adapter, given_box
 from lowtide.run.ort_session import runtime
 from lowtide.run.probe import Operand, RefusedError
 from lowtide.run.probe_onnx import node_model
@@ -122,7 +122,7 @@ def _part(cutter: Cutter, op: Op, axis: int, rows: int) -> Node:
 
 def glue_nodes(cutter: Cutter) -> list[Node]:
     """Slices, joins and merges of a few of the graph's tensors, small and large."""
-    graph, spell = cutter.graph, speller(cutter.graph)
+    graph, spell = cutter.graph, adapter(cutter.graph)
     assert spell is not None, graph.dialect
     wanted: dict[tuple[str, Any], Node] = {}
     for op in graph.ops:

@@ -315,10 +315,10 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     """The same for a file in parts: new nodes have the names of the plan's ops, the others are the original's, or where
     ops run again the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
-    whole = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
-    whole.update(op for r in plan.rewrites or () if isinstance(r, Sections | Sums) for op in r.ops)
-    whole.update(op.id for r in plan.rounds or () for op in r.ops if op.part is not None)
-    whole.update(op for r in plan.rounds or () for s in r.rewrites if isinstance(s, Sections) for op in s.ops)
+    rewrites = [*(r for one in plan.rounds or () for r in one.rewrites), *(plan.rewrites or ())]
+    whole = {r.op for r in rewrites if isinstance(r, Recompute)}
+    whole.update(op for r in rewrites if isinstance(r, Sections | Sums) for op in r.ops)
+    whole.update(op.id for one in plan.rounds or () for op in one.ops if op.part is not None)
     new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in whole}
     place = {}
     for i, node in enumerate(rewritten):

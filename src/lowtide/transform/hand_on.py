@@ -15,7 +15,7 @@ from dataclasses import replace
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.access import Box
 from lowtide.ops.index import Range
-from lowtide.ops.part import speller
+from lowtide.ops.part import adapter
 from lowtide.transform.cut import Cutter
 from lowtide.transform.part_builder import Builder
 from lowtide.transform.parts import PartGraph
@@ -35,7 +35,7 @@ class _Changed(Builder):
 
 def may_split(cut: Graph, parts: PartGraph) -> frozenset[int]:
     """Tensors whose joins can go, as their readers can do with the pieces; of formats whose numbers are ``int64``."""
-    spell = speller(cut)
+    spell = adapter(cut)
     if spell is None or spell.NUMBERS != "int64":
         return frozenset()
     return frozenset(op.outputs[0] for op in parts.graph.ops if _joined(cut, parts, op) is not None)

@@ -12,7 +12,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import FreeNames
 from lowtide.ops.access import Box, box_elements
 from lowtide.ops.index import Range
-from lowtide.ops.part import Glue, given_box, speller
+from lowtide.ops.part import Glue, adapter, given_box
 from lowtide.ops.piece import Part, Piece, Role
 from lowtide.transform.cut import Cutter
 from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_rows
@@ -32,7 +32,7 @@ class Builder:
     def __init__(self, cutter: Cutter, beside: Graph | None = None) -> None:
         self.cutter = cutter
         self.old = cutter.graph
-        spell = speller(self.old)
+        spell = adapter(self.old)
         assert spell is not None, self.old.dialect
         self.spell = spell
         self.pieces: dict[int, Piece] = {}

@@ -25,7 +25,7 @@ from lowtide.errors import InputError
 from lowtide.files import Buffer, open_bytes
 from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.access import Box
-from lowtide.ops.part import speller
+from lowtide.ops.part import adapter
 from lowtide.outputs import Outputs
 from lowtide.read.onnx.proto import protobuf_classes
 from lowtide.read.onnx.structure import read_structure
@@ -177,7 +177,7 @@ class _Writer:
 
     def _slice(self, tensor: Tensor, of: int, box: Box) -> None:
         """A node that makes rows of a constant."""
-        spell = speller(self.graph)
+        spell = adapter(self.graph)
         assert spell is not None, self.graph.dialect
         shape = self.graph.tensor_by_id[of].shape or ()
         glue = spell.slicing(self.graph, {d: rows for d, rows in enumerate(box) if rows != (0, shape[d])}, shape)

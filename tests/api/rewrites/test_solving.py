@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.api.planning import job_of
+from lowtide.api.rewrites.means import MOST_OVERHEAD, with_all_means
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.rewrites import ALLOWED
@@ -16,6 +18,7 @@ from lowtide.transform.halos import macs_of
 from support.small_nets import pyramid
 
 TILED = ("fission", "halos", "unjoined", "rounds", "seams", "accumulate", "alias")
+ALL_OF_ONNX = ("fission", "halos", "rounds", "seams", "alias", "recompute")
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +100,42 @@ def test_a_plan_of_another_model_is_no_start(model: Path, tiled: Plan, tmp_path:
     other.write_bytes(model.read_bytes() + b"\x0a\x00")
     with pytest.raises(InputError, match="of another model"):
         lowtide.plan(other, target="generic", allow=TILED, warm_start=tiled)
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "words"),
+    [
+        ("generic", {}, ALL_OF_ONNX),
+        ("onnxruntime", {}, tuple(w for w in ALL_OF_ONNX if w != "alias")),
+        ("generic", {"exact_bits": True}, ALL_OF_ONNX[:-1]),
+        ("generic", {"persistent": ["x"]}, ()),
+        ("generic", {"banks": ["a=1MiB", "b=1MiB"]}, ()),
+        ("strict", {"memories": ["fast=1MiB"]}, ("fission", "rounds", "seams")),
+        ("loops", {}, ("loops",)),
+    ],
+)
+def test_all_means_what_the_model_its_target_and_the_goal_have(
+    model: Path, target: str, more: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    """Nothing is refused, and what a user would have to bound is bounded."""
+    if "persistent" in more:
+        more = {"persistent": [lowtide.load(model).tensors[0].name]}
+    job = with_all_means(job_of(model, target=target, allow="all", **more))
+    assert job.allow == words
+    bounded = job.costs is not None and job.costs.max_overhead == MOST_OVERHEAD
+    assert bounded == ("halos" in words)
+
+
+def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
+    """One plan of all means, and one that may run 5 % more operations."""
+    every = lowtide.plan(model, target="generic", allow="all", time=10)
+    tiles = lowtide.plan(model, target="generic", allow="fission", time=10)
+    assert every.required_bytes <= tiles.required_bytes
+    assert every.halos is None or every.halos.extra_macs <= MOST_OVERHEAD * every.halos.macs
+    lowtide.verify(model, every)
+
+
+def test_all_is_named_alone(model: Path) -> None:
+    """The other words are among it."""
+    with pytest.raises(InputError, match="name it alone"):
+        lowtide.plan(model, allow="all,fission")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 import lowtide
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.labels import word_of
-from lowtide.plan import Plan
+from lowtide.plan import Plan, from_json
 from lowtide.rewrites import Recompute
 from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.target import resolve
@@ -239,10 +240,67 @@ def _as_a_load(graph: Graph, plan: Plan) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("profile", "search")}
 
 
+def two_results(seed: int) -> tuple[Graph, Sequence[Plan]]:
+    """An op that makes something else, of which nobody reads, before one that needs more."""
+    sizes = (8, 8, 16 * (1 + seed), 64 * (1 + seed))
+    kinds = (Kind.INPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT)
+    tensors = tuple(Tensor(k, size, kind, f"t{k}") for k, (size, kind) in enumerate(zip(sizes, kinds, strict=True)))
+    ops = (Op(0, (0,), (1, 2), type="TopK"), Op(1, (2,), (3,), type="Conv"))
+    graph = Graph("two", tensors, ops, sha256=f"{seed:064x}")
+    return graph, [lowtide.plan(graph, target="generic,pieces=contiguous", method="own")]
+
+
+CACHED: Sequence[tuple[int, tuple[int, ...], int, int]] = (
+    (0, (0,), 1, 64), (1, (1,), 2, 8), (2, (1, 2), 3, 16), (3, (3,), 4, 8), (4, (2,), 5, 200), (5, (5,), 6, 8),
+    (6, (1, 4, 6), 7, 8),
+)  # fmt: skip
+"""Ops, what they read and make, and its size: the third writes over a part of what the first makes, which the last one
+reads."""
+
+
+@cache
+def written_over() -> tuple[Graph, Sequence[Plan], Near]:
+    """A tensor that leaves memory, or is made again, between an op that writes over it and one that reads it."""
+    kinds = {7: Kind.OUTPUT}
+    made = [Tensor(t, size, kinds.get(t, Kind.ACTIVATION), f"t{t}") for _, _, t, size in CACHED]
+    ops = tuple(Op(v, read, (t,), f"op {v}", cost=1) for v, read, t, _ in CACHED)
+    apart = Graph("apart", (Tensor(0, 8, Kind.INPUT, "x"), *made), ops, sha256="0" * 64)
+    tensors = tuple(replace(t, alias_of=1) if t.id == 3 else t for t in apart.tensors)
+    graph = replace(apart, tensors=tensors, ops=tuple(replace(op, writes=None if op.id == 2 else ()) for op in ops))
+
+    def over(word: str, budget: int) -> dict[str, Any]:
+        plan = lowtide.plan(apart, target="strict", allow=word, budget=budget, time=20)
+        document = msgspec.json.decode(plan.to_json())
+        document["tensors"] = [t | {"alias_of": 1} if t["id"] == 3 else t for t in document["tensors"]]
+        document["offsets"]["3"] = document["offsets"]["1"]
+        costs = document["recomputation"]
+        document["recomputation"] = {key: costs[key] for key in ("counted", "once", "planned")}
+        document["recomputation"]["lower_bound"] = costs["once"]
+        document |= {"budget_bytes": 400, "lower_bound_bytes": 0, "optimal": False, "certificate": {"kind": "none"}}
+        left_out = ("profile", "arena_lower_bound_bytes", "arena_optimal", "search")
+        return {key: value for key, value in document.items() if key not in left_out}
+
+    honest, again = over("swap", 220), over("recompute", 240)
+    store = next(op["id"] for op in honest["ops"] if op["type"] == "StoreToHost")
+    rest = [v for v in honest["order"] if v != store]
+    late, early = ([*rest[:k], store, *rest[k:]] for k in (rest.index(2) + 1, rest.index(2)))
+    why = "an op reads what was there before it was written over"
+    return (
+        graph,
+        [from_json(msgspec.json.encode(honest | {"order": late}))],
+        [
+            (honest | {"order": early}, why),
+            (again, why),
+        ],
+    )
+
+
 KINDS: dict[str, Callable[[int], tuple[Graph, Sequence[Plan]] | tuple[Graph, Sequence[Plan], Near]]] = {
     "step by hand": step_by_hand,
     "siblings by hand": siblings_by_hand,
     "again by hand": again_by_hand,
+    "two results": two_results,
+    "written over": lambda seed: written_over(),
     "live at once": lambda seed: live_at_once(aligned=False),
     "live at once, aligned": lambda seed: live_at_once(aligned=True),
 }

@@ -304,6 +304,9 @@ def false_of_parts(base: Base, random: Random) -> Iterator[tuple[Document, str]]
         more = arena + base.plan.alignment
         yield changed(base, arena_bytes=more, arena_optimal=None, arena_lower_bound_bytes=None), "the parts plan less"
     keys = {"budget_bytes": 2 * required, "status": "impossible", "conflict": None}
+    if parts and parts.get("arenas") and not base.plan.rewrites:
+        strange = parts.get("beyond", {}) | {"cmsis_nn,simd=none": 2**40}
+        yield changed(base, runtime_parts=parts | {"beyond": strange}), "no such build"
     if parts:
         for key in ("least_planning", "least_beside"):
             yield changed(base, **keys, runtime_parts=parts | {key: 4 * required}), "twice as much is there"

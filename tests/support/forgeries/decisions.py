@@ -227,6 +227,10 @@ def residency_wrong(base: Base, random: Random) -> Iterator[tuple[Document, str]
             yield changed(base, memories=small, status="ok"), "it does not fit"
             yield changed(base, memories=memory(size_bytes=-m["size_bytes"])), "less than nothing"
         yield changed(base, memories=memory(name="host")), "the host is no memory"
+        there = [r | {"memory": "host"} if r["memory"] == m["name"] else r for r in rows]
+        works = {v: "host" if w == m["name"] else w for v, w in (base.plan.workspace_memories or {}).items()}
+        host = changed(base, memories=memory(name="host"), residency=there, workspace_memories=works or None)
+        yield host, "the host is no memory"
         yield changed(base, memories=memory(capacity_bytes=0)), "of no bytes"
         yield changed(base, memories=[*memories, dict(m)]), "twice"
         yield changed(base, memories=memories[:k] + memories[k + 1 :]), "it is left out"

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
 from lowtide.graph import Kind
 from lowtide.target import resolve
 from support.brute import must_run_before
@@ -22,10 +24,17 @@ Arc = list[int | None]
 
 
 def false_cuts(base: Base, random: Random, known: int) -> Iterator[tuple[dict[str, Any], str]]:
-    """Certificates of more than `known` bytes, each with its flaw."""
+    """Certificates of more than `known` bytes, each with its flaw: at any op, and where this order needs most."""
+    graph, target = resolve(base.target).as_seen(base.graph), resolve(base.target)
+    order = base.plan.order
+    footprint = profile(memory_model(graph, target), [graph.index_of[u] for u in order]).footprint
+    yield from _false_cuts_at(base, random, random.choice(graph.ops).id, known)
+    yield from _false_cuts_at(base, random, order[footprint.index(max(footprint))], max(footprint) - 1)
+
+
+def _false_cuts_at(base: Base, random: Random, v: int, known: int) -> Iterator[tuple[dict[str, Any], str]]:
     graph, target = resolve(base.target).as_seen(base.graph), resolve(base.target)
     needs = must_run_before(graph)
-    v = random.choice(graph.ops).id
     honest = msgspec.to_builtins(cut_certificate(graph, target, v))
     before, behind = _reach(needs, v), {o for o in needs if v in _reach(needs, o)}
     value, more = honest["value_bytes"], known + 1 - honest["value_bytes"]
@@ -89,17 +98,14 @@ def _reach(needs: dict[int, set[int]], v: int) -> set[int]:
 
 def _reaching(base: Base, needs: dict[int, set[int]], v: int, value: int, random: Random) -> list[list[int]]:
     """Downsets behind which the op needs so many bytes or, if there are none, any."""
-    from lowtide.analyse.liveness import profile
-    from lowtide.analyse.storage import memory_model
-
     target = resolve(base.target)
     graph = target.as_seen(base.graph)
     model = memory_model(graph, target)
     before = _reach(needs, v)
     found: list[list[int]] = []
-    for _ in range(30):
-        done: list[int] = []
-        left = [op.id for op in graph.ops]
+    for more in range(30):
+        done = [] if more else [*base.plan.order]
+        left = [op.id for op in graph.ops] if more else []
         while left:
             ready = [u for u in left if needs[u] <= set(done)]
             done.append(random.choice(ready))

@@ -19,7 +19,7 @@ from support.forgeries.loopings import LOOPED
 from support.forgeries.proofs import SHOWN
 from support.forgeries.spilled import SPILLED
 from support.forgeries.surgery import OPERATED
-from support.forgeries.twins import twins
+from support.forgeries.twins import named_alike, twins
 
 FAMILIES = {**GENERAL, **DECIDED, **CLAIMED, **OPERATED, **LIMITED, **SHOWN, **LOOPED, **SPILLED, **IN_PARTS}
 
@@ -41,7 +41,7 @@ def forgeries(base: Base, random: Random, each: int = 1, most: int = 24) -> Iter
                 if not says_the_same(on, document):
                     yield Forgery(name, document, f"{base.kind} {base.seed}: {why}")
         for graph, why in twins(on, random, most):
-            yield Forgery("of another model", on.document, f"{base.kind} {base.seed}: {why}", graph)
+            yield Forgery("of another model", named_alike(on, graph), f"{base.kind} {base.seed}: {why}", graph)
         for paths in forgeable(on).values():
             for _ in range(each):
                 forged = leaf(on, random, paths)

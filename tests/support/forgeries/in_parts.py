@@ -99,6 +99,16 @@ def seams_wrong(base: Base, random: Random) -> Found:
                 yield put(document, ("ops", k, "part", "inputs", 3), t), f"op {op['id']} adds to tensor {t}"
 
 
+def split_wrong(base: Base, random: Random) -> Found:
+    """Tensors that are said to stay in pieces: one that is put together, and one that is none."""
+    rewrites, listed = base.document.get("rewrites") or [], {t["id"] for t in base.document["tensors"]}
+    cut = [c["op"] for r in rewrites if r["kind"] == "cut" for c in r["ops"] if c["op"] in base.graph.op_by_id]
+    whole = [t for op in cut for t in base.graph.op_by_id[op].outputs if t in listed]
+    for t in (*whole[:2], 2**40) if cut else ():
+        split = {"kind": "split", "tensors": [t]}
+        yield changed(base, rewrites=[*rewrites, split]), f"tensor {t} does not stay in pieces"
+
+
 def rounds_wrong(base: Base, random: Random) -> Found:
     """A round that does more than cut, or has an op that it does not run."""
     for k, one in enumerate(base.document.get("rounds") or []):
@@ -174,7 +184,12 @@ def aliases_wrong(base: Base, random: Random) -> Found:
         size, whole = sizes[r["tensor"]], sizes[r["of"]]
         run, pitch = r.get("run", size), r.get("pitch", whole)
         edits: list[dict[str, int]] = [{"run": 0, "pitch": pitch}, {"run": size - 1, "pitch": whole}]
-        edits += [{"run": size + 1, "pitch": pitch}, {"run": size, "pitch": size - 1}, {"run": run, "pitch": 0}]
+        edits += [
+            {"offset": -size},
+            {"run": size + 1, "pitch": pitch},
+            {"run": size, "pitch": size - 1},
+            {"run": run, "pitch": 0},
+        ]
         if size % 2 == 0:
             edits += [{"run": size // 2, "pitch": size // 2}, {"run": size // 2, "pitch": 0}]
             edits += [{"run": size // 2, "pitch": size // 2 + 1}, {"run": size // 2, "pitch": whole // 2 + 4}]
@@ -189,6 +204,21 @@ def aliases_wrong(base: Base, random: Random) -> Found:
         for _, other in listed:
             if other["of"] == r["of"] and other is not r and made.get(other["tensor"]) == made.get(r["tensor"]):
                 yield put(document, ("rewrites", i, "offset"), other["offset"]), "two results in one place"
+
+
+def results_together(base: Base, random: Random) -> Found:
+    """A result that nobody reads in the memory of the next one of its op."""
+    document, graph = base.document, base.graph
+    offsets = document.get("offsets") or {}
+    for op in graph.ops if not document.get("rewrites") else ():
+        for dead, t in itertools.pairwise(op.outputs):
+            ours = {str(dead), str(t)} <= offsets.keys() and dead not in graph.consumers
+            if ours and graph.tensor_by_id[dead].size <= graph.tensor_by_id[t].size:
+                alias = {"kind": "alias", "tensor": dead, "of": t, "op": op.id, "offset": 0}
+                tensors = [x | {"alias_of": t} if x["id"] == dead else x for x in document["tensors"]]
+                places = offsets | {str(dead): offsets[str(t)]}
+                more = {"rewrites": [alias], "allow": ["alias"], "tensors": tensors, "offsets": places}
+                yield changed(base, **more), "two results in one place"
 
 
 def written_too_early(base: Base, random: Random) -> Found:
@@ -233,6 +263,12 @@ def dead_ends(base: Base, random: Random) -> Found:
             halos={"macs": 0, "extra_macs": 0} if first else None, **NOT_PROVED,
         )  # fmt: skip
 
+    one = next(t.id for t in graph.tensors if t.shape == ())
+    part = {"role": "join", "inputs": [one], "outputs": [93]}
+    number = {"id": 93, "name": "two", "size": 4, "kind": "activation", "piece": {"of": one, "box": []}}
+    whole = parted(0, rows)
+    whole["ops"] = [*whole["ops"], {"id": 92, "name": "join", "type": "Concat", "part": part}]
+    yield whole | {"order": [*whole["order"], 92], "tensors": [*whole["tensors"], number]}, "one number is joined"
     yield parted(1, rows), "a part begins within rows that belong together"
     yield parted(0, rows - 1), "a part ends within rows that belong together"
 
@@ -275,10 +311,12 @@ def joined_at_once(base: Base, random: Random) -> Found:
 IN_PARTS: dict[str, Family] = {
     "parts wrong": parts_wrong,
     "seams wrong": seams_wrong,
+    "split wrong": split_wrong,
     "rounds wrong": rounds_wrong,
     "proofs left out": bounds_wrong,
     "sections wrong": sections_wrong,
     "aliases wrong": aliases_wrong,
+    "results together": results_together,
     "written too early": written_too_early,
     "dead ends": dead_ends,
     "joined at once": joined_at_once,

@@ -38,7 +38,8 @@ def proofs_of_nothing(base: Base, random: Random) -> Iterator[tuple[Document, st
         proof = {"kind": kind, "states": 1, "parts": parts}
         keys = {"traffic_lower_bound_bytes": said, "optimal": said == traffic, "traffic_proof": proof}
         yield changed(base, **keys), f"{kind} of {parts}"
-    if base.plan.traffic_lower_bound_bytes:
+    streamed = sum(s.stored_bytes + s.loaded_bytes for s in base.plan.streams or ())
+    if (base.plan.traffic_lower_bound_bytes or 0) > streamed:
         yield changed(base, spilling=rules | {"rematerialise": True}), "of plans in which ops may run again"
 
 

@@ -1,6 +1,6 @@
 """The plan of another model: one that differs from the base's in a single thing, which the plan does not fit.
 
-The plan's words stay as they are; what is changed is the graph that it is held against.
+What is changed is the graph that it is held against, and with it what the plan says of that graph's own ops.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from lowtide.analyse.storage import effective_aliases
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.target import resolve
 from support.forgeries.bases import Base
+from support.forgeries.leaves import Document
 
 Twins = Iterator[tuple[Callable[[], Graph], str]]
 
@@ -23,6 +26,22 @@ def _with_op(graph: Graph, op: Op, **keys: Any) -> Callable[[], Graph]:
 
 def _with_tensor(graph: Graph, t: int, **keys: Any) -> Callable[[], Graph]:
     return lambda: replace(graph, tensors=tuple(replace(x, **keys) if x.id == t else x for x in graph.tensors))
+
+
+def named_alike(base: Base, graph: Graph) -> Document:
+    """The plan with the types of a graph's ops, and with what its tensors are and lie in."""
+    types, kinds = {op.id: op.type for op in graph.ops}, {t.id: t.kind.value for t in graph.tensors}
+    views = effective_aliases(graph, resolve(base.target))
+    ops = [op if op.get("part") else op | {"type": types.get(op["id"], op["type"])} for op in base.document["ops"]]
+    tensors = [t | {"kind": kinds.get(t["id"], t["kind"])} for t in base.document["tensors"]]
+    tensors = [t | ({"alias_of": views[t["id"]][0]} if t["id"] in views else {}) for t in tensors]
+    return base.document | {"ops": ops, "tensors": tensors}
+
+
+def _with_result(graph: Graph, op: Op) -> Graph:
+    new = Tensor(2**39, 4, name="more", shape=(1,), dtype="float32")
+    op = replace(op, outputs=(*op.outputs, new.id))
+    return replace(graph, ops=tuple(op if o.id == op.id else o for o in graph.ops), tensors=(*graph.tensors, new))
 
 
 def twins(base: Base, random: Random, most: int = 12) -> Iterator[tuple[Graph, str]]:
@@ -60,6 +79,8 @@ def _sums(graph: Graph, r: dict[str, Any]) -> Twins:
         yield _with_tensor(graph, t, shape=None), "of no known shape"
     for t in axes:
         yield _with_tensor(graph, t, value=None), "with axes that are not known"
+    if "axes" in op.attributes:
+        yield _with_op(graph, op, attributes={**op.attributes, "axes": (9,)}), "with axes that it does not have"
     for t in () if alone else (*op.inputs[:1], *op.outputs):
         yield _with_tensor(graph, t, kind=Kind.OUTPUT), "of which the caller takes more"
     for t in () if axes else op.inputs[1:]:
@@ -106,6 +127,7 @@ def _cuts(graph: Graph, r: dict[str, Any], again: bool) -> Twins:
     yield lambda: replace(graph, dialect=""), "in no format"
     for op in _ops(graph, [c["op"] for c in r["ops"]]):
         yield _with_op(graph, op, type="Unknown"), "in which nobody knows an op"
+        yield (lambda op=op: _with_result(graph, op)), "in which an op makes something else too"
         for t in op.outputs:
             yield _with_tensor(graph, t, shape=()), "in which a tensor is one number"
             if again:

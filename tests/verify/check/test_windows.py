@@ -87,7 +87,7 @@ def _moved(around: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, i
 
 @pytest.mark.parametrize("change", [_less, _moved])
 def test_padding_of_a_wrong_size_is_seen(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checker does not believe the speller, though it asks it."""
+    """The checker does not believe the adapter, though it asks it."""
     monkeypatch.setattr(tflite_part, "_around", change(tflite_part._around))
     graph = _net()
     with pytest.raises(VerificationError, match=r"sees row|rows of dimension|reads|padding where"):

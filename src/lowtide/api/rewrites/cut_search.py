@@ -271,17 +271,15 @@ class CutSearch:
 
     def _hands_on(self, joined: Sequence[Proposal], *, soon: bool) -> bool:
         """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
-        it is soon through, no other change waits for the time, and a budget is not met by these; with `unjoined` when
-        there is time."""
+        it is soon through, and a budget is not met by these; with `unjoined` when there is time."""
         job, graph = self.job, self.problem.graph
         if self.interrupted or "fission" not in job.allow or self.first is not None:
             return False
-        if graph.dialect != "onnx" or self.keeps or job.costs is not None:
+        if graph.dialect != "onnx" or self.keeps or (job.costs is not None and job.costs.timed):
             return False
         room = self.goal.room(self.problem)
         met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
-        alone = set(job.allow) - {"halos"} == {"fission"}
-        return "unjoined" in job.allow or (alone and soon and not met)
+        return "unjoined" in job.allow or (soon and not met)
 
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need
@@ -396,10 +394,12 @@ class CutSearch:
             "proved_over": "orders",
             "search": {**answer.keys.get("search", {}), **search_keys},
         }
+        if "recomputation" in self.uncut.keys:
+            keys["recomputation"] = self.uncut.keys["recomputation"]
         halos = self._halos(halos_of(self.cutter, regions))
         if halos is not None:
             keys["halos"] = halos
-        if self.job.costs is not None and self._costs is not None and user._costs is not None:
+        if self.job.costs is not None and self.job.costs.timed and self._costs is not None and user._costs is not None:
             keys["cost"] = self.job.costs.of_plan(user._costs.whole(), self._costs.parts(parts))
         if patient and keys["stopped"] == "time" and not self.limits.over():
             keys["stopped"] = "stalled"

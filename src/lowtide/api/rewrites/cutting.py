@@ -12,7 +12,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
-from lowtide.rewrites import ALLOWED, RegionBound
+from lowtide.rewrites import ALL, ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
 
@@ -30,14 +30,17 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        A word is none of `ALLOWED`, or two do not go together.
+        A word is none of `ALLOWED` nor `ALL`, or two do not go together.
     """
     listed = words.split(",") if isinstance(words, str) else list(words)
+    known = (ALL, *ALLOWED)
     for word in listed:
-        if word and word not in ALLOWED:
+        if word and word not in known:
             raise InputError(
-                f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}{did_you_mean(word, ALLOWED)}"
+                f"--allow does not know {word[:40]!r}; it may be {', '.join(known)}{did_you_mean(word, known)}"
             )
+    if ALL in listed and set(listed) - {"", ALL}:
+        raise InputError("--allow all means all of the others; name it alone")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     for word in ("halos", "unjoined", "rounds"):
@@ -45,9 +48,11 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"{word} is about how fission tiles; write --allow fission,{word}")
     if "merge" in listed and not {"recompute", "fission"} < set(listed):
         raise InputError("merge is of products in a training step in parts; write --allow recompute,fission,merge")
+    words = {word for word in listed if word}
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
+    tiled = {"recompute", "fission"} <= words and not {"swap", "loops"} & words
     for alone in ("recompute", "swap", "loops"):
-        if alone in listed and set(listed) != {alone} and set(listed) - {"merge"} not in pairs:
+        if alone in words and not (tiled or words == {alone} or words - {"merge"} in pairs):
             raise InputError(
                 f"--allow {alone} does not go with such changes in one plan yet; name it alone"
                 + (", with fission or with swap" if alone == "recompute" else "")
@@ -70,9 +75,10 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSe
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
     limits = limits.over_choices()
-    if "unjoined" in job.allow and job.costs is not None:
+    timed = job.costs is not None and job.costs.timed
+    if "unjoined" in job.allow and timed:
         raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
-    if "rounds" in job.allow and job.costs is not None:
+    if "rounds" in job.allow and timed:
         raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
@@ -90,7 +96,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSe
     changed = best.parts is not None
     best = best.under(job.allow, interrupted=search.interrupted)
     keys = best.keys
-    if job.costs is not None and not changed:
+    if job.costs is not None and timed and not changed:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole)
     beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
@@ -171,9 +177,9 @@ def partly_over(target: Target) -> bool:
 def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
     from lowtide.api.running import has_operators
-    from lowtide.ops.part import speller
+    from lowtide.ops.part import adapter
 
-    if speller(problem.graph) is None:
+    if adapter(problem.graph) is None:
         mend = "plan it without --allow fission" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
             mend = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"

@@ -135,6 +135,9 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
             "with `labels`, or zoo:magis_*; name recompute or fission alone",
             problem.place,
         )
+    others = [word for word in job.allow if word not in ("recompute", "fission", "swap", "merge")]
+    if others:
+        raise InputError(f"--allow {others[0]} is for models, not for training steps; leave it out", problem.place)
     if job.target.rule or job.target.allocates_one_by_one:
         raise InputError(f"target {job.target.name} runs each op of a file once; plan under --target generic")
     if job.max_ops or goal.spread or job.exact_bits:

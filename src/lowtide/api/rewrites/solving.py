@@ -12,7 +12,9 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cutting import solve_cut
 from lowtide.api.rewrites.moves import Alias, TileAgain
+from lowtide.api.rewrites.multi_pass import Given, MultiPass, check_multi_pass
 from lowtide.errors import InputError
+from lowtide.rewrites import ALL
 from lowtide.search.driver import Incumbent, Key, Move, search
 from lowtide.stop import Limits
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from lowtide.transform.decision import Decision
     from lowtide.transform.parts import PartGraph
 
-_OPENING = 0.5
-"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait."""
+_OPENING, _BEFORE_PASSES = 0.5, 0.3
+"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait; recomputation is
+one of them."""
 
 
 def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -38,9 +41,14 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     check_aliases(job, problem)
+    recomputes = "recompute" in job.allow
+    if recomputes:
+        check_multi_pass(job, goal, problem)
+        job = replace(job, costs=None if job.costs is None else job.costs.of_operations(problem.graph.dialect))
     limits = limits.over_choices()
-    waiting = {"rounds", "alias"} & set(job.allow)
-    first = replace(limits, seconds=limits.seconds * _OPENING) if waiting else limits
+    waiting = {"rounds", "alias", "recompute"} & set(job.allow)
+    share = _BEFORE_PASSES if recomputes else _OPENING if waiting else 1.0
+    first = replace(limits, seconds=limits.seconds * share)
     aliases, moves = Alias(job, goal), list[Move[Answer]]()
     starts = _starts(job, problem, aliases, limits)
     if goal.budget is not None and any(_required(start) <= goal.budget for start in starts):
@@ -49,6 +57,8 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
         opening = goal.solve(problem, job.search, first).under(job.allow)
     else:
         opening, tiles = solve_cut(job, problem, first)
+        passes = MultiPass(tiles)
+        moves += [passes] if recomputes else []
         moves += [TileAgain(tiles)] if "rounds" in job.allow else []
     moves += [aliases] if "alias" in job.allow else []
     if opening.keys["stopped"] == "interrupt":
@@ -108,7 +118,7 @@ def check_warm_start(job: Job) -> None:
             "warm_start is for plans of one arena, of orders, tiles and tensors in others; leave out warm_start, or "
             "memories, banks, cost, max_overhead, recompute, swap and loops"
         )
-    more = set(plan.allow or ()) - set(job.allow)
+    more = set(plan.allow or ()) - set(job.allow) if job.allow != (ALL,) else set[str]()
     if plan.rewrites and more:
         raise InputError(f"the plan in warm_start may do more than this call; allow {', '.join(sorted(more))} too")
 
@@ -133,7 +143,6 @@ def _starts(job: Job, problem: Problem, aliases: Alias, limits: Limits) -> list[
     """The plan that the search begins with, made again: without tensors in others, then with them; empty: there is
     none."""
     from lowtide.api.rewrites.decisions import as_rewrites
-    from lowtide.api.rewrites.passing import Given
 
     plan = job.warm_start
     if plan is None:

@@ -203,6 +203,8 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
     """
     makers = {t: op.id for op in graph.ops for t in op.outputs}
     claimed: dict[int, int] = {}
+    if len(set(plan.in_place)) < len(plan.in_place):
+        raise VerificationError("in_place", "a tensor is said twice to lie over the same input")
     for out, read in plan.in_place:
         v = makers.get(out)
         if v is None:

@@ -18,7 +18,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
 from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
+from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
@@ -135,7 +135,7 @@ class _Parts:
     def _is_seam(self, cut: CutOp | SeamOp) -> bool:
         """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
         known = self._meaning(op := self.graph.op_by_id[cut.op])
-        if cut.op in self.ran or not isinstance(known.form, Concat):
+        if cut.op in self.ran or not isinstance(known.form, Concat) or len(op.outputs) != 1:
             return False
         dim, pieces = known.form.dim, {0, *cut.ends}
         sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
@@ -412,7 +412,7 @@ class _Parts:
 
     def _glue(self, part: PlanPart, glue: Glue, tensors: int) -> tuple[str, Mapping[str, Any]]:
         literals = [self.numbers.get(t) if t is not None else None for t in part.inputs[tensors:]]
-        if literals != [tuple(values) for values in glue.literals] or len(part.outputs) != 1:
+        if literals != [tuple(values) for values in glue.literals]:
             raise fail(f"a {part.role} has operands of its own that it does not need")
         return glue.type, glue.attributes
 
@@ -430,7 +430,7 @@ class _Parts:
                 rows[d] = (a - first, b - first)
         self._make(listed.id, Held(held.of, box))
         shape = tuple(b - a for a, b in held.box)
-        return self._glue(part, self._speller().slicing(self.graph, rows, shape), 1)
+        return self._glue(part, self._adapter().slicing(self.graph, rows, shape), 1)
 
     def _pad(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         """Padding stands beside a tensor, and never in it."""
@@ -447,10 +447,10 @@ class _Parts:
         self._make(listed.id, Held(held.of, box), padded=True)
         if self.graph.dialect != "tflite":
             raise fail(f"no op of this format puts padding beside tensor {held.of}")
-        return self._glue(part, self._speller().padding(tuple(rows)), 1)
+        return self._glue(part, self._adapter().padding(tuple(rows)), 1)
 
-    def _speller(self) -> Speller:
-        spell = speller(self.graph)
+    def _adapter(self) -> Adapter:
+        spell = adapter(self.graph)
         if spell is None:
             raise fail("nothing is cut in this format")
         return spell
@@ -465,7 +465,7 @@ class _Parts:
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         pieces = [self.held[t] for t in part.inputs if t in self.held]
         first = self._first(part)
-        if not first.box or len(pieces) < len(part.inputs) or any(h.of != first.of for h in pieces):
+        if not first.box or any(h.of != first.of for h in pieces):
             raise fail(f"a join has other things beside pieces of tensor {first.of}")
         dims = {d for h in pieces for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)
@@ -476,12 +476,12 @@ class _Parts:
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
-        most = self._speller().MOST_JOINED
+        most = self._adapter().MOST_JOINED
         if most and len(pieces) > most:
             raise fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
         self._make(part.outputs[0], Held(first.of, box))
-        return self._glue(part, self._speller().joining(dim), len(pieces))
+        return self._glue(part, self._adapter().joining(dim), len(pieces))
 
     def _merge(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         one = self._first(part)
@@ -496,4 +496,4 @@ class _Parts:
         whole = terms == ((0, access.sizes[one.summed[1]]),)
         held = Held(one.of, one.box) if whole else replace(one, terms=terms)
         self._make(part.outputs[0], held)
-        return self._glue(part, self._speller().merging(access.merge), 2)
+        return self._glue(part, self._adapter().merging(access.merge), 2)

@@ -29,8 +29,9 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         one = replace(
             plan, ops=listed.ops, tensors=listed.tensors, order=listed.order, rewrites=listed.rewrites, rounds=None
         )  # fmt: skip
+        first = Sums | Recompute if k == 0 else Sections
         if not has_cuts(one) or any(
-            not isinstance(r, CutRegion | CutSeams | Sections | Split) for r in listed.rewrites
+            not isinstance(r, CutRegion | CutSeams | Sections | Split | first) for r in listed.rewrites
         ):
             raise fail(f"round {k + 1} does something else than cut")
         cut = before_cuts(graph, one)

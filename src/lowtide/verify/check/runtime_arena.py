@@ -7,13 +7,14 @@ looks at all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
 from lowtide.plan import Plan, RuntimeParts
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
-from lowtide.rules.tflm.libraries import LIBRARIES
+from lowtide.rules.tflm.libraries import BEYOND, LIBRARIES
 from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
 from lowtide.verify.check.memory import CheckedMemory, inside_bytes, work_out
@@ -250,6 +251,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
     seen = ""
     if heads is not None:
         _check_heads(plan, parts, heads, apart=apart)
+        if parts.arenas:
+            _check_beyond(graph, plan, target, parts)
         seen = "the head played through once more, "
     kept = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
     return f"{format_size(needed)} follow from the parts; {seen}{kept}"
@@ -266,6 +269,21 @@ def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apar
     for kernels, size in parts.arenas.items():
         if size <= heads.get(kernels, 0):
             what = f"with kernels {kernels!r} the head alone takes {heads[kernels]} bytes, and the arena {size}"
+            raise VerificationError("runtime_arena", what)
+
+
+def _check_beyond(graph: Graph, plan: Plan, target: Target, parts: RuntimeParts) -> None:
+    """A build whose head alone is above the block is among those that need more, and none needs less than its head.
+    The persistent bytes of a build are not played through, so that a build that needs little more may be missing."""
+    block = plan.runtime_arena_bytes or 0
+    least = {}
+    for kernels, simd in BEYOND:
+        heads = tflm_heads(graph, plan, replace(target, kernels=kernels, simd=simd)) or {}
+        least[f"{kernels},simd={simd}"] = round_up(heads.get(kernels, 0), parts.alignment)
+    for build in sorted(least.keys() | parts.beyond.keys()):
+        said, head = parts.beyond.get(build), least.get(build)
+        if head is None or (said is None and head > block) or (said is not None and said <= max(block, head)):
+            what = f"{build} is said to need {said or 'no more'}, where its head takes {head} and the block is {block}"
             raise VerificationError("runtime_arena", what)
 
 

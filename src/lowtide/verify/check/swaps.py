@@ -34,8 +34,7 @@ def with_stores(graph: Graph, swaps: Sequence[Swap], ops: dict[int, Op], names: 
     stored: set[int] = set()
     for s in swaps:
         tensor = graph.tensor_by_id.get(s.tensor)
-        fresh = s.store not in ops and s.store not in graph.op_by_id
-        if tensor is None or tensor.id not in graph.producer or tensor.alias_of is not None or not fresh:
+        if tensor is None or tensor.id not in graph.producer or tensor.alias_of is not None or s.store in ops:
             raise VerificationError("rewrites", f"op {s.store} cannot store tensor {s.tensor}")
         if s.tensor in stored or tensor.kind is not Kind.ACTIVATION:
             raise VerificationError("rewrites", f"tensor {s.tensor} is stored twice, or is there at the end")

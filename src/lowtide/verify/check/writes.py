@@ -5,6 +5,10 @@ bytes. Then the plan's order is played, and every op has to read the same marks;
 op that it is of in own order. Only memory that is written over is looked at: an op's `Op.writes` says so, or it makes
 an alias and `Op.writes` is None. An op with ``writes=()`` leaves no mark on what others hold.
 
+The result of a recomputed op holds the value as its maker leaves it, a tensor loaded from the host the value as it was
+stored, with what was written until then. An op that reads one of these in the place of the user's tensor has to read
+the same bytes in own order.
+
 Nothing here looks at `Op.after`: that a reader comes before a writer is not believed, but played.
 """
 
@@ -16,6 +20,7 @@ from dataclasses import dataclass
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op, Tensor
 from lowtide.plan import Plan
+from lowtide.rewrites import Recompute, Swap
 from lowtide.sizes import format_count
 
 _Marks = tuple[tuple[int, int, int], ...]
@@ -103,6 +108,43 @@ class _Shared:
         return seen
 
 
+class _Copies:
+    """Recomputed and loaded tensors, of those whose own memory is written over.
+
+    `of`: the user's tensor of each; `held`: the marks of its bytes, from the step on that makes it.
+    """
+
+    def __init__(self, changed: Graph, plan: Plan, own: _Shared) -> None:
+        self.own, self.lies_in = own, {t.id: t.alias_of for t in changed.tensors}
+        self.of: dict[int, int] = {}
+        self.store_of: dict[int, int] = {}
+        self.stored: dict[int, _Marks] = {}
+        self.held: dict[int, _Marks] = {}
+        for r in plan.rewrites or ():
+            if isinstance(r, Recompute) and r.of in changed.op_by_id:
+                self.of |= {
+                    new: self.of.get(t, t) for t, new in zip(changed.op_by_id[r.of].outputs, r.outputs, strict=True)
+                }
+            elif isinstance(r, Swap):
+                self.of |= {load.output: r.tensor for load in r.loads}
+                self.store_of |= {load.op: r.store for load in r.loads}
+
+    def run(self, op: Op, seen: Mapping[int, _Marks]) -> None:
+        """Run an op of the plan, which has read this."""
+        for t in seen:
+            self.stored[op.id] = seen[t]
+        for new in op.outputs:
+            place = self.own.span(self.of[new]) if new in self.of and new not in self.own.tensors else None
+            if place is None:
+                continue
+            if op.id in self.store_of:
+                self.held[new] = self.stored.get(self.store_of[op.id], ())
+            elif (source := self.lies_in.get(new)) is None:
+                self.held[new] = ((*place[1:], self.own.maker[self.of[new]]),)
+            elif source in self.held:
+                self.held[new] = _Root([*self.held[source]]).marks(*place[1:])
+
+
 def check_writes(graph: Graph, whole: Graph, plan: Plan) -> str | None:
     """``writes``: nobody reads bytes that were written over too early or too late. None where nothing is written over.
 
@@ -128,15 +170,19 @@ def check_writes(graph: Graph, whole: Graph, plan: Plan) -> str | None:
         for t, marks in seen.items():
             of_tensor.setdefault(t, set()).add(marks)
     again = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
-    shared, ops = _Shared(whole, graph), {op.id: op for op in whole.ops}
+    shared, ops, copies = _Shared(whole, graph), {op.id: op for op in whole.ops}, _Copies(whole, plan, own)
     played, reads = shared.empty(), 0
     for step, v in enumerate(plan.order):
-        first = again.get(v, v)
-        for t, marks in shared.run(played, ops[v]).items():
+        first, op = again.get(v, v), ops[v]
+        seen = shared.run(played, op)
+        seen |= {t: copies.held[t] for t in op.inputs if t in copies.held}
+        for t, marks in seen.items():
             reads += 1
-            allowed = {expected[first][t]} if t in expected.get(first, ()) else of_tensor.get(t, set())
+            user = copies.of[t] if t in copies.held else t
+            allowed = {expected[first][user]} if user in expected.get(first, ()) else of_tensor.get(user, set())
             if marks not in allowed:
-                raise VerificationError("writes", _wrong(whole, ops[v], step, t, marks, allowed))
+                raise VerificationError("writes", _wrong(whole, op, step, t, marks, allowed))
+        copies.run(op, seen)
     for root, left in memory.items():
         end = max((end for _, end, _ in left.stretches), default=0)
         if played[root].marks(0, end) != left.marks(0, end):

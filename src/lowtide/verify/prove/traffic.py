@@ -414,6 +414,8 @@ def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
     if plan.spilling is not None and plan.spilling.rematerialise and bound:
         raise VerificationError("traffic", "no bound is known where ops may run again")
     if proof.kind == "peak":
+        if not bound:
+            raise VerificationError("traffic", "a peak is said to show a bound of nothing")
         peak_to_refute(graph, plan, target)
     elif any(p.peak is not None or p.cut is not None for p in parts):
         raise VerificationError("traffic", f"a bound by {proof.kind!r} names a peak")

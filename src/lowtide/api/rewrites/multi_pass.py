@@ -1,9 +1,10 @@
-"""Plans that cut and run ops again: statistics over the rows that are cut are added up in passes of their own."""
+"""A move: tiles and recomputed operators, with statistics over tiled rows in passes of their own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from lowtide.api.answer import Answer, PlanKeys
@@ -16,12 +17,13 @@ from lowtide.stop import Limits
 
 if TYPE_CHECKING:
     from lowtide.analyse.model import MemoryModel
+    from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.optimize.checkpoints import Checkpoints, Run
     from lowtide.schedule.method import Schedule
     from lowtide.transform.passed import Passed
 
-_UNCUT, _CUTS, _PASSES = 0.1, 0.3, 0.8
-"""Shares of the time after which the searches for an order, for cuts without passes, and for passes are over."""
+_PLAN = 0.3
+"""Share of a turn that is left for the plan once the search for passes has to end."""
 _LARGE = 5000
 """Parts above which their own order stands, which runs one stripe after another."""
 _ROOM = (1.0, 0.99, 0.97, 0.94)
@@ -45,49 +47,55 @@ class Given:
         return Schedule(tuple(range(len(model.graph.ops))), stopped="complete")
 
 
-def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The plan of least work within the budget, or of least peak within a bound on the work; without ops that run again
-    where cuts alone are enough.
+@dataclass
+class MultiPass:
+    """Recomputes operators, and statistics over tiled rows in passes of their own: a level of the user's graph.
 
-    Raises
-    ------
-    InputError
-        There is neither a budget nor a bound on the work; or the model is no ONNX model.
+    Nothing of the plan that it is to better is kept, since such a level changes the graph before it is tiled.
+
+    Attributes
+    ----------
+    tiles
+        The search for tiles of the user's graph.
+    unfinished
+        Whether time ended the last turn.
     """
-    from lowtide.api.rewrites.cut_search import CutSearch
-    from lowtide.optimize.checkpoints import Checkpoints
 
-    goal = job.goal
-    assert isinstance(goal, OneArena), goal
-    _check(job, goal, problem)
-    limits = limits.over_choices()
-    most_overhead = None if job.costs is None else job.costs.max_overhead
-    alone = replace(job, allow=("fission",), costs=None)
-    uncut = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
-    search = CutSearch(alone, goal, problem, uncut, replace(limits, seconds=limits.seconds * _CUTS))
-    fits = goal.budget is not None and uncut.keys["required_bytes"] <= goal.budget
-    best = uncut if fits or uncut.keys["stopped"] == "interrupt" else search.best()
-    fits = goal.budget is not None and best.keys["required_bytes"] <= goal.budget
-    if fits or search.interrupted or uncut.keys["stopped"] == "interrupt":
-        return _with_work(job, problem, best).under(job.allow, interrupted=search.interrupted)
-    order = tuple(problem.graph.ops[i].id for i in uncut.order)
-    until = replace(limits, seconds=limits.seconds * _PASSES)
-    checkpoints = Checkpoints(problem.memory, order, until)
-    most = None if most_overhead is None else int(Fraction(str(most_overhead)) * checkpoints.flops)
-    interrupted = False
-    try:
-        best = _passed(job, goal, checkpoints, best, most, limits)
-    except KeyboardInterrupt:
-        interrupted = True
-    figures = {
-        **best.keys.get("search", {}),
-        "segments_tried": checkpoints.tried,
-        "uncut_peak_bytes": uncut.keys["peak_bytes"],
-    }
-    late = until.over() and best.parts is None and best.keys["stopped"] in ("proof", "complete")
-    stopped = "time" if late else best.keys["stopped"]
-    best = replace(best, keys={**best.keys, "search": figures, "stopped": stopped})
-    return _with_work(job, problem, best).under(job.allow, interrupted=interrupted)
+    tiles: CutSearch
+    unfinished: bool = False
+    closes: bool = False
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """What is known of the segments of the best order, from turn to turn."""
+        from lowtide.optimize.checkpoints import Checkpoints
+
+        problem = self.tiles.problem
+        order = tuple(problem.graph.ops[i].id for i in self.tiles.uncut.order)
+        return Checkpoints(problem.memory, order, self.tiles.limits)
+
+    def propose(self, base: Answer, limits: Limits) -> Answer | None:
+        """The plan of least work within the budget, or the lowest within the bound on the work."""
+        job, goal, checkpoints = self.tiles.job, self.tiles.goal, self.checkpoints
+        checkpoints.limits = replace(limits, seconds=limits.seconds - _PLAN * limits.left_seconds)
+        bound = most_overhead(job)
+        most = None if bound is None else int(Fraction(str(bound)) * checkpoints.flops)
+        best = _passed(job, goal, checkpoints, base, most, limits)
+        self.unfinished = checkpoints.limits.over()
+        if best is base:
+            return None
+        figures = {
+            **best.keys.get("search", {}),
+            "segments_tried": checkpoints.tried,
+            "uncut_peak_bytes": self.tiles.uncut.keys["peak_bytes"],
+        }
+        keys: PlanKeys = {**best.keys, "search": figures, "recomputation": _work(self.tiles, best)}
+        return replace(best, keys=keys).under(job.allow)
+
+
+def most_overhead(job: Job) -> float | None:
+    """The part of the model's operations that may be recomputed; None: any."""
+    return None if job.costs is None else job.costs.max_overhead
 
 
 def _passed(
@@ -139,9 +147,9 @@ def _answer(job: Job, goal: OneArena, checkpoints: Checkpoints, runs: list[Run],
     return replace(answer, keys=keys, parts=passed.parts, own_order_peak_bytes=own)
 
 
-def _with_work(job: Job, problem: Problem, answer: Answer) -> Answer:
-    """The answer with what its ops that run again cost."""
-    graph = problem.graph
+def _work(tiles: CutSearch, answer: Answer) -> Recomputation:
+    """What the recomputed operators cost."""
+    graph = tiles.problem.graph
     of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     once = sum(op.flops or 0 for op in graph.ops)
     more = 0
@@ -151,19 +159,13 @@ def _with_work(job: Job, problem: Problem, answer: Answer) -> Answer:
             root = of[root]
         own = graph.op_by_id.get(root)
         more += 0 if own is None else own.flops or 0
-    cost = Recomputation(
-        counted="flops",
-        once=once,
-        planned=once + more,
-        lower_bound=once,
-        max_overhead=None if job.costs is None else job.costs.max_overhead,
+    return Recomputation(
+        counted="flops", once=once, planned=once + more, lower_bound=once, max_overhead=most_overhead(tiles.job)
     )
-    if answer.parts is None:
-        return answer
-    return replace(answer, keys={**answer.keys, "recomputation": cost})
 
 
-def _check(job: Job, goal: OneArena, problem: Problem) -> None:
+def check_multi_pass(job: Job, goal: OneArena, problem: Problem) -> None:
+    """Raise `InputError` if operators cannot be recomputed with tiles, or nothing bounds work or memory."""
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if goal.budget is None and not bounded:
         raise InputError(

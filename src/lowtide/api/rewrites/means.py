@@ -1,0 +1,66 @@
+"""What `allow="all"` means: every change that a model's format, the target and the goal have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowtide.api.costs import find_costs
+from lowtide.api.goals import FastMemory, OneArena
+from lowtide.api.job import Job
+from lowtide.api.models import load
+from lowtide.api.problem import aliasing_target
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.ops.part import adapter
+from lowtide.rewrites import ALL
+from lowtide.target import Target
+
+MOST_OVERHEAD = 0.05
+"""Part of a model's operations that may be recomputed where a call bounds neither them nor the memory."""
+
+
+def with_all_means(job: Job) -> Job:
+    """The job with every change by name, and its model read; the job itself if it names its changes."""
+    if job.allow != (ALL,):
+        return job
+    graph = load(job.model, job.dims)
+    words = _words(job, graph)
+    costs, goal = job.costs, job.goal
+    recomputes = bool({"recompute", "halos"} & {*words})
+    if recomputes and isinstance(goal, OneArena) and costs is None and goal.budget is None and not goal.share:
+        costs = find_costs(None, MOST_OVERHEAD)
+    return replace(job.of_graph(graph), allow=words, costs=costs if words else None)
+
+
+def _words(job: Job, graph: Graph) -> tuple[str, ...]:
+    """The words of the changes."""
+    onnx = graph.dialect == "onnx"
+    if isinstance(job.goal, FastMemory):
+        tiled = adapter(graph) is not None and not job.goal.moves.rematerialise
+        return (("fission", "rounds", "seams") if onnx else ("fission",)) if tiled else ()
+    if not isinstance(job.goal, OneArena) or job.rules.named:
+        return ()
+    if job.target.name.partition(",")[0] == "loops":
+        return ("loops",)
+    if job.target.chains != "apart" or job.target.wholes_as_filed:
+        return ("alias",) if _aliases(job.target) else ()
+    bounded, timed = not (job.exact_bits or job.max_ops or job.goal.spread), job.costs is not None and job.costs.given
+    if graph.dialect == "labels":
+        return ("recompute", "fission", "merge") if bounded and not job.target.rule else ()
+    if adapter(graph) is None:
+        return ("recompute",) if bounded else ()
+    words = ["fission", "halos"]
+    words += ["rounds"] if job.target.rule != "tflm" and not timed else []
+    words += ["seams"] if onnx else []
+    words += ["alias"] if _aliases(job.target) else []
+    words += ["recompute"] if onnx and bounded and not timed else []
+    return tuple(words)
+
+
+def _aliases(target: Target) -> bool:
+    """Whether tensors may lie in others under a target."""
+    try:
+        aliasing_target(target)
+    except InputError:
+        return False
+    return True
