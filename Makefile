@@ -20,7 +20,7 @@ test: $(READY)
 	$(MAKE) --jobs=2 check suite
 
 suite: $(READY)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 quick: $(READY)
 	$(BIN)/python -m pytest -m 'not slow' --durations=10 --durations-min=0.5

@@ -15,7 +15,7 @@ from stress_onnx import Flaw, apart, check, compare, drawn_model
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 def test_drawn_models_are_as_their_plans_say(block: int) -> None:
     """Of all versions, in float32, float16, with quantised tensors between, and of quantised ops."""
     count = Counter[str]()

@@ -240,7 +240,7 @@ def test_overwrites_that_the_peak_does_not_need_are_dropped_for_a_smaller_arena(
     """On some of a seeded series of graphs a rigid chain costs the greedies bytes; the peak is always kept."""
     rng = Random(11)
     helped = 0
-    for _ in range(1500):
+    for _ in range(400):
         model = memory_model(random_graph(rng, 12, plain=True, in_place=0.6), IN_PLACE)
         order = range(len(model.graph.ops))
         found = profile(model, order)
@@ -261,7 +261,7 @@ def test_random_graphs(target: str, alignment: int) -> None:
     """On random graphs and orders every byte is kept; at alignment 1 the load bound is the peak."""
     rules = IN_PLACE if target == "in-place" else BUILT_IN[target]
     rng = Random(7)
-    for _ in range(250):
+    for _ in range(80):
         graph = random_graph(rng, rng.randint(1, 12))
         model = memory_model(graph, rules)
         order = [graph.index_of[i] for i in random_order(rng, graph)]

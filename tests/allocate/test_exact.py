@@ -14,7 +14,7 @@ from support.small_problems import FULL, ask, check, full_memory, least_height, 
 
 
 @pytest.mark.slow
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2**32), st.sets(st.sampled_from(RULES)), st.sampled_from(KEYS), st.integers(0, 50), st.booleans())
 def test_every_combination_of_rules_answers_as_brute_force(
     seed: int, left_out: set[str], key: str, near: int, leaps: bool
@@ -33,7 +33,7 @@ def test_every_combination_of_rules_answers_as_brute_force(
 
 
 @pytest.mark.slow
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32))
 def test_all_engines_against_brute_force(seed: int) -> None:
     """Each engine is at the least height or above, each bound at or below it; the exact one closes the gap."""

@@ -182,7 +182,7 @@ def test_a_pass_gives_up_at_its_ceiling() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=2500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 14), st.integers(1, 9), st.integers(1, 9), st.booleans())
 def test_no_rule_overlaps_and_none_beats_the_load_bound(
     seed: int, n: int, steps: int, most: int, aligned: bool
@@ -222,7 +222,7 @@ def test_nothing_beats_brute_force(seed: int, n: int, aligned: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
 def test_the_bound_holds_with_pairs_and_buffers_apart(seed: int, n: int, aligned: bool) -> None:
     """What pairs may share counts once at most, what is kept apart counts together: never above the least height."""
@@ -322,7 +322,7 @@ def test_the_squeaky_wheel_spends_no_more_than_its_work() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=350, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 40), st.sampled_from([4, 40]), st.integers(1, 9))
 def test_a_sweep_overlaps_nothing(seed: int, n: int, steps: int, least: int) -> None:
     """Short segments, windows packed again, fixed offsets: every byte is checked, and it repeats itself."""

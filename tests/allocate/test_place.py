@@ -73,7 +73,7 @@ def keys(buffers: Sequence[Buffer], name: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.booleans(), st.sampled_from([5, 30, 200]))
 def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
     """Lists of neighbours and the tree of runs give the offsets of the reference; rigid groups, also side by side."""
@@ -94,7 +94,7 @@ def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, 
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 25), st.booleans(), st.sampled_from([4, 20]))
 def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
     """Distances of either sign, rigid groups, fixed ones: the reference's offsets, whichever kernel is asked for."""
@@ -114,7 +114,7 @@ def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_orders_are_those_of_the_rules(seed: int, n: int) -> None:
     """Each key sorts as its definition does, ties by index."""

@@ -36,10 +36,15 @@ def _plan(model: Path, **settings: Any) -> Plan:
     return lowtide.plan(model, target="strict", allow="fission", **settings)
 
 
+@pytest.fixture(scope="module")
+def free(model: Path) -> Plan:
+    """Its plan with a cost file, and no bound on time."""
+    return _plan(model, cost=FILE)
+
+
 @pytest.mark.slow
-def test_less_time_is_more_memory(model: Path) -> None:
+def test_less_time_is_more_memory(model: Path, free: Plan) -> None:
     """Within each bound; without one as low as without a cost file; and at none the order alone."""
-    free = _plan(model, cost=FILE)
     assert free.cost is not None
     assert free.peak_bytes <= _plan(model).peak_bytes
     plans = [_plan(model, cost=FILE, max_overhead=more) for more in (0, "10%", "50%", 3.0, free.cost.overhead + 1e-9)]
@@ -75,12 +80,11 @@ def test_trials_tighten_a_bound(model: Path) -> None:
     assert lowtide.verify(model, from_json(again.to_json())).checks
 
 
-def test_the_plan_names_its_cost_file(model: Path, tmp_path: Path) -> None:
+def test_the_plan_names_its_cost_file(model: Path, free: Plan, tmp_path: Path) -> None:
     """By the hash of its bytes, given as a file or as an object, or as what lowtide brings along."""
     FILE.save(tmp_path / "cost.json")
     hash_of = sha256((tmp_path / "cost.json").read_bytes()).hexdigest()
-    for cost in (FILE, tmp_path / "cost.json", str(tmp_path / "cost.json")):
-        plan = _plan(model, cost=cost)
+    for plan in (free, *(_plan(model, cost=cost) for cost in (tmp_path / "cost.json", str(tmp_path / "cost.json")))):
         assert plan.cost is not None
         assert plan.cost.cost_file == hash_of
     reckoned = _plan(model, max_overhead=0.2).cost
@@ -105,11 +109,10 @@ def test_a_plan_that_cuts_nothing_has_its_time(model: Path) -> None:
         ("max_overhead", 0.01),
     ],
 )  # fmt: skip
-def test_what_a_plan_says_of_time_is_checked(key: str, value: Any, model: Path) -> None:
+def test_what_a_plan_says_of_time_is_checked(key: str, value: Any, model: Path, free: Plan) -> None:
     """Counts, sums and the bound; unchanged it holds."""
-    plan = _plan(model, cost=FILE)
-    assert "cost" in [rule.name for rule in lowtide.verify(model, from_json(plan.to_json())).checks]
-    document = json.loads(plan.to_json())
+    assert "cost" in [rule.name for rule in lowtide.verify(model, from_json(free.to_json())).checks]
+    document = json.loads(free.to_json())
     document["cost"][key] = value
     with pytest.raises(lowtide.VerificationError, match="cost"):
         lowtide.verify(model, from_json(msgspec.json.encode(document)))

@@ -57,7 +57,9 @@ def test_each_rung_is_reached(model: Path, seen: Inspection) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_ladder_nothing_is_looked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_ladder_nothing_is_looked_for(
+    model: Path, seen: Inspection, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No rungs, and no lines about them; with one they are in both forms."""
     assert lowtide.inspect(model, target="strict", ladder=0).ladder == []
     assert main(["inspect", str(model), "--target", "strict", "--ladder", "0"]) == 0
@@ -69,7 +71,7 @@ def test_without_a_ladder_nothing_is_looked_for(model: Path, capsys: pytest.Capt
     assert main(["inspect", str(model), "--target", "strict", "--ladder", "9", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["ladder"]
     assert listed[0] == {
-        "bytes": 24576,
+        "bytes": seen.own_order_peak_bytes,
         "how": "own order",
         "ops": 6,
         "arena_bytes": None,

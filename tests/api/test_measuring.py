@@ -42,7 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And parts of them; the file is read again, and a plan within a bound says how its ops are known."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "15", "--level", level]) == 0
+    assert main(["measure", str(model), "-o", str(out), "--time", "4", "--level", level]) == 0
     printed = capsys.readouterr().out
     assert f"level {level}" in printed
     assert "launch" in printed

@@ -56,13 +56,14 @@ def written(net: Net, folder: Path, way: str) -> tuple[Path, lowtide.Plan]:
     return model, plan
 
 
-def check(net: Net, folder: Path, way: str, inputs: int = 3) -> lowtide.Plan:
+def check(net: Net, folder: Path, way: str, inputs: int = 3, *, optimised: bool = False) -> lowtide.Plan:
     """What a network's C makes of random inputs is what TFLM makes, and nothing outside the arena is written."""
     model, plan = written(net, folder, way)
     feeds = feeds_of(net, inputs)
-    program = compiled(folder, sanitizers(folder))
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
-    assert output_of(program, data) == tflm_outputs(model, feeds)
+    wanted = tflm_outputs(model, feeds)
+    for flags in (sanitizers(), ()) if optimised else (sanitizers(),):
+        assert output_of(compiled(folder, flags), data) == wanted
     return plan
 
 
@@ -73,7 +74,7 @@ def check(net: Net, folder: Path, way: str, inputs: int = 3) -> lowtide.Plan:
 def test_a_network_runs_as_in_tflm(tmp_path: Path, way: str, seed: int) -> None:
     """Whole, in loops, and handed over; the plan holds in the simulation too."""
     net = emit_net(random.Random(seed).choice, seed, 10)
-    plan = check(net, tmp_path, way)
+    plan = check(net, tmp_path, way, optimised=True)
     assert bool(plan.loops) == (way != "whole")
     assert any(loop.streamed for loop in plan.loops or ()) == (way == "handed over")
     if plan.loops:
@@ -116,7 +117,7 @@ def test_one_rounding_is_a_word_of_the_compiler(tmp_path: Path, ops: int) -> Non
     written(net, tmp_path, "whole")
     data = b"".join(value.tobytes() for feed in feeds_of(net, 3) for value in feed)
     twice = output_of(compiled(tmp_path), data)
-    once = output_of(compiled(tmp_path, ["-DMODEL_SINGLE_ROUNDING=1", *sanitizers(tmp_path)]), data)
+    once = output_of(compiled(tmp_path, ["-DMODEL_SINGLE_ROUNDING=1", *sanitizers()]), data)
     assert len(once) == len(twice)
     assert (
         max(
@@ -140,7 +141,7 @@ def test_several_inputs_and_outputs_are_parameters_in_the_order_of_the_file(tmp_
     assert "const int8_t *in_0, const int8_t *in_1, const int8_t *in_2, int8_t *out_0, int8_t *out_1" in header
     feeds = feeds_of(net, 3)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
-    assert output_of(compiled(tmp_path, sanitizers(tmp_path)), data) == tflm_outputs(model, feeds, 2)
+    assert output_of(compiled(tmp_path, sanitizers()), data) == tflm_outputs(model, feeds, 2)
 
 
 @pytest.mark.slow
@@ -170,7 +171,7 @@ def test_a_branch_that_the_driving_op_does_not_need_keeps_up(tmp_path: Path, way
     assert all(3 * ring.slots * ring.bytes < sizes[t] for t, ring in loop.keep.items())
     feeds = feeds_of(net, 3)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
-    assert output_of(compiled(tmp_path, sanitizers(tmp_path)), data) == tflm_outputs(model, feeds, 2)
+    assert output_of(compiled(tmp_path, sanitizers()), data) == tflm_outputs(model, feeds, 2)
 
 
 @pytest.mark.slow

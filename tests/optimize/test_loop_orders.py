@@ -136,7 +136,7 @@ def _check_orders(graph: Graph) -> None:
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=15, deadline=None, suppress_health_check=SLOW)
 def test_random_networks_go_on(data: st.DataObject):
     """Sets, orders and paths of random networks."""
     with TemporaryDirectory() as folder:

@@ -161,7 +161,7 @@ def least_distance(graph: Graph, loop: PlanLoop, begin: int, *, channels_last: b
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
 def test_distances_are_those_of_single_bytes(data: st.DataObject) -> None:
     """Of random networks: never less than bytes need, and no more where all that is written is in turn."""
     with TemporaryDirectory() as folder:

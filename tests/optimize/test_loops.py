@@ -143,7 +143,7 @@ def test_rings_of_a_chain_are_those_of_plain_sets():
 
 @pytest.mark.slow
 @given(_nets(6))
-@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=12, deadline=None, suppress_health_check=SLOW)
 def test_rings_are_those_of_plain_sets(graph: Graph):
     """The same of random networks."""
     _check_rings(graph, frozenset())
@@ -175,7 +175,7 @@ def test_the_best_path_of_a_chain_is_the_best_of_all():
 
 @pytest.mark.slow
 @given(_nets(5))
-@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
 def test_the_best_path_is_the_best_of_all(graph: Graph):
     """The same of random networks."""
     if len(graph.ops) <= 7:

@@ -115,7 +115,7 @@ def _decisions(cutter: Cutter, draw: random.Random, count: int) -> Iterator[list
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 @given(_nets() | _several(), st.sampled_from(TARGETS), st.integers(0, 2**32))
 def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
     """Not the best order of the whole ops, and no order of the parts of random regions; and the checker proves it."""
@@ -151,7 +151,7 @@ def _forks(draw: st.DrawFn) -> Graph:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(_forks(), st.sampled_from(TARGETS))
 def test_no_cut_of_a_fork_is_below_it(graph: Graph, name: str) -> None:
     """Where what sees a dimension whole stands beside what goes along it: of the largest regions each, and pairs."""

@@ -102,7 +102,7 @@ def test_the_core_counts_as_the_part_graph(
     assert cost[:2] == _region_peak(cutter, region, STRICT, interval)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 @given(_nets((6, 9, 12)), st.sampled_from(("strict", "generic")), st.booleans(), st.randoms(use_true_random=False))
 def test_what_is_given_up_is_above_the_limit(graph: Graph, target: str, moved: bool, draw: random.Random) -> None:
     """By bytes that the region takes at the least, also where pieces are loaded and stored; below the limit it takes
@@ -165,7 +165,7 @@ def _lowest(cutter: Cutter, target: Target, order: Sequence[int], *, every: bool
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
 @given(_nets((2, 4)))
 def test_the_best_way_is_that_of_trying_all(graph: Graph) -> None:
     """No higher than what powers of 2 give in the own order, no lower than what any stripes give in the one that it
@@ -288,7 +288,7 @@ def _least(cutter: Cutter, cost: CostModel, target: Target, within: int, *, ever
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck))
 @given(_nets((2, 3)), st.sampled_from((0.0, 0.05, 0.2, 1.0, 5.0)))
 def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
     """No way within the predicted time has a lower peak, of those in powers of 2; the part graph takes just that."""

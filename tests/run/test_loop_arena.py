@@ -148,7 +148,7 @@ def _replayed(path: Path, plan: Plan) -> LoopRunReport:
 
 @pytest.mark.slow
 @given(st.data(), st.booleans())
-@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
 def test_random_networks_are_replayed(data: st.DataObject, handed: bool) -> None:
     """Whatever is planned: it verifies, and every byte is where the plan has it."""
     with TemporaryDirectory() as folder:

@@ -20,6 +20,8 @@ from lowtide.run.probe_nodes import probe_node
 from support.onnx_rows import INSTANCES, Instance
 
 pytest.importorskip("onnxruntime", reason="the maps are proved in onnxruntime, which is not installed")
+OF_EACH_KIND = list({instance.type: instance for instance in reversed(INSTANCES)}.values())
+"""The first of each kind; right maps are proved of all."""
 
 
 def wrong_indices(access: Access, i: int, d: int) -> Iterator[tuple[str, Index | None]]:
@@ -111,7 +113,7 @@ def caught(findings: Findings, right: Findings) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("instance", INSTANCES, ids=[instance.label for instance in INSTANCES])
+@pytest.mark.parametrize("instance", OF_EACH_KIND, ids=[instance.label for instance in OF_EACH_KIND])
 def test_a_row_broken_by_one_is_caught(instance: Instance) -> None:
     """Every index off by one row or left out, axes swapped, merged otherwise, cut between grains."""
     right, known, reads = probed(instance)

@@ -110,7 +110,7 @@ def test_plans_that_move_tensors_compute_what_the_workloads_do(name: str) -> Non
 def test_plans_of_the_workloads_compute_what_they_do(name: str, how: dict[str, object]) -> None:
     """Each of the seven, small."""
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
-    plan = lowtide.plan(graph, allow="recompute,fission", time=1, **how)  # type: ignore[arg-type]
+    plan = lowtide.plan(graph, allow="recompute,fission", time=0.3, **how)  # type: ignore[arg-type]
     assert _same(graph, plan, 1) < 1e-6
 
 
@@ -121,7 +121,7 @@ def test_plans_of_the_workloads_hold_what_they_say(name: str, how: dict[str, Any
     """Each of the seven, small: bytes of all arrays at once, in parts and again, to the byte; of what a plan adds for
     gaps in a part's arena none is held."""
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
-    plan = lowtide.plan(graph, allow="recompute,fission", target="strict", time=1, **how)
+    plan = lowtide.plan(graph, allow="recompute,fission", target="strict", time=0.3, **how)
     assert plan.fission is not None
     bodies = [part.body for part in plan.fission.parts]
     kind = "float16" if name in ("magis_gpt_neo", "magis_btlm") else "float32"
@@ -140,7 +140,7 @@ def test_plans_with_siblings_as_one_compute_what_the_workloads_do(
     monkeypatch.setattr("lowtide.api.rewrites.fissioning._APART", 0.001)
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
     for words in ("recompute,fission,merge", "recompute,fission,swap,merge"):
-        plan = lowtide.plan(graph, allow=words, time=2, **how)  # type: ignore[arg-type]
+        plan = lowtide.plan(graph, allow=words, time=1, **how)  # type: ignore[arg-type]
         assert plan.fission is not None
         assert plan.fission.merged
         assert _same(graph, plan, 1) < 1e-6

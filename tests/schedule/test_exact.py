@@ -177,7 +177,7 @@ def test_engines_agree_beyond_a_few_words() -> None:
             ("reversed", "nested"),
         ):
             for more in ((), ("fuse_a", "fuse_b", "fuse_c"), ("cut", "beams")):
-                result = solve(core, n, {**ALL_ON, **dict.fromkeys((*off, *more), False)}, seconds=0.3)
+                result = solve(core, n, {**ALL_ON, **dict.fromkeys((*off, *more), False)}, seconds=0.1)
                 if result.stopped == "proof":
                     peaks.add(result.peak)
                     proofs += 1
@@ -257,7 +257,7 @@ def test_time_limit_is_kept() -> None:
 @pytest.mark.slow
 def test_memory_limit_is_kept() -> None:
     """A hard graph stops when its memory is full, and uses at most a little more."""
-    limit = 1 << 22
+    limit = 1 << 20
     result = solve(core_model(memory_model(HARD, STRICT)), len(HARD.ops), memory_bytes=limit, seconds=30)
     assert result.stopped == "memory"
     assert 0 < result.memory_bytes < limit

@@ -117,7 +117,7 @@ def test_what_was_left_open_is_soon_left_open_again(monkeypatch: pytest.MonkeyPa
 
     def slow(model: _core.Model, **call: Any) -> _core.Solution:
         given.append(call["seconds"])
-        return solve(model, **call | {"seconds": 0.0 if len(ops) == 1 else 10.0})
+        return solve(model, **call | {"seconds": 0.0 if len(ops) == 1 else 2.0})
 
     monkeypatch.setattr(_core, "solve", slow)
     ops: list[Graph] = [zoo.build("random_width:width=32,n=100").graph()]

@@ -81,7 +81,7 @@ def test_the_least_traffic_with_a_lead(lead: int):
     """Of an order, the core finds brute force's, and whole answers pass the simulator."""
     rng = Random(lead)
     some = 0
-    for _ in range(60):
+    for _ in range(35):
         problem = spill_problem(skips(rng, 9), STRICT, (Memory("fast", 1),), Semantics(lead=lead))
         order = tuple(range(problem.steps))
         need = max(timeline(problem, order).forced)
@@ -109,7 +109,7 @@ def test_the_checker_wants_the_lead():
     assert plan.spilling.lead == 1
     rng = Random(4)
     refused = 0
-    for _ in range(60):
+    for _ in range(30):
         graph = random_graph(rng, 8, plain=True)
         least = lowtide.plan(graph, target="strict", memories=["fast=1000000"]).lower_bound_bytes
         for lead in ("0", "2"):

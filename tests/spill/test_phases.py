@@ -27,7 +27,7 @@ LIMITS = Limits(100_000)
 def test_the_sum_of_phases_is_at_most_the_least_traffic(k: int):
     """For any chain, whatever a move costs, against brute force that knows of no gaps."""
     rng = Random(k)
-    for _ in range(25):
+    for _ in range(12):
         problem = small_problem(rng, EVERY_SEMANTICS[k], n_ops=6)
         least = least_traffic(problem, addresses=False)
         assert least is not None

@@ -37,7 +37,7 @@ def test_rows_lie_between_the_linear_program_and_whole_tensors(write_once: bool)
     """LP <= any number of parts <= whole; the rounded fractions fit, and cost at most a row of each gap more."""
     rng = Random(write_once)
     partial = 0
-    for _ in range(120):
+    for _ in range(60):
         problem = spill_problem(skips(rng, 7), BUILT_IN["strict"], (Memory("fast", 1),), Semantics(write_once))
         order = tuple(range(problem.steps))
         line = timeline(problem, order)

@@ -41,7 +41,7 @@ def least_by_gaps(problem: SpillProblem, order: tuple[int, ...]) -> int | None:
 def test_gaps_say_it_all(semantics: Semantics):
     """The least traffic of an order without addresses is that of its best subset of gaps, whatever a move costs."""
     rng = Random(repr(semantics))
-    for k in range(40):
+    for k in range(20):
         target = (STRICT, BUILT_IN["hmcos"], replace(BUILT_IN["generic"], alignment=1))[k % 3]
         problem = small_problem(rng, semantics, target)
         graph = problem.model.graph

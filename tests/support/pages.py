@@ -3,8 +3,8 @@
 - ``console`` (and a bare block that begins with ``$``): each line behind ``$`` runs in bash, `lowtide` on the path;
   what stands below it is what it prints on stdout, where ``...`` stands for anything, and seconds for any seconds.
   ``pip`` is not called. A line that is one call of `lowtide`, perhaps with ``; echo exit status $?`` behind, is called
-  in this process, which has imported already what each would import anew; and a plan with `--allow` of which nothing is
-  printed, and for which no time or budget is named, has three seconds.
+  in this process, which has imported already what each would import anew; and `measure`, `curve` and a plan with
+  `--allow` of which nothing is printed have three seconds, whatever time is named, but for a budget without one.
 - ``python``: the blocks of a page are one program; one with ``>>>`` is compared line by line.
 - ``{code-block}`` with a ``:caption:``: a file of that name, which the block becomes.
 - ``c``, ``cpp``, ``text``, ``html``: for reading; commands of other programs, and pieces of code, are ``text``.
@@ -130,7 +130,7 @@ def _console(block: Block, environment: dict[str, str]) -> Iterator[str]:
     for command, expected in commands(block.text):
         if command.startswith("pip "):
             continue
-        done = _called(command, bool(expected.strip())) or subprocess.run(
+        done = _called(command, expected.strip() not in ("", "...")) or subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, env=environment, check=False
         )
         if done.returncode != 0 and not re.search(r"echo (\S+ )*\$\?", command):
@@ -148,8 +148,9 @@ def _called(command: str, printed: bool) -> subprocess.CompletedProcess[str] | N
     words = shlex.split(call.replace("\\\n", " "), comments=True)
     if words[:1] != ["lowtide"] or re.search(r"[;&|<>$`*?~{}()!]", call):
         return None
-    if not printed and words[1] == "plan" and "--allow" in words and not {"--time", "--budget"} & set(words):
-        words += ["--time", "3"]
+    searches = words[1] in ("curve", "measure") or "--allow" in words
+    if not printed and searches and ("--time" in words or "--budget" not in words):
+        words += ["--time", "3"]  # of two the last one counts
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(words[1:])

@@ -1,6 +1,7 @@
 """What every test relies on: an interrupt that arrives, and the same random cases each time."""
 
 import signal
+from importlib import import_module
 
 from hypothesis import HealthCheck, settings
 
@@ -12,3 +13,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no clock decides.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+
+# A plan over its budget is followed by searches for what would fit; what a test asks about is there at once.
+import_module("lowtide.api.ways_to_fit").RUNG_SECONDS = 0.2

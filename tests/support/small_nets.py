@@ -110,10 +110,10 @@ def _first(options: Sequence[Any]) -> Any:
     raise AssertionError("nothing is drawn")
 
 
-def pyramid() -> Nets:
+def pyramid(rows: int = 16) -> Nets:
     """Convolutions that end smaller than they begin: what lies between is worth cutting."""
     nets = Nets(_first)
-    x = nets.input((1, 2, 32, 8))
+    x = nets.input((1, 2, rows, 8))
     (a,) = nets.node("Conv", [x, nets.floats((12, 2, 3, 3), 0.3), nets.floats((12,))], pads=[1, 1, 1, 1])
     (b,) = nets.node("Relu", [a])
     (c,) = nets.node("Conv", [b, nets.floats((12, 12, 3, 3), 0.1)], pads=[1, 1, 1, 1], strides=[2, 2])

@@ -65,7 +65,7 @@ def _runs(source: Path) -> bool:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
 @given(_drawn())
 def test_random_networks_cut_again(drawn: tuple[bytes, list[Ways]]) -> None:
     """Equal to the bit where that is said, else to 1e-5; the checker agrees, and the arena spoils nothing."""

@@ -39,11 +39,10 @@ def _cut_again(whole: Whole, rng: random.Random) -> PartGraph | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 200, 25))
-def test_random_networks_of_bytes_cut_again(first: int) -> None:
-    """200 random int8 networks, four ways each, bit for bit what the whole gives, in each runtime."""
+def test_random_networks_of_bytes_cut_again() -> None:
+    """25 random int8 networks, four ways each, bit for bit what the whole gives, in each runtime."""
     checked = 0
-    for seed in range(first, first + 25):
+    for seed in range(25):
         rng = random.Random(seed)
         whole = Whole(random_tflite(rng.choice, rng.choice((2, 3, 5))).bytes())
         for _ in range(4):
@@ -59,8 +58,8 @@ def test_two_dimensions_need_less(tmp_path: Path) -> None:
     """A wide tensor by rows and then by channels or columns: the plan holds, and both runtimes give the same bits."""
     model = tmp_path / "net.tflite"
     model.write_bytes(wide_net().bytes())
-    one = lowtide.plan(model, target="generic", allow="fission", time=20)
-    both = lowtide.plan(model, target="generic", allow="fission,rounds", time=20)
+    one = lowtide.plan(model, target="generic", allow="fission", time=8)
+    both = lowtide.plan(model, target="generic", allow="fission,rounds", time=8)
     assert both.required_bytes < one.required_bytes
     assert both.rounds
     assert both.exactness == "bits"

@@ -37,17 +37,16 @@ def _random_cuts(seed: int, dtype: str = "int8") -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 300, 25))
+@pytest.mark.parametrize("first", range(0, 75, 25))
 def test_random_networks_of_bytes_in_parts(first: int) -> None:
-    """300 random int8 networks, every cut bit for bit what the whole gives, in each runtime."""
+    """75 random int8 networks, every cut bit for bit what the whole gives, in each runtime."""
     assert not [text for seed in range(first, first + 25) for text in _random_cuts(seed)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 1060, 20))
-def test_random_networks_of_floats_in_parts(first: int) -> None:
+def test_random_networks_of_floats_in_parts() -> None:
     """The same of floats, to 1e-5 where a runtime may take another kernel."""
-    assert not [text for seed in range(first, first + 20) for text in _random_cuts(seed, "float32")]
+    assert not [text for seed in range(1000, 1020) for text in _random_cuts(seed, "float32")]
 
 
 @pytest.mark.slow
@@ -65,7 +64,7 @@ def test_a_residual_network_in_parts() -> None:
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_padding_of_every_parity(kernel: int, stride: int) -> None:
     """SAME windows over odd and even sizes, from one row a stripe on: no row of padding is one too early or late."""
-    for height in (5, 6, 7, 8, 9):
+    for height in (5, 6, 7):
         for depthwise in (False, True):
             net = Net(height)
             x = net.tensor((1, height, 6, 2), zero=7)

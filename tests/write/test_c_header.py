@@ -89,7 +89,7 @@ int main(void) {{
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=8) | st.from_regex(r"[ab_]{1,3}(_[2-4])?", fullmatch=True), max_size=12))
 def test_any_names_become_identifiers_of_their_own(names: list[str]):
     """No two macros are one, no macro is reserved in C++, and nothing but macros and comments is left."""

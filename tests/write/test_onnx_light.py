@@ -14,6 +14,9 @@ from lowtide.write.onnx import write_onnx
 from support.light_models import light_model, light_paths
 from support.onnx_builder import random_order, saved
 
+_LIKE_OTHERS = ("densenet121", "resnet50", "vgg19")
+"""Of the same ops as smaller ones: the order that was permuted is not run in full."""
+
 
 def _session(path: Path, shown: list[str]) -> ort.InferenceSession:
     """A session with further outputs: protobuf merges what is appended to the file into its graph."""
@@ -35,7 +38,7 @@ def folder():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(light_paths()))
+@pytest.mark.parametrize("name", [name for name in light_paths() if name not in _LIKE_OTHERS])
 def test_every_tensor_is_equal_after_a_random_permutation(name, folder):
     """Outputs and intermediates do not change when nodes are permuted; the last one is not constant."""
     source, target = saved(light_model(name), folder), folder / "out.onnx"

@@ -38,8 +38,15 @@ def _plan(model: str = BERT, **how: Any) -> Plan:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [{"max_overhead": "10%"}, {"budget": "40%"}])
-@pytest.mark.parametrize("after", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize(
+    ("how", "after"),
+    [
+        ({"max_overhead": "10%"}, 0.1),
+        ({"budget": "40%"}, 0.1),
+        ({"max_overhead": "10%"}, 1.0),
+        ({"budget": "40%"}, 1.0),
+    ],
+)
 def test_ctrl_c_ends_with_the_best_plan_until_then(
     how: dict[str, str], after: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +58,7 @@ def test_ctrl_c_ends_with_the_best_plan_until_then(
         return solve(step)
 
     monkeypatch.setattr(fissioning._Step, "solve", begun)
-    made = _plan("magis_bert_base:layers=4", time=3600, **how)
+    made = _plan(time=3600, **how)
     assert (made.stopped, made.exit_status) == ("interrupt", 130)
 
 
@@ -78,7 +85,7 @@ def _priced(graph: Any) -> Any:
 @pytest.mark.slow
 def test_a_budget_is_met_in_the_least_time_found() -> None:
     """And a plan says what it takes: in its text too."""
-    plan = _plan(budget="40%")
+    plan = _plan(budget="40%", time=2)
     assert plan.status == "ok"
     assert plan.required_bytes <= 0.4 * plan.own_order_peak_bytes
     assert plan.fission is not None
@@ -215,8 +222,8 @@ def test_other_graphs_are_refused() -> None:
 def test_tensors_that_leave_memory_are_part_of_the_search(how: dict[str, Any]) -> None:
     """Fewer bytes within the same time, or less time within the same bytes, than without; and it is said."""
     graph = zoo.build(BERT).graph()
-    without = lowtide.plan(graph, allow=ALLOW, time=1.8, **how)
-    moved = lowtide.plan(graph, allow=f"{ALLOW},swap", time=6, **how)  # it has more to choose from
+    without = lowtide.plan(graph, allow=ALLOW, time=1, **how)
+    moved = lowtide.plan(graph, allow=f"{ALLOW},swap", time=4, **how)  # it has more to choose from
     lowtide.verify(graph, from_json(moved.to_json()))
     assert moved.fission is not None
     assert without.fission is not None
@@ -235,8 +242,8 @@ def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any], monk
     as it stands. The step itself is given hardly any time here, so that the plan is not its."""
     monkeypatch.setattr(fissioning, "_APART", 0.02)
     graph = zoo.build(BERT).graph()
-    apart = _plan(time=2, **how)
-    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=12, **how)  # it plans both steps
+    apart = _plan(time=1, **how)
+    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=5, **how)  # it plans both steps
     lowtide.verify(graph, from_json(plan.to_json()))
     assert apart.fission is not None
     assert plan.fission is not None

@@ -32,14 +32,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tiled(model: Path) -> Plan:
     """A plan with tiles on tiles, and rows that run again."""
-    return lowtide.plan(model, target="generic", allow="fission,seams,rounds,halos", time=8)
+    return lowtide.plan(model, target="generic", allow="fission,seams,rounds,halos", time=3)
 
 
 def test_all_that_tiles_goes_together(model: Path) -> None:
     """No pair of words is refused, and the checker takes what comes of all of them."""
     assert set(TILED) < set(ALLOWED)
-    plan = lowtide.plan(model, target="generic", allow=TILED, time=6)
-    once = lowtide.plan(model, target="generic", allow="fission", time=6)
+    plan = lowtide.plan(model, target="generic", allow=TILED, time=3)
+    once = lowtide.plan(model, target="generic", allow="fission", time=3)
     assert plan.required_bytes <= once.required_bytes
     lowtide.verify(model, plan)
 

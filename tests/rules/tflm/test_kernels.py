@@ -69,7 +69,7 @@ def windows(draw: st.DrawFn) -> tuple[KernelWindow, bool, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(windows(), st.sampled_from([(1, 1), (4, 4), (2, 2), (1, 4), (4, 1)]))
 def test_window_distances_are_exact(case: tuple[KernelWindow, bool, int], widths: tuple[int, int]):
     """Neither a byte more nor less than the simulation needs."""

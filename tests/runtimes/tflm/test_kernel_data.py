@@ -65,7 +65,7 @@ def test_operators_as_measured_in_builds(name: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "variant"), list(kinds())[::4], ids=lambda word: str(word).replace(" ", "_"))
+@pytest.mark.parametrize(("kind", "variant"), list(kinds())[::10], ids=lambda word: str(word).replace(" ", "_"))
 def test_operators_in_the_pip_package(tmp_path: Path, kind: str, variant: str):
     """Head and tail as TFLM reports them."""
     pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")

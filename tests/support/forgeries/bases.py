@@ -45,7 +45,7 @@ from support.tflite_nets import graph_with_file
 from support.tflite_nets import pyramid as tflite_pyramid
 from support.writing_graphs import drawn
 
-SECONDS = 0.6
+SECONDS = 0.3
 """Of a search, of those that would go on; what it finds is honest, however good it is."""
 
 
@@ -276,7 +276,7 @@ def _passes(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     for kind in (("groups", "channels"), ("channels", "mean"), ("op", "pool"))[seed % 3]:
         net.block(kind, residual=False)
     net.shrink()
-    how = {"target": "generic", "allow": "fission,recompute", "max_overhead": 2, "time": 3 * SECONDS}
+    how = {"target": "generic", "allow": "fission,recompute", "max_overhead": 2, "time": 6 * SECONDS}
     return onnx_graph(net.model()), [how]
 
 

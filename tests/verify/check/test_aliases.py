@@ -81,7 +81,7 @@ def _checked(graph: Graph, plan: Plan, target: Target) -> str | None:
 def test_a_plan_with_aliases_runs_right_inside_its_arena(tmp_path: Path, pieces: str, outer: int):
     """Whole plans: their checks hold, the bytes are those of the model without aliases, and some plans need less."""
     less = 0
-    for seed in range(40):
+    for seed in range(20):
         path = _net(tmp_path, seed, 9, outer)
         graph = read_model(path)
         plan = lowtide.plan(path, target=TARGETS[pieces], allow="alias", time=10)

@@ -208,7 +208,7 @@ def test_tensors_of_one_storage_are_placed_alike():
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.data())
 def test_random_models_in_random_memories_hold(seed: int, target: str, data: st.DataObject):
     """Whatever the memories, the plan passes every check, its status included."""

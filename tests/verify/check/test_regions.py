@@ -72,6 +72,6 @@ def check(seed: int, folder: Path) -> tuple[int, bool | None]:
 @pytest.mark.slow
 def test_no_floor_is_above_what_brute_force_reaches(tmp_path: Path) -> None:
     """Of those seeds two found a floor that took what goes along for what waits (32, 63)."""
-    below = [check(seed, tmp_path)[1] for seed in range(20, 80)]
+    below = [check(seed, tmp_path)[1] for seed in (*range(20, 40), 63)]
     assert True not in below
-    assert below.count(None) < 6
+    assert below.count(None) < 3

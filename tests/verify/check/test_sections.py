@@ -92,7 +92,7 @@ def test_measured_as_planned(model: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_plans_of_random_networks_hold_and_run(data: st.DataObject) -> None:
     """Whatever is chosen, the checker puts the same graph together and onnxruntime makes the same of it."""

@@ -82,24 +82,27 @@ def test_what_is_left_at_the_end_counts() -> None:
 
 
 def test_the_checker_agrees_with_a_plain_replay() -> None:
-    """Of drawn programs and all orders: it refuses exactly those in which a read or what is left differs."""
+    """Of drawn programs and some of their orders: it refuses exactly those in which a read or what is left differs."""
     refused = 0
-    for seed in range(150):
+    for seed in range(60):
         graph = drawn(Random(seed))
         try:
             in_order_of_writes(graph)
         except InputError:
             continue
         expected = reads(graph, graph.own_order)
-        for order in permutations(graph.own_order):
-            if all(order.index(graph.producer[t]) < order.index(op.id) for op in graph.ops for t in op.inputs if t):
-                made = ordered_as(graph, order)
-                if last_writers(expected) == last_writers(reads(graph, order)):
-                    check_writes(graph, graph, made)
-                    continue
-                refused += 1
-                with pytest.raises(VerificationError):
-                    check_writes(graph, graph, made)
+        orders = [
+            order for order in permutations(graph.own_order)
+            if all(order.index(graph.producer[t]) < order.index(op.id) for op in graph.ops for t in op.inputs if t)
+        ]  # fmt: skip
+        for order in Random(seed).sample(orders, min(8, len(orders))):
+            made = ordered_as(graph, order)
+            if last_writers(expected) == last_writers(reads(graph, order)):
+                check_writes(graph, graph, made)
+                continue
+            refused += 1
+            with pytest.raises(VerificationError):
+                check_writes(graph, graph, made)
     assert refused > 100
 
 

@@ -88,12 +88,12 @@ def test_digests_differ() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "ops"), [("nasnet_a_cifar:n=440", 50_256), ("transformer:layers=2430,seq=32,width=64", 80_191)]
+    ("name", "ops"), [("nasnet_a_cifar:n=440", 50_256), ("transformer:layers=300,seq=32,width=64", 9_901)]
 )
 def test_large_graphs_are_made_in_seconds(name: str, ops: int) -> None:
-    """The scalable networks reach 50,000 and 80,000 ops, and their own order has the peak of one layer."""
+    """The scalable networks reach 50,000 and 10,000 ops, and their own order has the peak of one layer."""
     graph = zoo.build(name).graph()
-    small = zoo.build(name.replace("n=440", "n=4").replace("layers=2430", "layers=4")).graph()
+    small = zoo.build(name.replace("n=440", "n=4").replace("layers=300", "layers=4")).graph()
     assert len(graph.ops) == ops
     peak, small_peak = (profile(memory_model(g, BUILT_IN["strict"]), range(len(g.ops))).peak for g in (graph, small))
     assert peak == small_peak

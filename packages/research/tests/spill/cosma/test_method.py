@@ -84,7 +84,7 @@ def test_a_fixed_order_is_spilled_as_by_brute_force(method: CosmaFs) -> None:
     """(16), (17): least traffic of that order; nothing is said of others."""
     rng = Random(repr(method))
     spilled = 0
-    for _ in range(10):
+    for _ in range(5):
         problem = tiny(rng, Semantics(*(rng.random() < 0.6 for _ in range(4))), n_ops=4, most=7)
         found = method.spill(problem, Limits(60))
         assert method.order != "own" or found.order == tuple(range(problem.steps))
