@@ -119,8 +119,8 @@ class Checkpoints:
         """The passes between two marks; None if there are none."""
         key = (begin, end)
         if key not in self._passes:
-            found = find_passes(self.expanded.graph, self._ops(begin, end), self.marks[end].tensor, self.small)
-            self._passes[key] = None if found is not None and len(found.passes) > _MOST_PASSES else found
+            ops, end_tensor = self._ops(begin, end), self.marks[end].tensor
+            self._passes[key] = find_passes(self.expanded.graph, ops, end_tensor, self.small, _MOST_PASSES)
         return self._passes[key]
 
     def _ops(self, begin: int, end: int) -> list[int]:

@@ -49,8 +49,10 @@ class Passes:
         return {op: n for op, n in times.items() if n}
 
 
-def find_passes(graph: Graph, ops: Sequence[int], result: int | None, small: int) -> Passes | None:
-    """The passes of a segment; None if all of it runs in none.
+def find_passes(
+    graph: Graph, ops: Sequence[int], result: int | None, small: int, most: int | None = None
+) -> Passes | None:
+    """The passes of a segment; None if all of it runs in none, or in more than `most`.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def find_passes(graph: Graph, ops: Sequence[int], result: int | None, small: int
         level[o] = max((level[m] + (o in whole and m not in whole) for m in makers), default=0)
     ends = {o for o in ops if o not in whole and _ends(graph, o, result)}
     last = max((level[o] for o in ends), default=-1)
-    if last < 0 or any(level[o] > last for o in ops):
+    if last < 0 or (most is not None and last >= most) or any(level[o] > last for o in ops):
         return None
     sinks = [
         {o for o in ops if o not in whole and level[o] == k and any(r in whole for r in _readers(graph, o))}
