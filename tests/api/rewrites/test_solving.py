@@ -16,6 +16,7 @@ from lowtide.rewrites import ALLOWED
 from lowtide.transform.cut import Cutter
 from lowtide.transform.halos import macs_of
 from support.small_nets import pyramid
+from support.tflite_nets import pyramid as tflite_pyramid
 
 TILED = ("fission", "halos", "unjoined", "rounds", "seams", "accumulate", "alias")
 ALL_OF_ONNX = ("fission", "halos", "rounds", "seams", "alias", "recompute")
@@ -133,6 +134,16 @@ def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     assert every.required_bytes <= tiles.required_bytes
     assert every.halos is None or every.halos.extra_macs <= MOST_OVERHEAD * every.halos.macs
     lowtide.verify(model, every)
+
+
+def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
+    """No cost file is of such a model, and none is needed."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(tflite_pyramid().bytes())
+    plan = lowtide.plan(path, target="generic", allow="all", time=5)
+    assert plan.allow == ["fission", "halos", "rounds", "alias"]
+    assert plan.cost is None
+    lowtide.verify(path, plan)
 
 
 def test_all_is_named_alone(model: Path) -> None:

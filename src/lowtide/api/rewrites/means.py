@@ -29,6 +29,8 @@ def with_all_means(job: Job) -> Job:
     recomputes = bool({"recompute", "halos"} & {*words})
     if recomputes and isinstance(goal, OneArena) and costs is None and goal.budget is None and not goal.share:
         costs = find_costs(None, MOST_OVERHEAD)
+    if costs is not None and not costs.given and "halos" in words:
+        costs = costs.of_operations(graph.dialect)
     return replace(job.of_graph(graph), allow=words, costs=costs if words else None)
 
 

@@ -64,6 +64,8 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     if opening.keys["stopped"] == "interrupt":
         return min([opening, *starts], key=_required).under(job.allow, interrupted=True)
     best, interrupted = best_by_moves(goal, opening, moves, limits, starts)
+    if best.parts is None and any(m.unfinished for m in moves if isinstance(m, MultiPass)):
+        best = replace(best, keys={**best.keys, "stopped": "time"})
     best = best.under(job.allow, interrupted=interrupted)
     if aliases.tried:
         figures = {"aliases_tried": aliases.tried, "aliases_least": aliases.least}
