@@ -188,8 +188,8 @@ def stand_in(name: str = "cpu.json") -> tuple[CostFile, str]:
 
 
 def operations(dialect: str) -> CostFile:
-    """A cost file that counts operations and nothing else: a nanosecond for a thousand."""
-    family = CostFamily(launch_seconds=0.0, seconds_per_flop=1e-12, seconds_per_byte=0.0)
+    """A cost file that counts operations and nothing else: a nanosecond each."""
+    family = CostFamily(launch_seconds=0.0, seconds_per_flop=1e-9, seconds_per_byte=0.0)
     return CostFile(
         version=VERSION, lowtide=__version__, dialect=dialect, runtime="", runtime_version="", level="extended",
         device="operations", threads=1, families=dict.fromkeys((*GLUE, OTHER), family), entries=[],
