@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,7 +182,7 @@ def _idle(document: dict[str, Any]) -> None:
 CHANGES = {
     _no_rounds: "parts", _round_twice: "parts", _nothing_cut: "parts", _other_rows: "parts", _other_piece: "parts",
     _part_left_out: "parts", _part_turned: "parts", _cut_of_the_whole: "parts", _other_ends: "parts",
-    _piece_of_the_whole: "parts", _ops_run_again: "parts", _promise: "parts", _claim: "regions",
+    _piece_of_the_whole: "parts", _ops_run_again: "rewrites", _promise: "parts", _claim: "regions",
     _idle: "parts",
 }  # fmt: skip
 
@@ -194,6 +195,17 @@ def test_changed_by_hand(change: Change, model: Path, plan: Plan) -> None:
     with pytest.raises(VerificationError) as caught:
         lowtide.verify(model, from_json(msgspec.json.encode(document)))
     assert caught.value.failure == CHANGES[change]
+
+
+def test_only_the_first_round_has_sections(model: Path, plan: Plan) -> None:
+    """A round between the first and the last one tiles, and changes nothing before."""
+    document = msgspec.json.decode(plan.to_json())
+    second = copy.deepcopy(_round(document))
+    section = {"kind": "sections", "op": 0, "gone": [], "sections": [], "ops": [], "tensors": []}
+    second["rewrites"] = [section, *document["rewrites"]]
+    document["rounds"].append(second)
+    with pytest.raises(VerificationError, match="round 2 does something else than cut"):
+        lowtide.verify(model, from_json(msgspec.json.encode(document)))
 
 
 @pytest.mark.parametrize("change", [_no_rounds, _cut_of_the_whole])

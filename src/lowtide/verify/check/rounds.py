@@ -15,6 +15,10 @@ from lowtide.verify.check.parts import has_cuts, parted
 Before = Callable[[Graph, Plan], Graph]
 """The graph that a plan cuts, of the one that it speaks of."""
 
+_TILES = CutRegion | CutSeams | Split
+_BEFORE_TILES = Sections | Sums | Recompute
+"""Changes of a graph before it is tiled: only the first round may have them."""
+
 
 def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph, Plan]]:
     """The plan's cuts, round by round: the graph that each cuts, and what is said of it.
@@ -29,10 +33,8 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         one = replace(
             plan, ops=listed.ops, tensors=listed.tensors, order=listed.order, rewrites=listed.rewrites, rounds=None
         )  # fmt: skip
-        first = Sums | Recompute if k == 0 else Sections
-        if not has_cuts(one) or any(
-            not isinstance(r, CutRegion | CutSeams | Sections | Split | first) for r in listed.rewrites
-        ):
+        known = _TILES | _BEFORE_TILES if k == 0 else _TILES
+        if not has_cuts(one) or not all(isinstance(r, known) for r in listed.rewrites):
             raise fail(f"round {k + 1} does something else than cut")
         cut = before_cuts(graph, one)
         for t in listed.tensors:
@@ -42,7 +44,7 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
         result.append((cut, one))
         graph = parted(cut, one)
     last = replace(plan, rounds=None)
-    if result and any(isinstance(r, Sections | Sums | Recompute) for r in plan.rewrites or ()):
+    if result and any(isinstance(r, _BEFORE_TILES) for r in plan.rewrites or ()):
         raise fail("what is cut again is changed before, which only the first round may be")
     result.append((before_cuts(graph, last), last))
     for cut, one in result:
