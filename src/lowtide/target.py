@@ -237,7 +237,7 @@ class Target:
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
         if self.rule:
-            return RULES[self.rule].view_source(graph, op)
+            return self.own_rule.view_source(graph, op)
         return plain.view_source(self, graph, op)
 
     def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
@@ -250,7 +250,7 @@ class Target:
     def overwritable_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
         """The same, also where that is an overlap at distance 0."""
         if self.rule:
-            return RULES[self.rule].in_place_inputs(graph, op)
+            return self.own_rule.in_place_inputs(graph, op)
         return plain.overwritable_inputs(self, graph, op)
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
@@ -317,7 +317,7 @@ class Target:
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """Op ids in the order in which the runtime runs a file whose ops stand in `order`."""
-        return RULES[self.rule].as_run(graph, order) if self.rule else list(order)
+        return self.own_rule.as_run(graph, order) if self.rule else list(order)
 
 
 def _not_one(key: str, value: str, allowed: Sequence[str], place: str) -> InputError:

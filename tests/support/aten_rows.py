@@ -1,4 +1,4 @@
-"""Small instances of every row of the ATen adaptor; torch says which results each has."""
+"""Small instances of every row of the ATen operator table; torch says which results each has."""
 
 from __future__ import annotations
 

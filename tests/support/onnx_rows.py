@@ -1,4 +1,4 @@
-"""One small instance of every row of the ONNX adaptor, and more where a row has branches."""
+"""One small instance of every row of the ONNX operator table, and more where a row has branches."""
 
 from __future__ import annotations
 

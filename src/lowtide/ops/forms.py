@@ -1,4 +1,4 @@
-"""Canonical parameters of ops, whatever format they come from: what an adaptor makes and a family reads.
+"""Canonical parameters of ops, whatever format they come from: what an operator table makes and a family reads.
 
 Dimensions and operands are positions from 0 on, never negative; an operand is at the position that its format numbers.
 Layouts are in the form: `channel` is 1 in NCHW and 3 in NHWC. Shapes are not in a form: a family gets them beside it.
@@ -289,7 +289,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """An op whose access an adaptor writes itself: backward ops of several results, each with axes of its own.
+    """An op whose access an operator table gives: backward ops of several results, each with axes of its own.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """What an op means: its family, its canonical form, its access, its cost, and what it does beside computing.
 
-How an adaptor is written
--------------------------
-An adaptor is a module of this room for one dialect, and it offers three functions of a `Node` (see `Dialect`)::
+How an operator table is written
+--------------------------------
+An operator table is a module of this package for one dialect, with three functions of a `Node` (see `Dialect`)::
 
     def form(node: Node) -> Form          # canonical parameters; raise NoForm(reason) if there are none
     def is_random(node: Node) -> bool     # other numbers on every run
@@ -19,7 +19,7 @@ line where it is like others::
 `node.values(i)` gives the values of a constant operand (axes, shapes, pads) and makes it a literal of the form: pass
 ``literal=node.literals()`` on. Shapes need not be in the form, the family gets them. An op like no family gets a
 `Custom` form with an `Access` of its own: results may have different axes, and an axis that a result lacks is in
-`reduce`. An adaptor may also offer ``rounds_by_neighbours(node) -> bool``: whether a node that is put beside the op's
+`reduce`. A table may also offer ``rounds_by_neighbours(node) -> bool``: whether a node that is put beside the op's
 can move the bits of its results, so that no cut is exact. Nothing of it is believed before it is probed in the runtime
 that the dialect comes from (`run/probe.py`).
 """
@@ -36,17 +36,17 @@ from lowtide.ops.families import access_of, family_of, flops_of
 from lowtide.ops.forms import Form, Opaque
 from lowtide.ops.node import Node, NoForm
 
-_ADAPTORS = {
+_TABLES = {
     "onnx": "lowtide.ops.onnx",
     "tflite": "lowtide.ops.tflite",
     "aten": "lowtide.ops.aten",
     "labels": "lowtide.ops.labels",
 }
-"""Module of each dialect's adaptor, imported when it is asked for."""
+"""Module with the operator table of each dialect, imported on first use."""
 
 
 class Dialect(Protocol):
-    """What the adaptor of a dialect offers."""
+    """What the operator table of a dialect offers."""
 
     def form(self, node: Node) -> Form:
         """Canonical parameters of an op; raises `NoForm` if there are none."""
@@ -103,7 +103,7 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
         None if the graph is in no dialect. An op that its dialect has no row for is of the family ``"opaque"``, and
         `Meaning.opaque` says why. In both cases every cut ends there.
     """
-    name = _ADAPTORS.get(graph.dialect)
+    name = _TABLES.get(graph.dialect)
     if name is None:
         return None
     dialect = cast(Dialect, import_module(name))
@@ -124,7 +124,7 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
 
 def rounds_by_neighbours(graph: Graph, op: Op) -> bool:
     """Whether a node that is put beside an op's, a slice or a second run of it, can move the bits of results."""
-    name = _ADAPTORS.get(graph.dialect)
+    name = _TABLES.get(graph.dialect)
     asked = None if name is None else getattr(import_module(name), "rounds_by_neighbours", None)
     return asked is not None and asked(Node(graph, op))
 

@@ -1,4 +1,4 @@
-"""One op as an adaptor sees it: operands by position, shapes, attributes, values of small constants."""
+"""One op as an operator table sees it: operands by position, shapes, attributes, values of small constants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoForm(Exception):
 
 @dataclass
 class Node:
-    """An op with what an adaptor asks of it.
+    """An op with what an operator table asks of it.
 
     Attributes
     ----------

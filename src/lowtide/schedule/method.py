@@ -1,4 +1,4 @@
-"""What a scheduling method is, and the list of those there are.
+"""What a scheduling method is; `registry.py` lists the methods.
 
 A method is a frozen dataclass whose fields are its options (the command line makes `--set METHOD.OPTION=VALUE` from
 them). It says itself whether it applies. A package outside lowtide adds one through the entry point group

@@ -2,7 +2,8 @@
 
     opening -> incumbent -> the move that gained the most when it last had a turn -> incumbent -> ...
 
-A move gets the incumbent, whatever means are in it already, and gives one that is built on it. Each move has one turn
+A move gets the incumbent, whatever means are in it already. Its plan may be built on the incumbent, or start from the
+user's graph. Each move has one turn
 on an incumbent, from its beginning to its end; a better incumbent gives every move another turn. So the clock stops
 the search, and decides nothing else: a search that no clock stops gives the same result each time.
 
@@ -47,7 +48,8 @@ class Incumbent(Generic[P]):
     Attributes
     ----------
     key
-        The one comparison of plans: bytes that the whole plan requires, not its peak.
+        The comparison of plans that this search uses; the driver reads the first entry as bytes. For plans of one arena
+        these are the bytes that the plan requires, then its operators (`api/rewrites/solving.py`).
     base
         The best plan that others can be built on.
     best

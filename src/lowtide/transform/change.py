@@ -1,11 +1,13 @@
-"""What a change of a graph gives: another graph, and where in the first one its parts come from.
+"""What a change of a graph gives: another graph, and the origin of its new operators and tensors.
 
-A change is a decision: a small frozen record in ids of the graph that it is for. Each kind of decision has a file of
-its own with three functions:
+A small frozen record in ids of the graph describes a change. `clone`, `siblings` and `alias` have two functions each:
 
-- ``why_not(graph, decision)``: the reason why it cannot be made there, in a few words, or None;
-- ``apply(graph, decision)``: a `Change`; it is called where ``why_not`` gives None;
-- a way back: how a plan of the new graph is told on the user's own. Checking it is verify's, with code of its own.
+- ``why_not(graph, record)``: the reason why the change is impossible, in a few words, or None;
+- ``apply(graph, record)``: a `Change`; callers make sure that ``why_not`` gives None.
+
+Changes that `lowtide.transform.lower` combines give a type of their own, with the origins in a `PartGraph`: `sections`
+(`products` lists candidates, `by_sections` applies, `of_user` gives the origins), `statistics`, `runs` and the tiles.
+The plan records every change, and `lowtide.verify` makes it again with code of its own.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Change(Generic[D]):
-    """A decision made.
+    """A change that was made.
 
     Attributes
     ----------
-    decision
-        In ids of the graph that it was made for.
+    record
+        What describes the change, in ids of the graph before.
     graph
-        The new one. What is not named below has the id that it had.
+        The graph after. Operators and tensors that are not new keep their ids.
     ops, tensors
-        Id of each op and tensor that is new, to the id of that of the former graph which it stands for.
+        Id of each new operator and tensor, to the id of its origin in the graph before.
     """
 
-    decision: D
+    record: D
     graph: Graph
     ops: Mapping[int, int]
     tensors: Mapping[int, int]

@@ -126,11 +126,11 @@ def apply(graph: Graph, clone: Clone) -> Change[Clone]:
 def as_rewrite(change: Change[Clone]) -> Recompute:
     """What a plan says of it: the plan is for the user's own graph, to which verify makes the change by itself."""
     (op,) = change.ops
-    decision = change.decision
+    record = change.record
     return Recompute(
         op=op,
-        of=decision.of,
-        replaced=decision.replaced,
+        of=record.of,
+        replaced=record.replaced,
         outputs=list(change.tensors),
-        readers=list(decision.readers),
+        readers=list(record.readers),
     )

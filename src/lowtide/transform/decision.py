@@ -7,8 +7,10 @@
              split      tensors left in pieces: never materialised
     Decision levels, then aliases and an order, in ids of the last level's graph
 
-Everything else follows: `lowtide.transform.lower.lower` makes the lowered graph. Since a level is of an ordinary graph,
-levels combine freely: tiles can be tiled again, and an op that a level made can run again in the next.
+`lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles
+can be tiled in the next level. The checker accepts regions, seams and split tensors in every level; rewrites and clones
+only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`, earlier ones are
+`rounds`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""From a decision to the lowered graph: the one way there is.
+"""Lowering: from a decision to the ordinary graph that it describes.
 
-    graph -> products by sections -> statistics as sums -> clones -> tiles and seams -> pieces that stay apart
-          -> the same again, of the graph that this gives, for each further level
-          -> tensors that lie in others, the order
+    graph -> products by sections -> statistics as sums -> recomputed operators -> tiles, concat elimination
+          -> tensors that are never materialised
+          -> the same for each further level, from the graph that results
+          -> aliases, the order
 
-Search, placement, writers and plan readers all come here. A lowered graph is an ordinary graph, with what each of its
-ops and tensors is of the graph that was lowered (`PartGraph`).
+Plan readers and model writers (`api/rewrites/decisions.py`), warm starts (`solving.py`) and passes (`passed.py`) lower
+here. The proposers of the search (`api/rewrites/cut_search.py`, `optimize/`) call the functions of a level themselves.
+A lowered graph names the origin of each of its operators and tensors in the graph that was lowered (`PartGraph`).
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Siblings:
 
 @dataclass(frozen=True)
 class Merged(Change[Siblings]):
-    """A decision made: the ops that it is about; `beside`: tensors of the new graph that hold several of the former
-    one, each in one piece, one behind the other."""
+    """A change that was made: the ops that it is about; `beside`: tensors of the new graph that hold several of the
+    former one, each in one piece, one behind the other."""
 
     site: Site
     beside: Mapping[int, tuple[int, ...]]
@@ -59,16 +59,16 @@ def candidates(graph: Graph) -> list[Siblings]:
     return [Siblings(tuple(ids)) for ids in groups.values() if len(ids) > 1]
 
 
-def why_not(graph: Graph, decision: Siblings) -> str | None:
+def why_not(graph: Graph, record: Siblings) -> str | None:
     """None if the products may become one, else the reason, in a few words."""
     try:
-        _merged(graph, decision)
+        _merged(graph, record)
     except NoMerge as error:
         return str(error)
     return None
 
 
-def apply(graph: Graph, decision: Siblings) -> Merged:
+def apply(graph: Graph, record: Siblings) -> Merged:
     """The graph with one product in their place.
 
     New ops, in turn: the product, what takes its result apart, what puts the gradients together, the gradient of the
@@ -80,7 +80,7 @@ def apply(graph: Graph, decision: Siblings) -> Merged:
     NoMerge
         `why_not` has a reason.
     """
-    return _merged(graph, decision)
+    return _merged(graph, record)
 
 
 def _alike(ops: Sequence[Op], kind: str) -> None:
@@ -102,8 +102,8 @@ def _only(graph: Graph, readers: Iterable[int], kind: str, tensor: int) -> Op:
     return found[0]
 
 
-def _site(graph: Graph, decision: Siblings) -> Site:
-    ids = decision.products
+def _site(graph: Graph, record: Siblings) -> Site:
+    ids = record.products
     if len(ids) < 2 or [op.id for op in graph.ops if op.id in set(ids)] != list(ids):
         raise NoMerge("siblings are two ops of the graph or more, in own order")
     products = tuple([graph.op_by_id[v] for v in ids])
@@ -242,9 +242,9 @@ def _sums_above(graph: Graph, tensor: int) -> list[Op]:
     return found
 
 
-def _merged(graph: Graph, decision: Siblings) -> Merged:
+def _merged(graph: Graph, record: Siblings) -> Merged:
     """The change. Raises `NoMerge`."""
-    site = _site(graph, decision)
+    site = _site(graph, record)
     wider = Wider(graph, site)
     wider.build()
     gone = {op.id for op in site.gone}
@@ -262,7 +262,7 @@ def _merged(graph: Graph, decision: Siblings) -> Merged:
     before = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tensors = [t for t in graph.tensors if t.id in touched or t.id not in before]
     return Merged(
-        decision,
+        record,
         replace(graph, tensors=(*tensors, *wider.tensors), ops=tuple(ops), file=None, file_order=()),
         {v: of[0].id for v, of in wider.stand_for.items()},
         {t: of[0] for t, of in wider.holds.items()},

@@ -1,4 +1,4 @@
-"""Every row of the ONNX adaptor in parts, along every axis that can be spelled, run beside the whole."""
+"""Every row of the ONNX operator table in parts, along every axis that can be spelled, run beside the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the ONNX adaptor, proved in onnxruntime on a small instance."""
+"""Every row of the ONNX operator table, proved in onnxruntime on a small instance."""
 
 from __future__ import annotations
 

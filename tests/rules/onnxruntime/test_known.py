@@ -48,7 +48,7 @@ def _alone(instance: Instance, folder: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("instance", [i for i in INSTANCES if i.kind not in DRAWN], ids=lambda i: i.label)
 def test_a_known_kernel_takes_what_is_planned(instance: Instance, tmp_path: Path) -> None:
-    """Each row of the ONNX adaptor by itself, in a block of the planned size: nothing more is taken."""
+    """Each row of the ONNX operator table by itself, in a block of the planned size: nothing more is taken."""
     path = _alone(instance, tmp_path)
     try:
         plan, held, mark = _measured(path)
