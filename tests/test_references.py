@@ -34,7 +34,7 @@ NAME = re.compile(r"`(lowtide(?:\.\w+)+)(?:\(\))?`")
 
 NOT_OURS = {
     "FILE.py", "S.py", "s.py", "run.py", "session.py", "net.py",  # the user's
-    "tests/ROOM/test_MODULE.py", "src/lowtide/ROOM/MODULE.py",
+    "tests/PACKAGE/test_MODULE.py", "src/lowtide/PACKAGE/MODULE.py",
     "onnx_ml_pb2.py", "ethosu/vela/hillclimb_allocation.py", "torch/_inductor/memory.py",  # of other packages
     "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn", "src/converter.h",
     "none.py", "mine.py", "schedule.md", "allocate.md", "allocate-x.md", "executorch-x.md", "spill-x.md",  # tests make
