@@ -226,7 +226,7 @@ both = pytest.mark.parametrize("package", [PRODUCT, RESEARCH], ids=["product", "
 def test_every_module_has_its_tests(package: Package):
     """At the mirrored place, or in the file that the table names."""
     missing = [m for m in package.modules() if not package.mirrored(m).exists() and not package.is_listed(m)]
-    assert not missing, f"give each its tests/ROOM/test_MODULE.py, or a line in {Path(__file__).name}: {missing}"
+    assert not missing, f"give each its tests/PACKAGE/test_MODULE.py, or a line in {Path(__file__).name}: {missing}"
 
 
 @pytest.mark.slow
