@@ -43,7 +43,7 @@ ELSEWHERE = {
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
     "transform/test_lower.py": "transform/decision",
-    "api/rewrites/test_solving.py": "api/rewrites/moves",
+    "api/rewrites/test_solving.py": "api/rewrites/means api/rewrites/moves",
     "test_target.py": "toml_fields rules/plain",
     "optimize/test_region_bound.py": "optimize/last_results verify/check/last_results",
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
