@@ -41,7 +41,7 @@ def test_a_difference_is_seen() -> None:
     assert apart(one, one) == 0 < apart(one, other) < 1e-5
     assert apart(one, [[np.full(4, np.nan, np.float32)]]) == float("inf")
     plan = lowtide.plan("zoo:swiftnet_cell_a", target="generic")
-    compare(plan, "float32", [0.0, 0.0], {"allow": ""}, Counter())
+    compare(plan, "float32", [0.0, 0.0], {"allow": ""}, Counter(), lambda: 0.0)
     for far in ([1e-7, 0.0], [0.0, 1e-2]):
         with pytest.raises(Flaw):
-            compare(plan, "float32", far, {"allow": ""}, Counter())
+            compare(plan, "float32", far, {"allow": ""}, Counter(), lambda: 0.0)

@@ -12,10 +12,10 @@ import pytest
 
 import lowtide
 from lowtide.api.answer import Answer
+from lowtide.api.rewrites import multi_pass
 from lowtide.api.rewrites.cut_search import CutSearch
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
-from lowtide.optimize.checkpoints import Checkpoints
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.rewrites import CutRegion
@@ -319,7 +319,7 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
         lowtide.plan(path, allow="fission")
     with pytest.raises(InputError, match=r"`lowtide zoo swiftnet_cell_a -o NAME\.onnx`"):
         lowtide.plan("zoo:swiftnet_cell_a", allow="fission")
-    with pytest.raises(InputError, match="it may be fission"):
+    with pytest.raises(InputError, match="it may be all, fission"):
         lowtide.plan(path, allow="fusion")
 
 
@@ -375,7 +375,10 @@ def test_no_time_to_look_for_cuts_is_no_proof(
 ) -> None:
     """The plan of the best order says that time ended its search, whatever is proved of orders."""
     monkeypatch.setattr(CutSearch, "_until", lambda search, share: replace(search.limits, seconds=0.0))
-    monkeypatch.setattr(Checkpoints, "way", lambda *_: None)
+    if "recompute" in asked["allow"]:  # operations are looked up so quickly that regions are found in no time
+        monkeypatch.setattr(CutSearch, "_ways", lambda *_: [])
+        monkeypatch.setattr(CutSearch, "_handed", lambda *_: [])
+    monkeypatch.setattr(multi_pass, "_PLAN", 1.0)
     whole = lowtide.plan(model, target="onnxruntime", **asked)
     assert (whole.rewrites, whole.stopped) == (None, "time")
     assert whole.peak_bytes == whole.lower_bound_bytes
