@@ -3,12 +3,11 @@
     opening -> incumbent -> the move that gained the most when it last had a turn -> incumbent -> ...
 
 A move gets the incumbent, whatever means are in it already. Its plan may be built on the incumbent, or start from the
-user's graph. Each move has one turn
-on an incumbent, from its beginning to its end; a better incumbent gives every move another turn. So the clock stops
-the search, and decides nothing else: a search that no clock stops gives the same result each time.
+user's graph. Each move has one turn on an incumbent; a better incumbent gives every move another turn. The clock ends
+turns and the search: only a search in which no turn is cut short gives the same result each time.
 
-A move that places tensors in others gives a result on which nothing else can be built. Such a result may be the best,
-and the incumbent that others build on stays the best one without.
+A move that places tensors in others gives a result on which nothing else can be built. Such a result may be the best
+plan; the base, on which others are built, remains the best one without.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a plan decides of a graph: a sequence of levels, each of the graph that the one before it gives.
+"""The changes that a plan makes to a graph: a sequence of levels, each of the graph that the one before it gives.
 
-    Level    rewrites   products by sections, statistics as sums           (ids of the level's own graph)
-             clones     ops that run again
+    Level    rewrites   split products, statistics as sums                 (ids of the level's own graph)
+             clones     recomputed operators
              regions    ops tiled together; tile bounds, with `begins` where halo rows are recomputed
              seams      ops tiled by the operands of a concat
-             split      tensors left in pieces: never materialised
+             split      unmaterialised tensors
     Decision levels, then aliases and an order, in ids of the last level's graph
 
 `lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles

@@ -1,4 +1,4 @@
-"""The moves of `lowtide.search`, on plans of one arena: tiles of what is tiled already, and tensors in others."""
+"""Two moves of the search over plans of one arena: nested tiling and aliasing. `multi_pass.py` has the third."""
 
 from __future__ import annotations
 
