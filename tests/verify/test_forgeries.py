@@ -53,3 +53,8 @@ def test_a_second_search_refuses_what_a_first_is_said_to_have_proved() -> None:
     for document in forged:
         assert verdict(on, document) == ACCEPTED
         assert verdict(on, document, prove=True) == "bound"
+
+
+def test_a_conflict_counts_what_the_order_writes_over():
+    """A planner's own plan was refused: its order writes over a part of a storage, which no plan that moves it does."""
+    assert base("spill, in place", 3).plan.moves

@@ -263,6 +263,7 @@ def _largest_op(problem: SpillProblem, order: Sequence[int], over: Collection[in
     if op.outputs and op.outputs[0] in over:
         touched = [s for s in touched if op.outputs[0] not in s.tensors]
     parts = [s.size for s in touched] + [model.workspace[at]] * bool(model.workspace[at])
+    need = min(need, sum(parts))  # the order may write over a part of a storage, which no plan that moves it does
     return PlanConflict(
         tensors=[s.tensors[0] for s in touched],
         workspaces=[op.id] if model.workspace[at] else [],
