@@ -361,6 +361,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except msgspec.ValidationError:  # a method of another package means something else by a name
             return Figures()
 
+    @property
+    def all_rewrites(self) -> list[Rewrite]:
+        """The rewrites of all levels: the rounds, then the last."""
+        return [*(r for one in self.rounds or () for r in one.rewrites), *(self.rewrites or ())]
+
     def sizes(self, dims: Dims) -> Dims:
         """Sizes of the model's free dimensions: `dims`, or, if a call says nothing of them, those of the plan."""
         return dims or self.dims or dims

@@ -175,7 +175,7 @@ class Job:
         name = next((name for name, value in given.items() if value), None)
         if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
-        others = [word for word in self.allow if word not in ("alias", ALL)]
+        others = [word for word in self.named if word != "alias"]
         if others and (target.chains != "apart" or target.wholes_as_filed):
             raise InputError(
                 f"--allow {others[0]} changes single ops: leave out chains={target.chains} and layout={target.layout}, "
@@ -187,6 +187,11 @@ class Job:
         if self.max_ops < 0:
             raise InputError(f"--max-ops is {self.max_ops}; give a number of ops, or 0 for any")
         self.goal.check(self)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The changes that the call names; those that `ALL` means go together with everything else."""
+        return () if self.allow == (ALL,) else self.allow
 
     @property
     def source(self) -> str:

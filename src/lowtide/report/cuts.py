@@ -25,7 +25,7 @@ def not_cut_text(plan: Plan) -> str | None:
 
 def _again_text(plan: Plan) -> str:
     """How many regions run rows again, and what that adds."""
-    cut = [r for one in (*(plan.rounds or ()), plan) for r in one.rewrites or () if isinstance(r, CutRegion)]
+    cut = [r for r in plan.all_rewrites if isinstance(r, CutRegion)]
     again = sum(any(c.begins is not None for c in r.ops) for r in cut)
     added = 100 * plan.halos.overhead if plan.halos is not None else 0.0
     return f"halos of {format_count(again, 'region')} computed again, {added:.1f} % more multiplications"

@@ -229,7 +229,7 @@ class PlanView:
     def edits(self) -> Mapping[str, int]:
         """How many ops were cut, run again, in parts, in loops or over an input, tensors that leave memory or lie in
         others, and moves; those there are."""
-        rewrites = [r for one in self.plan.rounds or () for r in one.rewrites] + list(self.plan.rewrites or ())
+        rewrites = self.plan.all_rewrites
         parted = () if self.plan.fission is None else self.plan.fission.parts
         counts = {
             "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams)),

@@ -315,7 +315,7 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     """The same for a file in parts: new nodes have the names of the plan's ops, the others are the original's, or where
     ops run again the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
-    rewrites = [*(r for one in plan.rounds or () for r in one.rewrites), *(plan.rewrites or ())]
+    rewrites = plan.all_rewrites
     whole = {r.op for r in rewrites if isinstance(r, Recompute)}
     whole.update(op for r in rewrites if isinstance(r, Sections | Sums) for op in r.ops)
     whole.update(op.id for one in plan.rounds or () for op in one.ops if op.part is not None)

@@ -46,6 +46,28 @@ class Own:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """An order that was found already, as a method for who takes one.
+
+    Attributes
+    ----------
+    order
+        Positions; empty: the file's order.
+    """
+
+    order: tuple[int, ...] = ()
+    name: ClassVar[str] = "exact"
+
+    def supports(self, model: MemoryModel) -> str | None:
+        """The graph that it was found for."""
+        return None
+
+    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+        """That order."""
+        return Schedule(self.order or tuple(range(len(model.graph.ops))))
+
+
+@dataclass(frozen=True)
 class Rpo:
     """Depth-first post-order from the outputs, inputs in the op's own order: HMCOS's baseline.
 

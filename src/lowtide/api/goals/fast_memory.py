@@ -15,7 +15,6 @@ from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, NoOrderFoundError, sound
 from lowtide.graph import Graph
 from lowtide.plan import PlanConflict
-from lowtide.rewrites import ALL
 from lowtide.spill_plan import HOST, PlanMemory, PlanMove, Residency, TrafficProof
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
@@ -112,7 +111,7 @@ class FastMemory:
         for word in ("alias", "loops"):
             if word in job.allow:
                 raise InputError(f"--allow {word} is for one arena; with memories name fission or seams")
-        if {*job.allow} - {ALL} and self.moves.rematerialise:
+        if job.named and self.moves.rematerialise:
             raise InputError("--moves rematerialise=true runs ops again, and --allow cuts them; leave one of them out")
         if job.costs is not None:
             raise InputError(

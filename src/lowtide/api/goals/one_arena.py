@@ -14,7 +14,6 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
 from lowtide.plan import PlanConflict, Status, least_required
-from lowtide.rewrites import ALL
 from lowtide.sizes import Size, parse_share, parse_size
 from lowtide.stop import Limits
 
@@ -64,7 +63,7 @@ class OneArena(Ordering):
             raise InputError("--spread needs --budget: without a limit nothing would be reused")
         if self.spread and job.target.rule:
             raise InputError(f"target {job.target.name} places tensors by rules of its own; leave out --spread")
-        if {*job.allow} - {ALL} and job.rules.named:
+        if job.named and job.rules.named:
             raise InputError(
                 "--allow changes tensors, and some are to keep a place of their own; leave one of them out"
             )

@@ -15,7 +15,6 @@ from lowtide.api.job import Job, Search
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.plan import Status
-from lowtide.rewrites import ALL
 from lowtide.spill_plan import PlanMemory, Residency
 from lowtide.stop import Limits
 
@@ -92,7 +91,7 @@ class SeveralMemories(Ordering):
         from lowtide.allocate.banks.places import check_alignments
         from lowtide.runtimes.registry import runtime_of
 
-        if {*job.allow} - {ALL}:
+        if job.named:
             raise InputError("--allow is for one arena; leave it out, or the memories")
         check_alignments(self.asked, job.target.alignment)
         arenas = runtime_of(job.target).arenas

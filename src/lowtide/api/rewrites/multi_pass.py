@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
@@ -13,13 +13,12 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.rewrites import Recomputation, Recompute
+from lowtide.schedule.order import Fixed
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.analyse.model import MemoryModel
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.optimize.checkpoints import Checkpoints, Run
-    from lowtide.schedule.method import Schedule
     from lowtide.transform.passed import Passed
 
 _PLAN = 0.3
@@ -28,23 +27,6 @@ _LARGE = 5000
 """Parts above which their own order stands, which runs one stripe after another."""
 _ROOM = (1.0, 0.99, 0.97, 0.94)
 """Parts of a budget that the bytes live at once may take, until the arena is within it, too."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """The order of the stripes, as the goal takes it: a method."""
-
-    name: ClassVar[str] = "exact"
-
-    def supports(self, model: MemoryModel) -> str | None:
-        """It is of this graph."""
-        return None
-
-    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """As it is."""
-        from lowtide.schedule.method import Schedule
-
-        return Schedule(tuple(range(len(model.graph.ops))), stopped="complete")
 
 
 @dataclass
@@ -134,7 +116,7 @@ def _answer(job: Job, goal: OneArena, checkpoints: Checkpoints, runs: list[Run],
     problem = Problem.of(passed.parts.graph, checkpoints.memory.target)
     search = job.search
     if len(passed.parts.graph.ops) > _LARGE:
-        search = replace(search, method=Given())
+        search = replace(search, method=Fixed())
     answer = goal.solve(problem, search, limits)
     cutter = Cutter(passed.runs.graph)
     keys: PlanKeys = {

@@ -17,14 +17,13 @@ from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
 from lowtide.ops.meaning import rounds_by_neighbours
 from lowtide.rewrites import Recomputation, Recompute, Rewrite
+from lowtide.schedule.order import Fixed
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.analyse.model import MemoryModel
     from lowtide.optimize.recompute.bound import PeakBound, PriceBound
     from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.optimize.recompute.sequence import Sequenced
-    from lowtide.schedule.method import Schedule
 
 _ONCE, _BOUND = 0.2, 0.3
 """Shares of the time after which the order without repetitions and the bound are over."""
@@ -42,22 +41,10 @@ _MOST_ASKED = 64
 """Ops at which a bound is asked for: those with the most live in the best order."""
 
 
-@dataclass(frozen=True)
-class _Given:
-    """The order that the search for a sequence found, as the goal takes it: a method."""
+class _Sequence(Fixed):
+    """The order that the search for a sequence found."""
 
-    order: tuple[int, ...]
     name: ClassVar[str] = "sequence"
-
-    def supports(self, model: MemoryModel) -> str | None:
-        """It is of this graph."""
-        return None
-
-    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """As it is."""
-        from lowtide.schedule.method import Schedule
-
-        return Schedule(self.order)
 
 
 def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -313,7 +300,7 @@ def placed(call: RecomputeCall, order: Sequence[int], stopped: str, figures: Map
     runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))
     at, problem = runs.graph.index_of, Problem.of(runs.graph, call.problem.target)
     given = _roomier(call, problem, tuple(at[v] for v in runs.order), runs.rewrites)
-    fixed = replace(call.job.search, method=_Given(given), require_optimal=False, gap=0.0)
+    fixed = replace(call.job.search, method=_Sequence(given), require_optimal=False, gap=0.0)
     answer = call.goal.solve(problem, fixed, call.limits)
     keys: PlanKeys = {
         **answer.keys,

@@ -12,9 +12,10 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cutting import solve_cut
 from lowtide.api.rewrites.moves import Alias, TileAgain
-from lowtide.api.rewrites.multi_pass import Given, MultiPass, check_multi_pass
+from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
 from lowtide.errors import InputError
 from lowtide.rewrites import ALL
+from lowtide.schedule.order import Fixed
 from lowtide.search.driver import Incumbent, Key, Move, search
 from lowtide.stop import Limits
 
@@ -120,8 +121,8 @@ def check_warm_start(job: Job) -> None:
             "warm_start is for plans of one arena, of orders, tiles and tensors in others; leave out warm_start, or "
             "memories, banks, cost, max_overhead, recompute, swap and loops"
         )
-    more = set(plan.allow or ()) - set(job.allow) if job.allow != (ALL,) else set[str]()
-    if plan.rewrites and more:
+    more = set(plan.allow or ()) - set(job.allow)
+    if plan.rewrites and more and job.allow != (ALL,):
         raise InputError(f"the plan in warm_start may do more than this call; allow {', '.join(sorted(more))} too")
 
 
@@ -151,7 +152,7 @@ def _starts(job: Job, problem: Problem, aliases: Alias, limits: Limits) -> list[
         return []
     decision, parts = _begun(job, problem)
     own = Problem.of(parts.graph, problem.target)
-    answer = aliases.goal.solve(own, replace(job.search, method=Given()), limits)
+    answer = aliases.goal.solve(own, replace(job.search, method=Fixed()), limits)
     if decision.levels:
         keys: PlanKeys = {**answer.keys, "rewrites": [*as_rewrites(parts)], "exactness": plan.exactness}
         keys["proved_over"] = "orders"

@@ -45,7 +45,7 @@ def check_allowed(plan: Plan) -> None:
         ``rewrites``: a change that the plan's words do not allow.
     """
     words = set(plan.allow or ())
-    for r in (*(r for one in plan.rounds or () for r in one.rewrites), *(plan.rewrites or ())):
+    for r in plan.all_rewrites:
         again = isinstance(r, Recompute) and plan.spilling is not None and plan.spilling.rematerialise
         if not again and words.isdisjoint(_WORDS.get(type(r), _CUTS)):
             raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")

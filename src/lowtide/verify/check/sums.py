@@ -236,8 +236,7 @@ def check_again(graph: Graph, plan: Plan) -> str:
     said = plan.recomputation
     assert said is not None, plan.graph
     flops = {op.id: op.flops or 0 for op in graph.ops}
-    changes = (*(r for one in plan.rounds or () for r in one.rewrites), *(plan.rewrites or ()))
-    of = {r.op: r.of for r in changes if isinstance(r, Recompute)}
+    of = {r.op: r.of for r in plan.all_rewrites if isinstance(r, Recompute)}
     once, more = sum(flops.values()), 0
     for op in of:
         at = op
