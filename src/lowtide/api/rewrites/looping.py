@@ -79,7 +79,9 @@ class Loops(Move[Answer]):
             return None
         best = _answer(job, goal, problem, opening, rules, path, limits)
         for other in searches:
-            best = _lower_arena(best, other, lambda path: _answer(job, goal, problem, opening, rules, path, limits), room)
+            best = _lower_arena(
+                best, other, lambda path: _answer(job, goal, problem, opening, rules, path, limits), room
+            )
         return best.under(job.allow)
 
 
