@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_TILED_AGAIN = frozenset({"fission", "halos"})
+_NESTED = frozenset({"fission", "halos"})
 """What tiles may do of a graph that is tiled already."""
 
 
 @dataclass
-class TileAgain(Move[Answer]):
+class NestTiles(Move[Answer]):
     """Tiles the lowered graph of a plan: a level on top of those that it has.
 
     Attributes
@@ -40,7 +40,7 @@ class TileAgain(Move[Answer]):
         job, user = self.user.job, self.user
         if base.parts is None:
             return None
-        job = replace(job, allow=tuple(word for word in job.allow if word in _TILED_AGAIN))
+        job = replace(job, allow=tuple(word for word in job.allow if word in _NESTED))
         search = CutSearch(job, user.goal, base.problem, base, limits, user=user, first=base.parts)
         found = search.best_cut()
         if search.interrupted:
@@ -50,7 +50,7 @@ class TileAgain(Move[Answer]):
 
 @dataclass
 class Alias(Move[Answer]):
-    """Places tensors in others, so that pieces are not copied.
+    """Places tensors in others, so that slices are not copied.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Alias(Move[Answer]):
         answer = self.goal.solve(aliased, self.job.search, limits)
         keys: PlanKeys = {
             **answer.keys,
-            "rewrites": [*(base.keys.get("rewrites") or ()), *lies_in(aliased, aliases)],
+            "rewrites": [*(base.keys.get("rewrites") or ()), *as_rewrites(aliased, aliases)],
             "proved_over": "orders",
             "exactness": base.keys.get("exactness") or "bits",
             "search": {
@@ -131,7 +131,7 @@ def _required(answer: Answer) -> int:
     return answer.keys["required_bytes"]
 
 
-def lies_in(problem: Problem, aliases: Aliases) -> list[LiesIn]:
+def as_rewrites(problem: Problem, aliases: Aliases) -> list[LiesIn]:
     """What a plan says of tensors that lie in others."""
     rewrites: list[LiesIn] = []
     for alias in aliases:
