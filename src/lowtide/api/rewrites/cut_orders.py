@@ -87,8 +87,6 @@ class PartOrders:
         Bytes that no cuts of it go below.
     interrupted
         Whether Ctrl-C ended a search.
-    turn
-        The parts that `improved` gave last, stripe by stripe.
     """
 
     job: Job
@@ -98,7 +96,6 @@ class PartOrders:
     in_time: Callable[[PartGraph], bool]
     least: int = 0
     interrupted: bool = False
-    turn: Proposal | None = None
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
         """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are
@@ -108,7 +105,6 @@ class PartOrders:
 
         first = bool(chains(self.cutter.graph, proposal.parts))
         best, proved = self._ordered(proposal, limits, windows=not first)
-        self.turn = proposal
         result = proposal if proved else best
         if self.interrupted or not self._may_recut(best):
             return result
@@ -123,7 +119,6 @@ class PartOrders:
             if not first:
                 return result
             settled = best
-        self.turn = settled
         best, _ = self._ordered(settled, limits)
         return best if best.own_peak < settled.own_peak else settled
 

@@ -16,7 +16,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
 from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
-from lowtide.api.rewrites.peak_rounds import PeakRounds, Round
+from lowtide.api.rewrites.peak_rounds import PeakTiles
 from lowtide.graph import MAX_BYTES, Graph
 from lowtide.rewrites import Exactness, PlanHalos, Sections
 from lowtide.stop import PATIENCE_SECONDS, Limits
@@ -75,8 +75,6 @@ class CutSearch:
         Whether regions that join what others read could need less than the best order.
     least
         Bytes that no cuts go below.
-    nested
-        Whether tiles may be tiled where they are highest.
     """
 
     job: Job
@@ -92,7 +90,6 @@ class CutSearch:
     unfinished: bool = False
     joins: bool = True
     least: int = 0
-    nested: bool = False
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -348,23 +345,26 @@ class CutSearch:
         late = _LATE if self.first is None else _NESTED
         return replace(self.limits, seconds=max(self.limits.seconds * share, began + late * self.limits.left_seconds))
 
+    def best_at_peak(self) -> Answer | None:
+        """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""
+        enough = max(self._of_user.least, self.goal.room(self.problem) or 0)
+        tiles = PeakTiles(self.cutter, self.problem, self.uncut.order, enough, self.job.max_ops)
+        proposal = tiles.lowest(self.limits)
+        self.interrupted = self.interrupted or tiles.interrupted
+        return None if proposal is None or self.interrupted else self._planned(proposal, self.limits)
+
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
-        if self.keeps:
-            return self._planned(proposal, [], limits)
-        orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
-        proposal, rounds = PeakRounds(orders, wanted=self._of_user.nested).lowest(proposal, limits)
-        self.interrupted = self.interrupted or orders.interrupted
-        answer = self._planned(proposal, rounds, limits)
-        if rounds and answer.keys["required_bytes"] > proposal.own_peak:  # its arena may need more than that without
-            answer = min(self._planned(proposal, [], limits), answer, key=self._rank)
-        return answer
+        if not self.keeps:
+            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
+            proposal = orders.improved(proposal, limits)
+            self.interrupted = self.interrupted or orders.interrupted
+        return self._planned(proposal, limits)
 
-    def _planned(self, proposal: Proposal, rounds: Sequence[Round], limits: Limits) -> Answer:
-        """The plan of a part graph, or of the last round of its parts."""
-        parts, exact = self._of_all_rounds(proposal.parts, rounds)
+    def _planned(self, proposal: Proposal, limits: Limits) -> Answer:
+        """The plan of a part graph."""
+        parts, exact = self._of_all_levels(proposal.parts)
         regions = proposal.parts.regions
-        proposal = rounds[-1][1] if rounds else proposal
         started = limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
         if patient:
@@ -412,21 +412,17 @@ class CutSearch:
         base = base_of(self._of_user.problem.graph, Level(products=sections))
         return PlanHalos(macs=macs_of(Cutter(base.graph)), extra_macs=extra)
 
-    def _of_all_rounds(self, parts: PartGraph, rounds: Sequence[Round]) -> tuple[PartGraph, Exactness | None]:
-        """Parts with the rounds before and behind them, and what outputs may differ by."""
+    def _of_all_levels(self, parts: PartGraph) -> tuple[PartGraph, Exactness | None]:
+        """Parts with the levels before them, and what outputs may differ by."""
         from lowtide.transform.rounds import cut_again
         from lowtide.transform.sections import of_user
 
         if self.sectioned is not None:
             parts = of_user(parts, self.sectioned)
         exact = exactness(self.cutter, parts)
-        if self.first is not None:
-            parts = cut_again(self.first, parts)
-            exact = looser(exact, self.uncut.keys.get("exactness"))
-        for cutter, proposal in rounds:
-            exact = looser(exactness(cutter, proposal.parts), exact)
-            parts = cut_again(parts, proposal.parts)
-        return parts, exact
+        if self.first is None:
+            return parts, exact
+        return cut_again(self.first, parts), looser(exact, self.uncut.keys.get("exactness"))
 
 
 def _applied(cutter: Cutter, way: Way, seams: Seams, order: Sequence[int]) -> PartGraph:

@@ -26,7 +26,7 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_search import CutSearch
 from lowtide.api.rewrites.cutting import check_format
 from lowtide.api.rewrites.decisions import as_rewrites, exactness
-from lowtide.api.rewrites.moves import NestTiles
+from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.api.rewrites.objective import LeastTraffic, objective_of
 from lowtide.errors import InputError
 from lowtide.graph import Kind
@@ -221,14 +221,14 @@ class CutSpilling:
     def best_nested(self, uncut: Answer) -> Answer | None:
         """The plan with more than one level of tiles."""
         search = self._arena_search(uncut, 1.0, _ROOM)
-        search.job, search.nested = replace(search.job, allow=("fission", "rounds")), True
+        search.job = replace(search.job, allow=("fission", "rounds"))
         left = self.limits.left_seconds
         limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
         search.limits = replace(limits, seconds=limits.seconds * _FIRST)
         found = search.best_cut()
         if found is not None:
             incumbent = Incumbent(objective_of(search.job), found)
-            search.interrupted = find_better(incumbent, [NestTiles(search)], limits)
+            search.interrupted = find_better(incumbent, [TilePeak(search), NestTiles(search)], limits)
             found = incumbent.best
         self.interrupted = self.interrupted or search.interrupted
         if found is None or found.parts is None or self.interrupted:

@@ -10,7 +10,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.moves import NestTiles
+from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
@@ -89,7 +89,6 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     bounds = [] if uncut.keys["stopped"] == "interrupt" else _region_bounds(job, problem, uncut, limits)
     search = CutSearch(job, goal, problem, uncut, limits)
     search.joins = all(bound.bytes < uncut.keys["peak_bytes"] for bound in bounds)
-    search.nested = "rounds" in job.allow and "seams" not in job.allow
     search.least = min((bound.bytes for bound in bounds), default=0)
     opening = uncut.under(job.allow)
     if job.costs is not None and timed:
@@ -97,7 +96,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     _say_bound(opening.keys, bounds)
     moves: list[Move[Answer]] = [Tile(search, bounds)]
     moves += [MultiPass(search)] if recomputes else []
-    moves += [NestTiles(search)] if "rounds" in job.allow else []
+    moves += [TilePeak(search), NestTiles(search)] if "rounds" in job.allow else []
     return opening, moves
 
 

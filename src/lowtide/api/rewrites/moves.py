@@ -32,6 +32,11 @@ class NestTiles(Move[Answer]):
     """
 
     user: CutSearch
+    means: frozenset[str] = _NESTED
+
+    def find(self, search: CutSearch) -> Answer | None:
+        """The best plan with regions along the order."""
+        return search.best_cut()
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with one more level of tiles."""
@@ -40,12 +45,23 @@ class NestTiles(Move[Answer]):
         job, user = self.user.job, self.user
         if base.parts is None:
             return None
-        job = replace(job, allow=tuple(word for word in job.allow if word in _NESTED))
+        job = replace(job, allow=tuple(word for word in job.allow if word in self.means))
         search = CutSearch(job, user.goal, base.problem, base, limits, user=user, first=base.parts)
-        found = search.best_cut()
+        found = self.find(search)
         if search.interrupted:
             raise KeyboardInterrupt
         return None if found is None else found.under(user.job.allow)
+
+
+@dataclass
+class TilePeak(NestTiles):
+    """The same where a plan is highest: a few operators, all others as they are."""
+
+    means: frozenset[str] = frozenset({"fission"})
+
+    def find(self, search: CutSearch) -> Answer | None:
+        """The best plan with short regions at the peak."""
+        return search.best_at_peak()
 
 
 @dataclass
