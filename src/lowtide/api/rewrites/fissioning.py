@@ -211,7 +211,8 @@ class _Step:
     def changed(self) -> Answer | None:
         """The best choice, placed; within a budget what comes nearest to it. None: nothing is found within the time."""
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        whole, begun = self._whole(), list[Found]()
+        begun: Sequence[Found] = ()
+        whole = self._whole()
         if not isinstance(self.job.repeats, Microbatch):
             with self.limits.interrupt:
                 begun = reached(self.plans, whole, replace(self.costs, max_overhead=self._most_added()))
