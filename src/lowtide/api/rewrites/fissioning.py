@@ -98,6 +98,11 @@ class TileStep(Move[Answer]):
     allow: tuple[str, ...]
     closes: bool = True
 
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """What was tried, and the seconds of each kind."""
+        return self.step.limits.tally.figures()
+
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The plan of least peak within a bound on time, or of least time within the budget."""
         with noting(limits.interrupt):
