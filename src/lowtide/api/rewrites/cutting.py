@@ -74,6 +74,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         The model is in a format whose ops cannot be cut.
     """
     from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.transform.statistics import statistics
 
     recomputes = "recompute" in job.allow
     if recomputes:
@@ -95,8 +96,10 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         opening.keys["cost"] = job.costs.of_plan(job.costs.model(search.cutter).whole())
     _say_bound(opening.keys, bounds)
     moves: list[Move[Answer]] = [Tile(search, bounds)]
-    moves += [MultiPass(search)] if recomputes else []
     moves += [TilePeak(search), NestTiles(search)] if "rounds" in job.allow else []
+    if recomputes:  # soon where norms keep operators from being tiled
+        norms = any(s.groups for s in statistics(problem.graph))
+        moves.insert(1 if norms else len(moves), MultiPass(search))
     return opening, moves
 
 
