@@ -10,13 +10,9 @@ elementwise ops as one kernel, and as prologues of convolutions. Sizes are bytes
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
 from math import exp, log
 from pathlib import Path
 from random import Random
@@ -24,11 +20,11 @@ from typing import Any
 
 import lowtide
 from alias_models import MODELS, STRICT_MIB
-from below import FREE, table
+from below import FREE
 from lowtide.api.models import load_own
 from lowtide.optimize.aliases import AliasSearch
 from lowtide.stop import Limits
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 
 LEVELS = {
     "generic": ("generic", ""),
@@ -103,14 +99,14 @@ def _best(row: dict[str, Any], levels: Iterable[str] = LEVELS, what: str = "peak
     return min(row[level][what] for level in levels)
 
 
-def tables(document: dict[str, Any]) -> list[str]:
+def tables(results: dict[str, Any]) -> list[str]:
     """The page."""
-    rows = document["rows"]
+    rows = results["rows"]
     lines = [
         "# Aliases: what lies in what",
         "",
-        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/aliases.py`, at most "
-        f"{document['seconds']:g} s a plan. Sizes are bytes; every plan was checked.",
+        f"{about(results['machine'])}; `bench/aliases.py`, at most {results['seconds']:g} s a plan. Sizes are bytes;",
+        "every plan was checked.",
         "",
         "*own*: the file's order, *strict*: the least peak of any order, nothing shared. Then parts of *strict*,",
         "level by level: `generic` as it is; softmax and normalisations in place; `--allow alias` with concats,",
@@ -168,41 +164,34 @@ def tables(document: dict[str, Any]) -> list[str]:
             for s in (r["contiguous"],)
         ],
     )  # fmt: skip
-    for name, reason in document["left_out"].items():
+    for name, reason in results["left_out"].items():
         lines += ["", f"Left out: {name}: {reason}"]
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Plan all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="models as .onnx")
     parser.add_argument("--time", type=float, default=20.0, help="seconds of search for each plan (default: 20)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with .json and .md, after each model")
-    arguments = parser.parse_args()
-    rows, left_out = [], {}
+    given = parser.parse_args()
+    results = document(seconds=given.time, rows=[], left_out={})
     with tempfile.TemporaryDirectory(prefix="lowtide-aliases-") as folder:
-        paths = sorted(arguments.folder.rglob("*.onnx"))
-        for name, write in MODELS.items():
+        paths = sorted(given.folder.rglob("*.onnx"))
+        for name, make in MODELS.items():
             paths.append(Path(folder) / f"{name}.onnx")
-            write(paths[-1])
-        for path in paths:
-            if arguments.only and path.stem not in arguments.only:
-                continue
+            make(paths[-1])
+        for path in (p for p in paths if not given.only or p.stem in given.only):
             try:
-                rows.append(levels(path, arguments.time))
+                results["rows"].append(last := levels(path, given.time))
             except lowtide.LowtideError as error:
-                left_out[path.stem] = str(error)
-                print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
+                results["left_out"][path.stem] = str(error)
+                say(f"{path.name}: left out: {error}")
                 continue
-            ratios = " ".join(f"{rows[-1][k]['peak_bytes'] / rows[-1]['strict_bytes']:.3f}" for k in LEVELS)
-            print(f"{path.name}: {ratios}", file=sys.stderr, flush=True)
-            document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows, "left_out": left_out}
-            arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-            arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
-    return 0
+            ratios = " ".join(f"{last[k]['peak_bytes'] / last['strict_bytes']:.3f}" for k in LEVELS)
+            say(f"{path.name}: {ratios}")
+            write(given.out, results, tables(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

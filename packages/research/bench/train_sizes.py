@@ -19,13 +19,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from speeds import traced
+
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.search import floor, least_more, search
 from lowtide.torch.sequence import sequence_of
 from lowtide.torch.work import by_operations
 from lowtide_research.bench.machine import machine
 from lowtide_research.bench.train_sizes import SIZES, Sized
-from speeds import traced
 
 PARTS = (0.8, 0.6, 0.5, 0.4, 0.3)
 GIB = 2**30
