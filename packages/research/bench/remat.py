@@ -214,7 +214,7 @@ def methods_page(results: dict[str, Any]) -> list[str]:
         f"{results['seed']}.", "",
         "Overheads in per cent of the time of running each op once, each search with the same limit (seconds, by the "
         "clock on the wall), all from the best order. The methods are short implementations of ours "
-        "(`docs/recompute.md`). *none*: nothing was found within the budget; *time*: not in this time; empty: the "
+        "(`docs/methods.md`). *none*: nothing was found within the budget; *time*: not in this time; empty: the "
         "graph is too large for the method, or its ops share storages.", "",
         *table(("instance", "ops", "limit", "budget", "ours", *names), rows),
     ]  # fmt: skip

@@ -160,7 +160,7 @@ def page(results: dict[str, Any]) -> list[str]:
         "of the others, whose costs have no unit, the peak goes one way in just the time of the step. All of it is "
         "predicted; nothing was run on such a card. *stored*: what of the peak the plan of both stores, in per cent. "
         "*not met*: nothing was found; budgets below what a single op needs are left out. *rotor*, *pofo*: short "
-        "implementations of ours of published methods for chains (`docs/recompute.md`), without and with transfers, in "
+        "implementations of ours of published methods for chains (`docs/methods.md`), without and with transfers, in "
         f"{results['method']:g} s at most; empty: the graph is no chain.", "",
         *table(HEAD, rows),
     ]  # fmt: skip
