@@ -9,20 +9,16 @@ Float64 is the same weights and batch in eager mode, float32 where the model ask
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from lowtide.torch import compile_step
 from lowtide.torch.generate import executable, source_of
 from lowtide_research.bench.heads import HEADS, Head
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, method_of, script, table, write
 from train_heads import cut_by_hand
 
 PARTS, SEEDS = (2, 4, 8, 16, 32), range(3)
@@ -63,37 +59,30 @@ def _eager(torch: Any, net: Any, model: Any) -> list[Any]:
     return [loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))]
 
 
-def page(document: dict[str, Any]) -> list[str]:
+def page(results: dict[str, Any]) -> list[str]:
     """The greatest of all seeds, as Markdown."""
-    here = document["machine"]
-    lines = [
+    worst: dict[tuple[str, int], list[float]] = {}
+    for r in results["rows"]:
+        found = [r["from_eager"], r["from_float64"], r["eager_from_float64"]]
+        worst[r["head"], r["parts"]] = list(map(max, worst.get((r["head"], r["parts"]), found), found))
+    return [
         "# Gradients of heads in parts, in bfloat16", "",
-        f"{here['cpu']}; lowtide {here['lowtide']} ({here['commit']}); torch {document['torch']}, one thread; "
-        f"`bench/bfloat16.py`, {len(SEEDS)} seeds.", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-        "| head | parts | from eager's | from float64's | eager's from float64's |", "|---" * 5 + "|",
+        f"{about(results['machine'])}; torch {results['torch']}, one thread; `bench/bfloat16.py`, {len(SEEDS)} seeds.",
+        "", *method_of(__doc__),
+        *table(("head", "parts", "from eager's", "from float64's", "eager's from float64's"),
+               [(*key, *(f"{value:.1e}" for value in values)) for key, values in worst.items()]),
     ]  # fmt: skip
-    figures = ("from_eager", "from_float64", "eager_from_float64")
-    for head in HEADS:
-        for parts in PARTS:
-            rows = [r for r in document["rows"] if (r["head"], r["parts"]) == (head.name, parts)]
-            cells = [f"{max(r[name] for r in rows):.1e}" for name in figures]
-            lines.append(f"| {head.name} | {parts} | {' | '.join(cells)} |")
-    return lines
 
 
-def main() -> int:
+def main() -> None:
     """Run and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="path without ending; .md and .json")
-    options = parser.parse_args()
+    given = script(__doc__).parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)
     rows = [row for head in HEADS for seed in SEEDS for row in rows_of(torch, head, seed)]
-    document = {"machine": asdict(machine()), "torch": torch.__version__, "rows": rows}
-    options.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    options.output.with_suffix(".md").write_text("\n".join(page(document)) + "\n")
-    return 0
+    results = document(torch=torch.__version__, rows=rows)
+    write(given.out, results, page(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()
