@@ -174,8 +174,8 @@ def page(results: dict[str, Any], costs: str) -> list[str]:
             "", f"## {name}", "", f"{full['words']}. {full['ops']:,} ops, captured and planned in own order in "
             f"{full['capture_seconds']:.0f} s; {full['there'] / MIB:,.0f} MiB are there before.", "",
             *table(("", "MiB", "lower by", "time", "parts"), cells), "",
-            f"Executed small, on the CPU: {small['own']:,} -> {small['peak']:,} B, parts {small['parts']}; furthest from "
-            f"eager's loss and gradients: {furthest}.",
+            f"Executed small, on the CPU: {small['own']:,} -> {small['peak']:,} B, parts {small['parts']}; furthest "
+            f"from eager's loss and gradients: {furthest}.",
         ]  # fmt: skip
     return lines
 

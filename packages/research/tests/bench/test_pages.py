@@ -11,7 +11,7 @@ from lowtide_research.bench.pages import document, mean_ratio, method_of, millis
 
 DOC = """What a script does.
 
-    python bench/x.py -o results/x
+    python SCRIPT -o results/x
 
 How it is done,
 in two lines.
@@ -32,7 +32,7 @@ def test_results_are_json_and_a_page(tmp_path: Path) -> None:
     write(tmp_path / "x", document(rows=[1]), ["# X", "", *table(("a", "b"), [(1234, None), ("c", True)]), ""])
     assert json.loads((tmp_path / "x.json").read_text())["rows"] == [1]
     page = "# X\n\n| a | b |\n|---|---|\n| 1,234 |  |\n| c | True |\n"
-    assert (tmp_path / "x.md").read_text() == page
+    assert (tmp_path / "x").with_suffix(".md").read_text() == page
 
 
 def test_means_and_milliseconds() -> None:

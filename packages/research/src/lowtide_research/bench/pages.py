@@ -19,7 +19,7 @@ def script(doc: str | None, *, folder: str = "") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     if folder:
         parser.add_argument("folder", type=Path, help=folder)
-    parser.add_argument("-o", dest="out", type=Path, metavar="PATH", help="writes PATH.json and PATH.md")
+    parser.add_argument("-o", dest="out", type=Path, metavar="PATH", help="writes JSON and a page")
     return parser
 
 
@@ -44,7 +44,7 @@ def say(text: object) -> None:
 
 
 def write(out: Path, results: object, lines: Iterable[str]) -> None:
-    """Results as ``OUT.json``, and their page as ``OUT.md``."""
+    """Results as JSON, and their page as Markdown."""
     out.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     out.with_suffix(".md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 

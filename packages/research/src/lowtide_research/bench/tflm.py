@@ -59,4 +59,4 @@ class TfliteSuite(Suite[OverlapRow]):
 
     def files(self, results: Results[OverlapRow], stem: str) -> dict[str, str]:
         """The page."""
-        return {f"{stem}-overlap.md": self.text(results) + "\n"}
+        return {"tflite-overlap.md": self.text(results) + "\n"}
