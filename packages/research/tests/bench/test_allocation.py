@@ -1,7 +1,5 @@
 """`lowtide bench allocate`: rows, checks, tables and files, Ctrl-C; and arenas of networks of the zoo."""
 
-import csv
-import io
 import json
 from dataclasses import fields, replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from lowtide_research.bench.output import write
 from lowtide_research.bench.placing import OURS, OURS_TO_CAPACITY, Row, allocators, measure, overlap
 from lowtide_research.bench.suite import run
 from lowtide_research.zoo.published import UNITS, figures
-from support.bench import csv_of, json_of, markdown, text
+from support.bench import json_of, markdown, text
 
 CSV = "id,lower,upper,size\na,0,3,4\nb,1,5,4\nc,3,9,4\nd,5,9,4\n"
 
@@ -54,18 +52,15 @@ def test_every_allocator_has_a_row(instances: Path) -> None:
     assert "| instance |" in markdown(found)
 
 
-def test_rows_as_json_and_csv(instances: Path, tmp_path: Path) -> None:
-    """Every field in both, no directory in either, three files."""
+def test_rows_as_json(instances: Path, tmp_path: Path) -> None:
+    """Every field, no directory, two files."""
     found = run(AllocateSuite(parts=["instances"], instances=instances, allocators=["tflm", OURS], time=5))
     made = json.loads(json_of(found))
     assert list(made) == ["suite", "schema", "machine", "options", "complete", "cpu_seconds", "rows", "published"]
     assert all(set(row) == {f.name for f in fields(Row)} for row in made["rows"])
     assert str(tmp_path) not in json.dumps(made)
-    rows = list(csv.DictReader(io.StringIO(csv_of(found))))
-    assert [r["allocator"] for r in rows] == ["tflm", OURS, OURS_TO_CAPACITY, "tflm", OURS]
-    assert sorted(p.name for p in write(found, tmp_path / "out", "x")) == [
-        "allocate-x.csv", "allocate-x.json", "allocate-x.md",
-    ]  # fmt: skip
+    assert [r["allocator"] for r in made["rows"]] == ["tflm", OURS, OURS_TO_CAPACITY, "tflm", OURS]
+    assert sorted(p.name for p in write(found, tmp_path / "out", "x")) == ["allocate-x.json", "allocate-x.md"]
 
 
 @pytest.mark.slow
@@ -171,7 +166,7 @@ def test_command_prints_and_writes(instances: Path, tmp_path: Path, capsys: pyte
     captured = capsys.readouterr()
     assert "height / load" in captured.out
     assert "tiny tflm: 8 B, 1.0000 of the load" in captured.err
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["allocate.csv", "allocate.json", "allocate.md"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["allocate.json", "allocate.md"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """`lowtide bench schedule`: its published figures, its cells, its files, Ctrl-C and limits."""
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ from lowtide_research.bench.schedule import ScheduleSuite
 from lowtide_research.bench.suite import Results, run
 from lowtide_research.zoo.published import UNITS, figures, printed
 from lowtide_research.zoo.published.cases import FILE, FORMS, HMCOS, case_of
-from support.bench import csv_of, json_of, markdown, text
+from support.bench import json_of, markdown, text
 from support.small_models import branches, graph_file
 
 SMALL = "swiftnet_cell_c"
@@ -119,15 +117,11 @@ def test_json_keeps_its_keys(small: Results[Cell]) -> None:
 
 
 def test_tables_show_all_of_it(small: Results[Cell]) -> None:
-    """Peaks with stars and ticks, seconds, ops; the CSV has one line per cell."""
+    """Peaks with stars and ticks, seconds, ops."""
     shown = text(small)
     for words in ("32.9* ✓", "lower bound", "lowtide", "CPU seconds", "250.0"):
         assert words in shown
     assert "| network |" in markdown(small)
-    rows = list(csv.DictReader(io.StringIO(csv_of(small))))
-    assert len(rows) == 7
-    assert rows[3]["published_arena"] == "33000"
-    assert rows[3]["published_in"].endswith("Figure 15")
 
 
 def test_a_limit_shows_as_such() -> None:
@@ -226,13 +220,13 @@ def test_wrong_calls(keywords: dict[str, Any]) -> None:
 
 
 def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Tables on stdout or JSON, progress on stderr, three files."""
+    """Tables on stdout or JSON, progress on stderr, two files."""
     words = ["bench", "schedule", "--networks", SMALL, "--methods", "own,exact"]
     assert main([*words, "-o", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert "32.9* ✓" in captured.out
     assert f"{SMALL} exact: 32,928 B" in captured.err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["schedule.csv", "schedule.json", "schedule.md"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["schedule.json", "schedule.md"]
     assert main([*words, "--json", "-q"]) == 0
     captured = capsys.readouterr()
     assert len(json.loads(captured.out)["cells"]) == 2

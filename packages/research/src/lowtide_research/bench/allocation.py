@@ -24,7 +24,7 @@ from lowtide_research.bench.networks import files_in, graph_of
 from lowtide_research.bench.options import flag, listed, time_limit
 from lowtide_research.bench.placing import OURS, OURS_TO_CAPACITY, Allocator, Ours, Row, allocators, measure
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide_research.bench.tables import Lines, Page, row_lines
+from lowtide_research.bench.tables import Page
 from lowtide_research.bench.timing import one_line
 from lowtide_research.zoo.published import Figure, printed
 from lowtide_research.zoo.published.cases import HMCOS
@@ -155,10 +155,6 @@ class AllocateSuite(TableSuite[Row]):
     def page(self, results: Results[Row]) -> Page:
         """The tables of each part that has rows."""
         return arena_tables.page(results, self.time, published_figures(results.rows))
-
-    def lines(self, results: Results[Row]) -> Lines:
-        """One line per row."""
-        return row_lines(Row, results.rows)
 
 
 def published_figures(rows: Sequence[Row]) -> tuple[Figure, ...]:

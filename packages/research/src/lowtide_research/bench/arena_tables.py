@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench allocate`, for people, and its CSV."""
+"""Tables of `lowtide bench allocate`."""
 
 from __future__ import annotations
 
