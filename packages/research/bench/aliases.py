@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 import lowtide
-from alias_models import MODELS, STRICT_MIB
+from alias_models import MODELS, STUDY
 from below import FREE
 from lowtide.api.models import load_own
 from lowtide.optimize.aliases import AliasSearch
@@ -41,17 +41,6 @@ LEVELS = {
 
 ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")
 """Those without fusion."""
-
-ASKED = {
-    "mobilenet_v2": 0.50, "mobilenet_v3_large": 0.50, "efficientnet_b0": 0.33, "ssdlite320_mobilenet_v3": 0.50,
-    "shufflenet_v2_x1_0": 0.75, "squeezenet1_1": 0.60, "inception_v3_299": 0.50, "densenet121": 0.67, "resnet50": 0.67,
-    "hrnet_w18_small": 0.59, "fcn_resnet50": 0.67, "deeplabv3_resnet50": 0.67, "unet_r34_256": 0.50,
-    "unetpp_effb0_256": 0.71, "fpn_mnv2_256": 0.62, "segformer_b0_512": 0.50, "yolov5n_640": 0.58,
-    "efficientdet_d0_512": 0.67, "nasnetamobile": 0.91, "darts_v2_cifar": 0.83, "randwire_ws_seed1": 0.90,
-    "swin_t": 0.78, "vit_b_16": 0.79, "gpt2_prefill_256_last": 0.62, "whisper_tiny_encoder": 0.56,
-    "sd15_unet_64": 0.52,
-}  # fmt: skip
-"""What a prototype reached of the strict optimum with all of these and chains of ops fused into one besides."""
 
 
 def levels(path: Path, seconds: float) -> dict[str, Any]:
@@ -116,54 +105,27 @@ def tables(results: dict[str, Any]) -> list[str]:
         "are the *aliases*. Then, which is fusion and no alias: *chains* of elementwise ops as one kernel, on top",
         "of *contiguous*, and of *channels last*; *prologue*: also those that only a convolution, a product or a",
         "pool reads, on top of *either*. `+`: not proved least over the orders of that choice of aliases.",
-        "*lowest*: of all. *asked*: what a prototype had with chains; it took channels of a concat as one stretch",
-        "and images with channels last in one and the same tensor. *arenas*: offsets found, aligned to 64.",
-        "*floors*: proved for a level whatever lies in what, by an op that has nothing to do with any alias.",
+        "*lowest*: of all. *no choice needs less*: of *contiguous*. *arenas*: offsets found, aligned to 64. *lower",
+        "bounds*: proved for a level whatever is allocated in what, by an op that has nothing to do with any alias.",
         "",
     ]
-    head = ("model", "ops", "own", "strict", *LEVELS, "aliases", "lowest", "asked")
+    head = ("model", "ops", "own", "strict", *LEVELS, "aliases", "lowest", "no choice needs less")
     body: list[tuple[Any, ...]] = [
         (
             r["model"], r["ops"], r["own_bytes"], r["strict_bytes"],
             *(f"{r[k]['peak_bytes'] / r['strict_bytes']:.3f}{'' if r[k]['optimal'] else '+'}" for k in LEVELS),
             f"{_best(r, ALIASES) / r['strict_bytes']:.3f}", f"{_best(r) / r['strict_bytes']:.3f}",
-            f"{ASKED[r['model']]:.2f}" if r["model"] in ASKED else "",
+            "" if not r["contiguous"]["tried"] else "proved" if r["contiguous"]["least"] else "open",
         )
         for r in rows
     ]  # fmt: skip
-    study = [r for r in rows if r["model"] in ASKED]
-    kinds = [("geometric mean", rows, "peak_bytes"), ("of those asked", study, "peak_bytes")]
-    kinds += [("their arenas", study, "arena_bytes"), ("their floors", study, "floor_bytes")]
-    columns = [*((level,) for level in LEVELS), ALIASES, tuple(LEVELS)]
+    study = [r for r in rows if r["model"] in STUDY]
+    kinds = [("geometric mean", rows, "peak_bytes"), ("of the study's", study, "peak_bytes")]
+    kinds += [("their arenas", study, "arena_bytes"), ("their lower bounds", study, "floor_bytes")]
     for name, some, what in kinds:
-        means = [f"{mean(some, levels, what):.3f}" for levels in columns]
-        asked = None
-        if name == "of those asked" and some:
-            asked = exp(sum(log(ASKED[r["model"]]) for r in some) / len(some))
-        body.append((f"{name} ({len(some)})", "", "", "", *means, "" if asked is None else f"{asked:.3f}"))
-    lines += [*table(head, body), ""]
-    built = [r for r in rows if r["model"] in STRICT_MIB]
-    lines += [
-        "Models that `bench/alias_models.py` builds, beside the strict optimum of those exported from PyTorch, in MiB:",
-        "",
-    ]
-    lines += table(
-        ("model", "here", "exported"),
-        [(r["model"], f"{r['strict_bytes'] / 2**20:.2f}", f"{STRICT_MIB[r['model']]:.2f}") for r in built],
-    )
-    lines += ["", "The search, under `generic` (*contiguous*):", ""]
-    searched = [r for r in rows if r["contiguous"]["tried"]]
-    lines += table(
-        ("model", "aliases", "choices ordered", "no choice needs less", "arena", "s"),
-        [
-            (
-                r["model"], s["aliases"], s["tried"], "proved" if s["least"] else "open", s["arena_bytes"],
-                f"{s['seconds']:.1f}",
-            )
-            for r in searched
-            for s in (r["contiguous"],)
-        ],
-    )  # fmt: skip
+        means = [mean(some, levels, what) for levels in (*((level,) for level in LEVELS), ALIASES, tuple(LEVELS))]
+        body.append((f"{name} ({len(some)})", "", "", "", *(f"{m:.3f}" for m in means), ""))
+    lines += table(head, body)
     for name, reason in results["left_out"].items():
         lines += ["", f"Left out: {name}: {reason}"]
     return lines
