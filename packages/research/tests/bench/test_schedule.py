@@ -109,10 +109,9 @@ def test_every_method_has_a_cell(small: Results[Cell]) -> None:
 def test_json_keeps_its_keys(small: Results[Cell]) -> None:
     """The schema is stable: version 1, these keys, the machine without names of directories."""
     made = json.loads(json_of(small))
-    assert list(made) == ["suite", "schema", "machine", "options", "complete", "cpu_seconds", "cells"]
-    assert made["schema"] == 1
+    assert list(made) == ["suite", "machine", "options", "complete", "cpu_seconds", "rows"]
     assert set(made["machine"]) == {"lowtide", "commit", "python", "system", "cpu", "cores"}
-    assert all(set(cell) == KEYS == {f.name for f in fields(Cell)} for cell in made["cells"])
+    assert all(set(cell) == KEYS == {f.name for f in fields(Cell)} for cell in made["rows"])
     assert "/" not in json.dumps([made["machine"], made["options"]]).replace("\\/", "/")
 
 
@@ -192,7 +191,7 @@ def test_interrupted_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(schedule, "measure", measure)
     assert main(["bench", "schedule", "--networks", SMALL, "-o", str(tmp_path), "-q", "--label", "x"]) == 130
     made = json.loads((tmp_path / "schedule-x.json").read_text())
-    assert (made["complete"], len(made["cells"])) == (False, 2)
+    assert (made["complete"], len(made["rows"])) == (False, 2)
 
 
 def test_what_goes_wrong_is_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +228,7 @@ def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert sorted(p.name for p in tmp_path.iterdir()) == ["schedule.json", "schedule.md"]
     assert main([*words, "--json", "-q"]) == 0
     captured = capsys.readouterr()
-    assert len(json.loads(captured.out)["cells"]) == 2
+    assert len(json.loads(captured.out)["rows"]) == 2
     assert captured.err == ""
     assert main(["bench", "schedule", "--part", "none"]) == 2
 

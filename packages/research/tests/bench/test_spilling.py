@@ -57,8 +57,8 @@ def test_tables_say_it(darts: Results[Any], tmp_path: Path) -> None:
         assert words in shown
     assert "| network |" in markdown(darts)
     made = json.loads(json_of(darts))
-    assert len(made["cells"]) == 9
-    assert made["cells"][2]["traffic_bytes"] == 301_056
+    assert len(made["rows"]) == 9
+    assert made["rows"][2]["traffic_bytes"] == 301_056
     assert made["options"]["settings"] == ["activations"]
     assert sorted(p.name for p in write(darts, tmp_path, "x")) == [
         "spill-x.json",

@@ -60,10 +60,6 @@ class Squares(TableSuite[Square]):
         """Mark the least square."""
         return [Square(r.n, r.square, r.square == min(o.square for o in rows)) for r in rows]
 
-    def record(self, results: Results[Square]) -> object:
-        """The rows."""
-        return {"rows": results.rows, "complete": results.complete}
-
     def page(self, results: Results[Square]) -> Page:
         """One table."""
         cells = [("n", "square"), *((str(r.n), str(r.square)) for r in results.rows)]

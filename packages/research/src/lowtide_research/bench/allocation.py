@@ -133,25 +133,6 @@ class AllocateSuite(TableSuite[Row]):
             for row in rows
         ]
 
-    def record(self, results: Results[Row]) -> object:
-        """Version 1; `published` are the figures of papers that stand beside a row."""
-        return {
-            "suite": self.name,
-            "schema": 1,
-            "machine": results.machine,
-            "options": {
-                "parts": list(self._parts()),
-                "networks": list(self._networks()),
-                "instances": [p.name for p in self._instances()],
-                "allocators": list(self.allocators or allocators()),
-                "time": self.time,
-            },
-            "complete": results.complete,
-            "cpu_seconds": results.cpu_seconds,
-            "rows": results.rows,
-            "published": published_figures(results.rows),
-        }
-
     def page(self, results: Results[Row]) -> Page:
         """The tables of each part that has rows."""
         return arena_tables.page(results, self.time, published_figures(results.rows))

@@ -164,16 +164,6 @@ class OnnxruntimeSuite(TableSuite[Row]):
         sizes = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
         return f"{row.model}: {row.error or sizes}"
 
-    def record(self, results: Results[Row]) -> object:
-        """With the version of onnxruntime."""
-        return {
-            "machine": results.machine,
-            "onnxruntime": _version(),
-            "level": self.level,
-            "rows": results.rows,
-            "complete": results.complete,
-        }
-
     def page(self, results: Results[Row]) -> Page:
         """A line for each model, and what the columns mean."""
         about = measured_with(results.machine, f"onnxruntime {_version()}, CPU, one thread")

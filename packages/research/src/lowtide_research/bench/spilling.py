@@ -30,7 +30,7 @@ from lowtide_research.bench.spill_cells import (
     Subject,
 )
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide_research.bench.tables import Page, limits_record, limits_text
+from lowtide_research.bench.tables import Page, limits_text
 from lowtide_research.spill.cosma.sizes import ProgramSize, program_sizes
 from lowtide_research.zoo.published.cases import FILE
 
@@ -138,24 +138,6 @@ class SpillSuite(TableSuite[Row]):
         best = best_bounds(cells, lambda c: c.problem_key, lambda c: c.lower_bound_bytes)
         proved = [replace(c, optimal=c.traffic_bytes == best[c.problem_key]) for c in cells]
         return [*proved, *(row for row in rows if not isinstance(row, SpillCell))]
-
-    def record(self, results: Results[Row]) -> object:
-        """A list for each type of row."""
-        return {
-            "machine": results.machine,
-            "options": {
-                "networks": list(self.networks),
-                "schemes": list(self.schemes),
-                "settings": list(self.settings),
-                "parts": list(self._parts()),
-                **limits_record(self.time, self.search_memory, self.seed),
-            },
-            "complete": results.complete,
-            "cpu_seconds": results.cpu_seconds,
-            "cells": [row for row in results.rows if isinstance(row, SpillCell)],
-            "sizes": [row for row in results.rows if isinstance(row, ProgramSize)],
-            "off_chip": [row for row in results.rows if isinstance(row, OffChip)],
-        }
 
     def page(self, results: Results[Row]) -> Page:
         """The tables of the parts that were run."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from lowtide.errors import InputError
 from lowtide.stop import Progress
@@ -18,6 +18,8 @@ from lowtide_research.bench.machine import Machine, machine
 from lowtide_research.bench.tables import Page, json_text
 
 R = TypeVar("R")
+FOLDERS = ("graphs", "instances", "models")
+"""Options that name folders or files: results name none."""
 
 
 def _quiet(*_: object) -> None:
@@ -87,8 +89,10 @@ class Suite(Protocol[R]):
         return rows
 
     def record(self, results: Results[R]) -> object:
-        """What the JSON holds; programs read its keys."""
-        ...
+        """What the JSON holds: the options, without the folders that they name, and the rows."""
+        options = {f.name: getattr(self, f.name) for f in fields(cast(Any, self)) if f.name not in FOLDERS}
+        about = {"suite": self.name, "machine": results.machine, "options": options}
+        return about | {"complete": results.complete, "cpu_seconds": results.cpu_seconds, "rows": results.rows}
 
     def text(self, results: Results[R]) -> str:
         """What a terminal shows."""

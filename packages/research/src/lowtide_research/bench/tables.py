@@ -91,11 +91,6 @@ def limits_text(seconds: float, memory: int | str, seed: int) -> str:
     return f"Limits per cell: {seconds:g} s of wall time, {states:,} B for states; seed {seed}."
 
 
-def limits_record(seconds: float, memory: int | str, seed: int) -> dict[str, float]:
-    """The same for JSON."""
-    return {"time": seconds, "search_memory_bytes": parse_size(memory, "search memory"), "seed": seed}
-
-
 def number(n: int | None) -> str:
     """With separators; nothing for None."""
     return "" if n is None else f"{n:,}"

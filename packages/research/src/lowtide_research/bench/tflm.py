@@ -49,10 +49,6 @@ class TfliteSuite(Suite[OverlapRow]):
         """The operator's name."""
         return f"{row.kind} {row.dtype}"
 
-    def record(self, results: Results[OverlapRow]) -> object:
-        """All rows."""
-        return results.rows
-
     def text(self, results: Results[OverlapRow]) -> str:
         """The table as Markdown."""
         return overlap_table(results.rows).markdown()
