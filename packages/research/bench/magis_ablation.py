@@ -67,8 +67,8 @@ def _none(graph: Graph) -> StepRegions:
     return StepRegions((), ())
 
 
-def _whole_alone(step: _Step) -> list[Parted]:
-    return [step._whole()]
+def _untiled(_: _Step, whole: Parted) -> list[Parted]:
+    return [whole]
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def without(name: str) -> Iterator[None]:
         "8 levels": {tree: _levels(8)},
         "tree alone": {f"{regions}.step_regions": _none, f"{regions}.stretches": lambda *_: []},
         "one region": {f"{step}._several": lambda *_: []},
-        "no parts": {f"{step}._joint": _whole_alone},
+        "no parts": {f"{step}._joint": _untiled},
     }
     with ExitStack() as stack:
         for place, instead in changes.get(name, {}).items():

@@ -51,8 +51,8 @@ def page(results: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     for row in results["rows"]:
         ((name, bound),) = row["goal"].items()
-        seconds = {kind: row["tried"][f"{kind}_seconds"] for kind in KINDS}
-        counts = {kind: row["tried"][kind] for kind in KINDS}
+        seconds = {kind: row["tried"].get(f"{kind}_seconds", 0.0) for kind in KINDS}
+        counts = {kind: row["tried"].get(kind, 0) for kind in KINDS}
         cells = [
             (words, counts[k], f"{seconds[k]:.2f}", f"{counts[k] / seconds[k]:,.0f}" if seconds[k] else "")
             for k, words in KINDS.items()
