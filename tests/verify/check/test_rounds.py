@@ -12,7 +12,7 @@ import pytest
 
 import lowtide
 from lowtide.api import plan_html
-from lowtide.api.rewrites.moves import TileAgain
+from lowtide.api.rewrites.moves import NestTiles
 from lowtide.api.rewrites.peak_rounds import PeakRounds
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
@@ -80,7 +80,7 @@ def test_the_search_cuts_again_what_is_worth_it(tmp_path: Path, monkeypatch: pyt
     model.write_bytes(rows_and_channels().SerializeToString())
     once = lowtide.plan(model, target="generic", allow="fission", time=5)
     with monkeypatch.context() as patched:
-        patched.setattr(TileAgain, "propose", lambda *_: None)
+        patched.setattr(NestTiles, "propose", lambda *_: None)
         highest = lowtide.plan(model, target="generic", allow="fission,rounds", time=5)
     assert highest.required_bytes < once.required_bytes
     assert highest.peak_bytes < once.peak_bytes

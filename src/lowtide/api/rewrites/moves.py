@@ -1,4 +1,4 @@
-"""Two moves of the search over plans of one arena: nested tiling and aliasing. `multi_pass.py` has the third."""
+"""Two moves of the search over plans of one arena: nested tiling, and aliasing."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.rewrites import LiesIn
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_TILED_AGAIN = frozenset({"fission", "halos"})
+_NESTED = frozenset({"fission", "halos"})
 """What tiles may do of a graph that is tiled already."""
 
 
 @dataclass
-class TileAgain:
+class NestTiles(Move[Answer]):
     """Tiles the lowered graph of a plan: a level on top of those that it has.
 
     Attributes
@@ -31,7 +32,6 @@ class TileAgain:
     """
 
     user: CutSearch
-    closes: bool = False
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with one more level of tiles."""
@@ -40,7 +40,7 @@ class TileAgain:
         job, user = self.user.job, self.user
         if base.parts is None:
             return None
-        job = replace(job, allow=tuple(word for word in job.allow if word in _TILED_AGAIN))
+        job = replace(job, allow=tuple(word for word in job.allow if word in _NESTED))
         search = CutSearch(job, user.goal, base.problem, base, limits, user=user, first=base.parts)
         found = search.best_cut()
         if search.interrupted:
@@ -49,8 +49,8 @@ class TileAgain:
 
 
 @dataclass
-class Alias:
-    """Places tensors in others, so that pieces are not copied.
+class Alias(Move[Answer]):
+    """Places tensors in others, so that slices are not copied.
 
     Attributes
     ----------
@@ -65,6 +65,11 @@ class Alias:
     tried: int = 0
     least: bool = False
     closes: bool = True
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """What was tried, and whether it was the least, if anything was."""
+        return {"aliases_tried": self.tried, "aliases_least": self.least} if self.tried else {}
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with tensors in others, for the graph of a plan without; where the first choice within a budget
@@ -95,7 +100,7 @@ class Alias:
         answer = self.goal.solve(aliased, self.job.search, limits)
         keys: PlanKeys = {
             **answer.keys,
-            "rewrites": [*(base.keys.get("rewrites") or ()), *lies_in(aliased, aliases)],
+            "rewrites": [*(base.keys.get("rewrites") or ()), *as_rewrites(aliased, aliases)],
             "proved_over": "orders",
             "exactness": base.keys.get("exactness") or "bits",
             "search": {
@@ -126,7 +131,7 @@ def _required(answer: Answer) -> int:
     return answer.keys["required_bytes"]
 
 
-def lies_in(problem: Problem, aliases: Aliases) -> list[LiesIn]:
+def as_rewrites(problem: Problem, aliases: Aliases) -> list[LiesIn]:
     """What a plan says of tensors that lie in others."""
     rewrites: list[LiesIn] = []
     for alias in aliases:

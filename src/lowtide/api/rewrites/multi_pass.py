@@ -14,6 +14,7 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.rewrites import Recomputation, Recompute
 from lowtide.schedule.order import Fixed
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _ROOM = (1.0, 0.99, 0.97, 0.94)
 
 
 @dataclass
-class MultiPass:
+class MultiPass(Move[Answer]):
     """Recomputes operators, and statistics over tiled rows in passes of their own: a level of the user's graph.
 
     Nothing of the plan that it is to better is kept, since such a level changes the graph before it is tiled.
@@ -39,13 +40,9 @@ class MultiPass:
     ----------
     tiles
         The search for tiles of the user's graph.
-    unfinished
-        Whether time ended the last turn.
     """
 
     tiles: CutSearch
-    unfinished: bool = False
-    closes: bool = False
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -155,9 +152,9 @@ def check_multi_pass(job: Job, goal: OneArena, problem: Problem) -> None:
             "one, as with --budget 20% or --max-overhead 200%"
         )
     if problem.graph.dialect != "onnx":
-        mend = ", or write it with `lowtide zoo NAME -o NAME.onnx` first" if problem.place.startswith("zoo:") else ""
+        fix = ", or write it with `lowtide zoo NAME -o NAME.onnx` first" if problem.place.startswith("zoo:") else ""
         what = "ONNX models, and training steps whose ops have labels (zoo:magis_*),"
-        raise InputError(f"only {what} are cut and run again; name recompute or fission alone{mend}", problem.place)
+        raise InputError(f"only {what} are cut and run again; name recompute or fission alone{fix}", problem.place)
     if job.exact_bits:
         raise InputError("--allow fission,recompute adds up in another order; leave out --exact-bits, or recompute")
     if job.max_ops or goal.spread or job.repeats is not None or (job.costs is not None and job.costs.given):

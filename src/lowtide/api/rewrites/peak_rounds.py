@@ -6,7 +6,7 @@ lowers ends it. But such a step may be one of the order, which gives way once wh
     join of kept rows 1,060,864    cut by channels     951,552
     slices of the input 1,059,072  no cut lowers it  1,059,072    then: slices later, 964,992
 
-So each step above a limit is cut if a short region is below it there, the rest stays, and the parts are ordered again.
+So each step above a limit is cut if a short region is below it there, the rest stays, and the parts are reordered.
 The limit falls by bisection over what orders of the new parts come to. Nothing rests on what is hoped for: the peak is
 that of the parts in the order that was found.
 """
@@ -34,7 +34,7 @@ _FIRST, _NEARLY = 32, 128
 known to such a part."""
 _LEAST_GAIN = 512
 """A round is made for such a part of the peak at the least."""
-_AGAIN = 0.75
+_ROUNDS = 0.75
 """Share of the time that is left then for these rounds."""
 _NEAR = 16
 """Parts stripe by stripe are a start, too, if they are higher by such a part at the most."""
@@ -47,27 +47,27 @@ Round = tuple[Cutter, Proposal]
 
 @dataclass
 class PeakRounds:
-    """Cuts parts again where they are highest.
+    """Tiles parts where they are highest.
 
     Attributes
     ----------
     orders
         The search for orders of the parts.
     wanted
-        Whether parts may be cut again.
+        Whether parts may be tiled.
     """
 
     orders: PartOrders
     wanted: bool = True
 
     def lowest(self, proposal: Proposal, limits: Limits) -> tuple[Proposal, list[Round]]:
-        """Parts in an order of low peak, and rounds in which they are cut again where they are highest, in that order
+        """Parts in an order of low peak, and rounds in which they are tiled where they are highest, in that order
         or stripe by stripe."""
         best = self.orders.improved(proposal, limits)
         turn, peak = self.orders.turn, best.own_peak
         near = turn is not None and peak < turn.own_peak <= peak + peak // _NEAR
         starts = [turn, best] if near and turn is not None else [best]
-        return best, self.rounds(starts, _part(limits, _AGAIN))
+        return best, self.rounds(starts, _part(limits, _ROUNDS))
 
     def rounds(self, starts: Sequence[Proposal], limits: Limits) -> list[Round]:
         """The parts of each round, of the one before, each lower than that by `_LEAST_GAIN` at the least.
@@ -100,9 +100,9 @@ class PeakRounds:
             cutter = self._cutter(start)
             order = range(len(start.parts.graph.ops))
             cuts = PeakCuts(cutter, start.problem.memory, order, _LONGEST)
-            for again in self._falling(start, cuts, limits):
-                if again.own_peak < peak:
-                    best, peak = (cutter, again), again.own_peak
+            for recut in self._falling(start, cuts, limits):
+                if recut.own_peak < peak:
+                    best, peak = (cutter, recut), recut.own_peak
         if best is None:
             return None
         enough = self.orders.enough(best[1])
@@ -110,21 +110,21 @@ class PeakRounds:
 
     def _cutter(self, proposal: Proposal) -> Cutter:
         ops = proposal.parts.graph.ops
-        lies_over = any(op.overwrites is not None for op in ops)
-        only = {op.id for op in ops if op.overwrites is None} if lies_over else None
+        overlap = any(op.overwrites is not None for op in ops)
+        only = {op.id for op in ops if op.overwrites is None} if overlap else None
         return Cutter(proposal.parts.graph, exact_bits=self.orders.job.exact_bits, only=only)
 
     def _falling(self, start: Proposal, cuts: PeakCuts, limits: Limits) -> Iterator[Proposal]:
-        """What is found under limits that fall as long as less is found, and rise again where nothing is."""
+        """What is found under limits that fall as long as less is found, and rise where nothing is."""
         low, high, step = self.orders.enough(start), start.own_peak, max(1, start.own_peak // _FIRST)
         while high - low > start.own_peak // _NEARLY and not self._over(limits):
             limit = max(low + (high - low) // 2, high - step)
-            again = self._below(start, cuts, limit, limits)
-            if again is None or again.own_peak >= high:
+            recut = self._below(start, cuts, limit, limits)
+            if recut is None or recut.own_peak >= high:
                 low = limit
             else:
-                high, step = again.own_peak, 2 * step
-                yield again
+                high, step = recut.own_peak, 2 * step
+                yield recut
 
     def _below(self, start: Proposal, cuts: PeakCuts, limit: int, limits: Limits) -> Proposal | None:
         way = cuts.below(limit, limits)
@@ -132,10 +132,10 @@ class PeakRounds:
             return None
         graph = start.parts.graph
         parts = apply(cuts.cutter, way.regions, [graph.ops[i].id for i in way.order])
-        again = replace(start, parts=parts, problem=Problem.of(parts.graph, start.problem.target))
-        if largest_single_op(again.problem.memory) >= start.own_peak:
+        recut = replace(start, parts=parts, problem=Problem.of(parts.graph, start.problem.target))
+        if largest_single_op(recut.problem.memory) >= start.own_peak:
             return None
-        return self._ordered(again, limit, _part(limits, _TRIAL))
+        return self._ordered(recut, limit, _part(limits, _TRIAL))
 
     def _ordered(self, proposal: Proposal, enough: int, limits: Limits) -> Proposal:
         from lowtide.schedule.windows import improved

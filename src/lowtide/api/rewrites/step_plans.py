@@ -1,4 +1,4 @@
-"""A choice of parts as plans: that of each body, and that of what stands around it."""
+"""A choice of tiles as plans: that of each body, and that of what is around it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDING = 0.5
 
 @dataclass(frozen=True)
 class Placed:
-    """A choice with its plans: of each body, and of what stands around."""
+    """A choice with its plans: of each body, and of what is around."""
 
     answer: Answer
     parts: tuple[PlanFission, ...]
@@ -72,13 +72,13 @@ class StepPlans:
         return with_plans
 
     def _plans(self, choice: Parted, spent: Spent | None) -> Placed:
-        """Plans of a choice: the body's, then that of what stands around it."""
+        """Plans of a choice: the body's, then that of what is around it."""
         if choice.within:
             return self._several_placed(choice, spent)
         if choice.region is None:
             call = self._call(self.problem, choice, self.goal)
             order = choice.order if spent is None else spent.order
-            answer = self._sequence(call, order)
+            answer = self._sequence(call, order, roomy=spent is None)
             return Placed(answer, (), planned_seconds(choice, answer))
         part, loop = self._part(choice, choice.order if spent is None else spent.order, 0)
         outer = self._around(loop)
@@ -100,7 +100,7 @@ class StepPlans:
         return PlanFission(op=op, ops=words, ends=list(choice.fission.ends), body=plan), loop
 
     def _several_placed(self, choice: Parted, spent: Spent | None) -> Placed:
-        """Several regions: each body as it begins, then what stands around them as it was searched."""
+        """Several regions: each body as it begins, then what is around them as it was searched."""
         from lowtide.optimize.together import around
 
         placed_ones = [self._part(inner, inner.order, k) for k, inner in enumerate(choice.within)]
@@ -124,13 +124,13 @@ class StepPlans:
         limits = until(self.limits, _ENDING) if self.limits.interrupt.seen else self.limits.saying("placing the parts")
         host = None
         if self.bandwidth is not None:
-            host = Host(self.bandwidth, choice.sequence.costs.units, self.cost_file, again=True)
+            host = Host(self.bandwidth, choice.sequence.costs.units, self.cost_file, recomputes=True)
         return RecomputeCall(job, goal, problem, choice.sequence, once, limits, host)
 
-    def _sequence(self, call: RecomputeCall, order: Sequence[int]) -> Answer:
+    def _sequence(self, call: RecomputeCall, order: Sequence[int], *, roomy: bool = False) -> Answer:
         from lowtide.optimize.recompute.bound import PriceBound
 
-        answer = placed(call, order, "complete", {})
+        answer = placed(call, order, "complete", {}, roomy=roomy)
         figures = {k: v for k, v in answer.keys.get("search", {}).items() if k != "once_peak_bytes"}
         keys: PlanKeys = {**recomputation_keys(call, answer, PriceBound(0)), "search": figures}
         return replace(answer, keys=keys)
