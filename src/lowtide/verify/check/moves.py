@@ -2,7 +2,7 @@
 
 The plan is replayed step by step. What a place holds is followed as a version number, how often the storage has been
 written: a storage in a memory, or its copy on the host, may be of an older version than the storage itself, and then
-nobody may read or move it. Before a step's op, intervals end, moves happen, intervals begin:
+no op reads it and no move carries it. Before a step's op, intervals end, moves happen, intervals begin:
 
     step            4               5
     intervals    ...#### end here | #### begin here
@@ -29,7 +29,7 @@ from lowtide.verify.report import HeldRule
 
 @dataclass(frozen=True)
 class _Stay:
-    """Block `storage` lies in memory `memory` at `offset` in steps ``[start, end)``."""
+    """Block `storage` is in memory `memory` at `offset` in steps ``[start, end)``."""
 
     storage: int
     memory: str
@@ -170,7 +170,7 @@ def _check_sizes(plan: Plan, memory: CheckedMemory, stays: Sequence[_Stay]) -> N
 def _check_over(
     graph: Graph, memory: CheckedMemory, stays: Sequence[_Stay], stay: _Stay, overwritten: int, step: int
 ) -> None:
-    """The output lies exactly on the input, which is there for the last time."""
+    """The output has exactly the offset of the input, which is live for the last time."""
     at = memory.storage_of[overwritten]
     under = next((s for s in stays if s.storage == at and s.memory == stay.memory and s.start <= step < s.end), None)
     if under is None or under.end != step + 1 or under.offset + memory.place[overwritten][1] != stay.offset:

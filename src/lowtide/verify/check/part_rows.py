@@ -45,10 +45,10 @@ def rows_quantised(quant: Quant | None, box: Box) -> Quant | None:
     return Quant(scales, points, quant.axis if len(rows) > 1 else None)
 
 
-def by_the_plan(piece: PlanPiece) -> Held:
+def by_the_plan(given: PlanPiece) -> Held:
     """What a plan says that a tensor holds."""
-    terms = None if piece.terms is None else tuple(piece.terms)
-    return Held(piece.of, tuple(piece.box), terms, sure=None if piece.sure is None else tuple(piece.sure))
+    terms = None if given.terms is None else tuple(given.terms)
+    return Held(given.of, tuple(given.box), terms, sure=None if given.sure is None else tuple(given.sure))
 
 
 def both(one: tuple[Rows, ...], other: tuple[Rows, ...]) -> tuple[Rows, ...]:
@@ -69,9 +69,9 @@ def written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows,
     t = op.outputs[j]
     shape = graph.tensor_by_id[t].shape or ()
     if reduced:
-        whole = rows == (0, access.sizes[axis])
+        is_complete = rows == (0, access.sizes[axis])
         box = tuple((0, size) for size in shape)
-        return Held(t, box) if whole else Held(t, box, (rows,), (op.id, axis))
+        return Held(t, box) if is_complete else Held(t, box, (rows,), (op.id, axis))
     dims = access.outputs[j]
     return Held(t, tuple(rows if a == axis else (0, size) for a, size in zip(dims, shape, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Does what a plan says for pictures agree with its order: the bytes of each step, and when each storage is there?"""
+"""Does a plan's profile agree with its order: the bytes of each step, and when each storage is live?"""
 
 from __future__ import annotations
 

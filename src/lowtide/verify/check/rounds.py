@@ -53,7 +53,7 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
 
 
 def _check_split(graph: Graph, plan: Plan) -> None:
-    """That the tensors which a plan says stay in pieces are cut, and nowhere whole.
+    """That the tensors which a plan says are not materialised are cut, and no op makes them.
 
     Raises
     ------
