@@ -82,8 +82,8 @@ def _distance(stretches: dict[int, tuple[int, int, int]], events: list[tuple[Eve
 def _stretches(
     graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, *, channels_last: bool
 ) -> dict[int, tuple[int, int, int]]:
-    """Where each tensor that is the first in its memory begins and ends, from the start of what lies over the input on,
-    and bytes of a position."""
+    """Where each tensor that is the first in its memory begins and ends, from the start of the memory that shares bytes
+    with the input, and bytes of a position."""
     over, begin = loop.over, block_begins(graph, plan, loop)
     if over is not None and over in graph.tensor_by_id:
         dims, shape = play.dims[over], graph.tensor_by_id[over].shape or ()

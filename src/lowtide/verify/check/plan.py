@@ -35,7 +35,7 @@ from lowtide.verify.check.rewrites import before_cuts, check_allowed, check_clon
 from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
-from lowtide.verify.check.sums import check_again
+from lowtide.verify.check.sums import check_recomputed_operations
 from lowtide.verify.check.unread import check_read
 from lowtide.verify.check.writes import check_writes
 from lowtide.verify.prove.traffic import check_proof
@@ -209,7 +209,7 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     if plan.recomputation is not None:
         cut = has_cuts(plan)
         seen = "" if cut else check_recomputation(user_graph, user_memory, plan, target, steps.footprint, graph, memory)
-        checks.append(HeldRule("recompute", check_again(user_graph, plan) if cut else seen))
+        checks.append(HeldRule("recompute", check_recomputed_operations(user_graph, plan) if cut else seen))
 
     checks += [HeldRule("regions", regions)] if regions else []
     seen, note = check_bound(graph, plan, memory)

@@ -20,7 +20,7 @@ from lowtide.rewrites import COUNTED, PriceCertificate, Recomputation, Recompute
 from lowtide.target import Target
 from lowtide.verify.check.bound import least_in_sequences, saved_in_sequences
 from lowtide.verify.check.memory import CheckedMemory
-from lowtide.verify.check.rewrites import why_not_again
+from lowtide.verify.check.rewrites import why_not_recomputed
 from lowtide.verify.check.swaps import check_rates, check_swapping, swaps_of, time_of, transfer_rates
 
 NONE_MOVED: Mapping[int, tuple[int, bool]] = {}
@@ -370,7 +370,7 @@ def _check_capacities(
     fixed = _ordered(graph) | {maker for own in makers if len(own) > 1 for maker in own}
     fixed |= {maker for own, b in zip(makers, memory.storages, strict=True) if b.at_start for maker in own}
     for maker, amount in again.items():
-        again_possible = maker not in fixed and why_not_again(graph, graph.op_by_id[maker]) is None
+        again_possible = maker not in fixed and why_not_recomputed(graph, graph.op_by_id[maker]) is None
         if again_possible and maker in units and amount - read.get(maker, 0) > q * units[maker]:
             raise VerificationError("recompute", f"{amount} comes from op {maker}, more than it and what it reads cost")
 
