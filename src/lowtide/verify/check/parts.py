@@ -478,9 +478,7 @@ class _Parts:
             at = held.box[dim][1]
         most = self._adapter().MOST_JOINED
         if most and len(operands) > most:
-            raise fail(
-                f"{len(operands)} pieces of tensor {first.of} are concatenated, and at most {most} can be"
-            )
+            raise fail(f"{len(operands)} pieces of tensor {first.of} are concatenated, and at most {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
         self._make(part.outputs[0], Held(first.of, box))
         return self._glue(part, self._adapter().joining(dim), len(operands))

@@ -361,7 +361,7 @@ def _check_arena(
             "arena_optimal",
             f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}",
         )
-    seen, at = check_layout(graph, plan, memory, steps, plan.order)
+    seen, at = check_layout(graph, plan, memory, steps)
     checks = [HeldRule("offsets", seen), HeldRule("arena", format_size(arena))]
     if replay_bytes:
         checks.append(HeldRule("replay", replay(graph, plan, memory, steps, at).text))
