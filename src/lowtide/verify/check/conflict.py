@@ -10,7 +10,7 @@ from lowtide.plan import Plan, PlanConflict
 from lowtide.sizes import round_up
 from lowtide.verify.check.banks import divisible
 from lowtide.verify.check.memory import CheckedMemory
-from lowtide.verify.check.order import Simulation
+from lowtide.verify.check.order import Simulation, descendants
 
 
 def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
@@ -26,18 +26,13 @@ def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     room = round_up(conflict.available_bytes, unit)
     if sum(round_up(b.size, unit) for b in memory.storages if b.at_end) > room:
         return True
-    first = graph.index_of[op]
-    later = {first}
-    for i in range(first + 1, len(graph.ops)):
-        if not later.isdisjoint(graph.predecessors[i]):
-            later.add(i)
-    followers = {graph.ops[i].id for i in later} - {op}
+    later = descendants(graph, op)
     need = sum(round_up(memory.storages[b].size, unit) for b in memory.touches[op])
     need += round_up(memory.workspace[op], unit)
     saved = [
         round_up(size, unit)
         for t, size in memory.saved[op].items()
-        if followers.isdisjoint(memory.storages[memory.storage_of[t]].users)
+        if later.isdisjoint(memory.storages[memory.storage_of[t]].users)
     ]
     return need - max(saved, default=0) > room
 

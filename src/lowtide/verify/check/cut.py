@@ -41,6 +41,7 @@ from lowtide.certificates import CutCertificate, FlowArc
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.verify.check.memory import CheckedMemory
+from lowtide.verify.check.order import ancestors, descendants, needed
 
 
 def _fail(why: str) -> VerificationError:
@@ -76,7 +77,8 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
     v, claimed = certificate.op, certificate.value_bytes
     if v not in memory.workspace:
         raise _fail(f"the cut is at op {v}, which is no op to run")
-    at = _cut_op(graph, memory, v)
+    needs = {op.id: set(needed(graph, op.id)) for op in graph.ops}
+    at = _CutOp(graph, memory, v, needs, ancestors(graph, v), descendants(graph, v))
     cases: list[tuple[int | None, Sequence[FlowArc]]] = [(certificate.in_place, certificate.flow)]
     cases += [(case.in_place, case.flow) for case in certificate.cases]
     _check_cases(at, [tensor for tensor, _ in cases])
@@ -91,29 +93,6 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
         raise _fail(f"{at.label} needs {reached} bytes after the downset, and {claimed} are proved")
     arcs = sum(len(flow) for _, flow in cases)
     return f"a flow of {arcs:,} arcs proves {claimed:,} B at {at.label}, which its downset reaches"
-
-
-def _cut_op(graph: Graph, memory: CheckedMemory, v: int) -> _CutOp:
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
-    needs = {
-        op.id: {makers[t] for t in op.inputs if t in makers} | {o for o in op.after if o in memory.workspace}
-        for op in graph.ops
-    }
-    needed_by: dict[int, set[int]] = {o: set() for o in needs}
-    for o, earlier in needs.items():
-        for u in earlier:
-            needed_by[u].add(o)
-    return _CutOp(graph, memory, v, needs, _reach(needs, v), _reach(needed_by, v))
-
-
-def _reach(edges: dict[int, set[int]], start: int) -> set[int]:
-    reached: set[int] = set()
-    todo = [start]
-    while todo:
-        for o in edges[todo.pop()] - reached:
-            reached.add(o)
-            todo.append(o)
-    return reached
 
 
 def _check_cases(at: _CutOp, tensors: Sequence[int | None]) -> None:

@@ -18,6 +18,7 @@ from lowtide.fission_plan import PartsCut, PlanFamily
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import Target
 from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.order import ancestors, descendants, needed
 
 _UNITS = 2**36
 _FREE = 2**60
@@ -157,7 +158,7 @@ class _Cut:
         self.step, self.claim, self.graph = step, claim, step.graph
         self.arcs: dict[str, dict[str, int]] = {}
         self.constant = 0
-        self.before, self.behind = _ancestors(step.graph, claim.op), _descendants(step.graph, claim.op)
+        self.before, self.behind = ancestors(step.graph, claim.op), descendants(step.graph, claim.op)
         self.more: dict[int, int] = {}
         for op in step.graph.ops if claim.fewest > 1 else ():
             more = step.more(op, claim.rows, claim.fewest)
@@ -167,7 +168,7 @@ class _Cut:
             raise VerificationError("fission", f"op {claim.op} has no {claim.rows} rows to cut")
         for op in step.graph.ops:
             self._states(op.id)
-            for u in _needed(step.graph, op.id):
+            for u in needed(step.graph, op.id):
                 self._after(u, op.id)
         for storage in step.memory.storages:
             if len(storage.tensors) == 1:
@@ -322,28 +323,6 @@ class _Cut:
                 if way:
                     left[way[-1]].pop()
         return total
-
-
-def _needed(graph: Graph, op: int) -> list[int]:
-    return [graph.ops[i].id for i in graph.predecessors[graph.index_of[op]]]
-
-
-def _ancestors(graph: Graph, op: int) -> set[int]:
-    found: set[int] = set()
-    stack = [op]
-    while stack:
-        new = [u for u in _needed(graph, stack.pop()) if u not in found]
-        found.update(new)
-        stack += new
-    return found
-
-
-def _descendants(graph: Graph, op: int) -> set[int]:
-    found = {op}
-    for other in graph.ops[graph.index_of[op] + 1 :]:
-        if not found.isdisjoint(_needed(graph, other.id)):
-            found.add(other.id)
-    return found - {op}
 
 
 def _covering(step: CheckedStep, cuts: list[PartsCut]) -> None:

@@ -226,3 +226,28 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
                 "in_place", f"tensor {out} is to overlap tensor {read} by {size} bytes, which the target does not allow"
             )
     return claimed
+
+
+def needed(graph: Graph, op: int) -> list[int]:
+    """Ops that an op directly waits for, in file order; none of an op that the graph does not have."""
+    return [graph.ops[i].id for i in graph.predecessors[graph.index_of[op]]] if op in graph.index_of else []
+
+
+def ancestors(graph: Graph, op: int) -> set[int]:
+    """Ops that run before an op in every order."""
+    found: set[int] = set()
+    stack = [op]
+    while stack:
+        new = [u for u in needed(graph, stack.pop()) if u not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def descendants(graph: Graph, op: int) -> set[int]:
+    """Ops that run after an op in every order."""
+    found = {op}
+    for other in graph.ops[graph.index_of[op] + 1 :]:
+        if not found.isdisjoint(needed(graph, other.id)):
+            found.add(other.id)
+    return found - {op}
