@@ -44,7 +44,7 @@ from lowtide.verify.report import HeldRule, Report
 FAILURES = {
     "target": "the plan was made under another target",
     "search": "what the search says of itself in names that lowtide reads is of their types",
-    "unread": "nothing stands in the plan that is read in plans of other kinds alone",
+    "unread": "nothing is in the plan that is read in plans of other kinds alone",
     "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
