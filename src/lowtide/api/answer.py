@@ -29,7 +29,7 @@ from lowtide.rewrites import (
     PlanHalos,
     PlanLoop,
     PlanPart,
-    PlanPiece,
+    PlanSlice,
     ProvedOver,
     Recomputation,
     Recompute,
@@ -233,7 +233,7 @@ def _piece(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
         piece = parts.pieces[tensor.id]
         terms = None if piece.terms is None else list(piece.terms)
         sure = None if piece.sure is None else list(piece.sure)
-        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
+        return {"piece": PlanSlice(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
     return {"numbers": list(tensor.integers)} if tensor.id in parts.numbers else {}
 
 

@@ -26,7 +26,7 @@ from lowtide.ops.forms import Concat, Piece, Split
 from lowtide.ops.meaning import meaning
 from lowtide.ops.raster import memory_dims
 from lowtide.plan import Plan
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.sizes import format_count
 from lowtide.target import Target
 
@@ -49,7 +49,7 @@ class _Rows(NamedTuple):
 
 def has_aliases(plan: Plan) -> bool:
     """Whether the plan allocates tensors inside others."""
-    return any(isinstance(r, LiesIn) for r in plan.rewrites or ())
+    return any(isinstance(r, TensorAlias) for r in plan.rewrites or ())
 
 
 def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
@@ -60,8 +60,8 @@ def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
     VerificationError
         ``aliases``: a tensor is unknown, inside two others, or where the target's kernels cannot write.
     """
-    listed = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
-    inside: dict[int, LiesIn] = {}
+    listed = [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
+    inside: dict[int, TensorAlias] = {}
     for r in listed:
         if r.tensor in inside:
             raise _fail(f"tensor {r.tensor} lies in two others")
@@ -86,7 +86,7 @@ def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
     return replace(graph, tensors=tensors, ops=tuple(_without_rows(graph, op, target, inside) for op in graph.ops))
 
 
-def _check_rows(graph: Graph, r: LiesIn, target: Target) -> None:
+def _check_rows(graph: Graph, r: TensorAlias, target: Target) -> None:
     """One entry by itself: bytes that exist, and that the target's kernels can write."""
     inner, outer = graph.tensor_by_id[r.tensor], graph.tensor_by_id[r.of]
     if any(t.kind is Kind.CONSTANT or t.alias_of is not None for t in (inner, outer)) or not inner.size:
@@ -106,14 +106,14 @@ def _check_rows(graph: Graph, r: LiesIn, target: Target) -> None:
         raise _fail(f"{outer.label} has no rows of {rows.pitch} bytes with {inner.label} in them")
 
 
-def _rows(graph: Graph, r: LiesIn) -> _Rows:
+def _rows(graph: Graph, r: TensorAlias) -> _Rows:
     size = graph.tensor_by_id[r.tensor].size
     if r.run is None or r.pitch is None:
         return _Rows(r.offset, size, max(size, graph.tensor_by_id[r.of].size))
     return _Rows(r.offset, r.run, r.pitch)
 
 
-def _in_rows(graph: Graph, t: int, inside: Mapping[int, LiesIn]) -> bool:
+def _in_rows(graph: Graph, t: int, inside: Mapping[int, TensorAlias]) -> bool:
     """Whether the rows of a tensor are apart in memory, in the tensor around it or in one further out."""
     while t in inside:
         if _rows(graph, inside[t]).run < graph.tensor_by_id[t].size:
@@ -127,13 +127,13 @@ def _concatenates(graph: Graph, op: Op) -> bool:
     return known is not None and isinstance(known.form, Concat)
 
 
-def _root(t: int, inside: Mapping[int, LiesIn]) -> int:
+def _root(t: int, inside: Mapping[int, TensorAlias]) -> int:
     while t in inside:
         t = inside[t].of
     return t
 
 
-def _without_rows(graph: Graph, op: Op, target: Target, inside: Mapping[int, LiesIn]) -> Op:
+def _without_rows(graph: Graph, op: Op, target: Target, inside: Mapping[int, TensorAlias]) -> Op:
     """The op, which writes over nothing in memory that it reads row by row."""
     roots = {_root(t, inside) for t in op.inputs if _in_rows(graph, t, inside)}
     if not roots or len(op.outputs) != 1:
@@ -158,7 +158,7 @@ def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
     VerificationError
         ``aliases``: an op writes over what it reads, finds what is not there, or an output is spoilt at the end.
     """
-    inside = {r.tensor: r for r in plan.rewrites or () if isinstance(r, LiesIn)}
+    inside = {r.tensor: r for r in plan.rewrites or () if isinstance(r, TensorAlias)}
     above = {t: (r.of, _rows(user, r)) for t, r in inside.items()}
     in_rows = {t for t in inside if _in_rows(user, t, inside)}
     for op in graph.ops:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import PlanLoop, PlanRing
+from lowtide.rewrites import PlanLineBuffer, PlanLoop
 from lowtide.sizes import round_up
 from lowtide.verify.check.loop_play import fail
 
@@ -50,7 +50,7 @@ class Sharing:
         Of each the others that it shares bytes with.
     """
 
-    buffers: Mapping[int, PlanRing]
+    buffers: Mapping[int, PlanLineBuffer]
     on: Mapping[int, tuple[int, ...]]
 
     @classmethod

@@ -9,7 +9,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op, Quant
 from lowtide.ops.access import Access
 from lowtide.ops.index import Index
-from lowtide.rewrites import PlanPiece, Rows
+from lowtide.rewrites import PlanSlice, Rows
 
 Box = tuple[Rows, ...]
 
@@ -45,7 +45,7 @@ def rows_quantised(quant: Quant | None, box: Box) -> Quant | None:
     return Quant(scales, points, quant.axis if len(rows) > 1 else None)
 
 
-def by_the_plan(given: PlanPiece) -> Held:
+def by_the_plan(given: PlanSlice) -> Held:
     """What a plan says that a tensor holds."""
     terms = None if given.terms is None else tuple(given.terms)
     return Held(given.of, tuple(given.box), terms, sure=None if given.sure is None else tuple(given.sure))

@@ -20,7 +20,7 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
+from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Exactness, PlanPart, Rows, Sections, SplitOp, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
 from lowtide.verify.check.windows import windows_differ
 
@@ -41,9 +41,9 @@ def has_cuts(plan: Plan) -> bool:
     return bool(_cuts(plan)) or any(isinstance(r, Sections) for r in plan.rewrites or ())
 
 
-def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
+def _cuts(plan: Plan) -> list[CutOp | SplitOp]:
     """Every op that is cut."""
-    return [cut for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams) for cut in r.ops]
+    return [cut for r in plan.rewrites or () if isinstance(r, CutRegion | ConcatElimination) for cut in r.ops]
 
 
 def exactness(graph: Graph, plan: Plan) -> Exactness:
@@ -53,7 +53,7 @@ def exactness(graph: Graph, plan: Plan) -> Exactness:
     for cut in _cuts(plan):
         known = meaning(graph, graph.op_by_id[cut.op])
         if known is not None and _rows_of(cut):
-            into = isinstance(cut, SeamOp) and cut.into
+            into = isinstance(cut, SplitOp) and cut.into
             worst = max(worst, _rank("sum" if into else known.access.exactness(cut.axis)))
     return _CLASSES[worst]
 
@@ -67,12 +67,12 @@ def _rank(exact: Exact) -> int:
     return _CLASSES.index(exact)
 
 
-def _rows_of(cut: CutOp | SeamOp) -> list[Rows]:
+def _rows_of(cut: CutOp | SplitOp) -> list[Rows]:
     """The tiles that a cut says, those without a row left out."""
     return [(a, b) for a, b in zip(_begins(cut), cut.ends, strict=False) if a < b]
 
 
-def _begins(cut: CutOp | SeamOp) -> list[int]:
+def _begins(cut: CutOp | SplitOp) -> list[int]:
     """The row with which each part begins."""
     return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends][: len(cut.ends)]
 
@@ -132,7 +132,7 @@ class _Parts:
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
 
-    def _is_eliminated_concat(self, cut: CutOp | SeamOp) -> bool:
+    def _is_eliminated_concat(self, cut: CutOp | SplitOp) -> bool:
         """Whether a cut is that of a concat which does not run, in tiles each of which is of one operand."""
         known = self._meaning(op := self.graph.op_by_id[cut.op])
         if cut.op in self.ran or not isinstance(known.form, Concat) or len(op.outputs) != 1:
@@ -269,7 +269,7 @@ class _Parts:
         known = self._meaning(op)
         access, axis, rows = known.access, part.axis, part.rows
         cut = self.cut[op.id]
-        if isinstance(cut, SeamOp) and cut.into:
+        if isinstance(cut, SplitOp) and cut.into:
             return self._added_into(op, known, listed, part, axis, rows)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
         if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:

@@ -10,7 +10,7 @@ from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, Exactness, PlanCost, Sections
+from lowtide.rewrites import ConcatElimination, CutRegion, Exactness, PlanCost, Sections
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
@@ -323,7 +323,7 @@ def _check_cuts(graph: Graph, changed: Graph, plan: Plan) -> str:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
     halos = check_halos(rounds, plan)
     rewrites = [r for _, one in rounds for r in one.rewrites or ()]
-    cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams))
+    cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | ConcatElimination))
     sections = sum(isinstance(r, Sections) for r in rewrites)
     apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
     often = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""

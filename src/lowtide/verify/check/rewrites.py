@@ -9,7 +9,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import LiesIn, Recompute, Replaced, Sections, Sums, Swap
+from lowtide.rewrites import Recompute, Replaced, Sections, Sums, Swap, TensorAlias
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
@@ -32,7 +32,7 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
 
 
 _CUTS = {"fission", "halos", "unjoined", "rounds", "seams", "accumulate"}
-_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, LiesIn: {"alias"}}
+_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, TensorAlias: {"alias"}}
 """The words that allow a change; any other one is a cut."""
 
 
