@@ -63,7 +63,7 @@ def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Tar
     return least_required(least_in_sequences(graph, memory, saved_in_sequences(graph, target)), plan.runtime_parts)
 
 
-def next_footprint(graph: Graph, memory: CheckedMemory, above: int) -> int:
+def next_footprint(memory: CheckedMemory, above: int) -> int:
     """Least bytes above `above` that can be a footprint: a multiple of what all sizes are multiples of."""
     unit = gcd(*(b.size for b in memory.storages), *memory.workspace.values())
     unit = gcd(unit, *(size for saved in memory.saved.values() for size in saved.values()))
@@ -100,7 +100,7 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
                 "certificate",
                 f"{certificate.refuted_bytes} bytes are refuted, and the plan's own order needs {peak}",
             )
-        given = next_footprint(graph, memory, certificate.refuted_bytes)
+        given = next_footprint(memory, certificate.refuted_bytes)
         seen, note = f"a search refuted {certificate.refuted_bytes:,} B", "bound: by search; --prove searches again"
     else:
         given, seen, note = 0, "no certificate", "bound: footprint of a single op"

@@ -88,7 +88,7 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
             case = "" if tensor is None else f" with tensor {tensor} overwritten"
             raise _fail(f"the flow{case} proves {value} bytes at {at.label}, not {claimed}")
     _check_downset(at, set(certificate.downset))
-    reached = memory.footprint(graph, v, set(certificate.downset))
+    reached = memory.footprint(v, set(certificate.downset))
     if reached != claimed:
         raise _fail(f"{at.label} needs {reached} bytes after the downset, and {claimed} are proved")
     arcs = sum(len(flow) for _, flow in cases)

@@ -20,12 +20,13 @@ from lowtide.errors import VerificationError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
-from lowtide.rewrites import VERSIONS, Recompute
+from lowtide.rewrites import VERSIONS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
-from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
+from lowtide.verify.check.joint_bound import CheckedStep, labels_of, least_bytes, least_seconds
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import simulate
+from lowtide.verify.check.replaced_ops import origins
 from lowtide.verify.check.rewrites import with_ops
 from lowtide.verify.check.siblings import with_merges
 from lowtide.verify.check.swaps import time_of
@@ -263,27 +264,19 @@ def _part_seconds(region: _Region, body: Plan, target: Target) -> float:
 def _clock(graph: Graph, plan: Plan, target: Target) -> int:
     """Nanoseconds of a plan whose tensors leave memory, by costs of this graph's ops."""
     changed = with_ops(graph, plan)
-    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
-    units = {v: round((graph.op_by_id[of.get(v, v)].cost or 0.0) * _NANO) for v in plan.order if _own(graph, of, v)}
+    of = origins(plan)
+    runs = {v: graph.op_by_id.get(of.get(v, v)) for v in plan.order}
+    units = {v: round((op.cost or 0.0) * _NANO) for v, op in runs.items() if op is not None}  # no transfer
     return time_of(changed, work_out(changed, target), plan, units)
-
-
-def _own(graph: Graph, of: Mapping[int, int], op: int) -> bool:
-    """Whether an op is a run of one of the graph's, and no transfer."""
-    return of.get(op, op) in graph.op_by_id
 
 
 def _seconds(graph: Graph, plan: Plan, target: Target) -> float:
     """What a plan's runs take."""
     if plan.swapping is not None:
         return _clock(graph, plan, target) / _NANO
-    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
-    total = 0.0
-    for v in plan.order:
-        at = v
-        while at in of:
-            at = of[at]
-        total += graph.op_by_id[at].cost or 0.0
+    of, total = origins(plan), 0.0
+    for v in plan.order:  # in turn, as the planner adds up
+        total += graph.op_by_id[of.get(v, v)].cost or 0.0
     return total
 
 
@@ -311,9 +304,7 @@ class _Region:
         self._check_convex(set(ids))
 
     def _enter(self, op: Op, word: str) -> None:
-        left, _, right = str(op.attributes.get("labels", "")).partition("->")
-        reads = [words.split() for words in left.split(",")] if left.strip() else []
-        writes = [words.split() for words in right.split(",")] if right.strip() else []
+        reads, writes = labels_of(op)
         if len(reads) != len(op.inputs) or len(writes) != len(op.outputs) or word == "." or op.after:
             raise VerificationError("fission", f"{op.label} has no labels for its operands and results")
         if op.attributes.get("random"):

@@ -48,7 +48,7 @@ class CheckedStep:
 
     def _in_parts(self, op: Op, word: str, parts: int) -> float:
         """Seconds that so many tiles along a label take at least."""
-        reads, makes = _sides(op)
+        reads, makes = labels_of(op)
         own = shared = 0
         merging = 0.0
         for t, words in zip((*op.inputs, *op.outputs), (*reads, *makes), strict=True):
@@ -104,7 +104,7 @@ class CheckedStep:
             return False
         for v in makers | set(self.graph.consumers.get(tensor, ())):
             op = self.graph.op_by_id[v]
-            reads, makes = _sides(op) if self.words[v] else ([], [])
+            reads, makes = labels_of(op) if self.words[v] else ([], [])
             there = list(zip((*op.inputs, *op.outputs), (*reads, *makes), strict=bool(self.words[v])))
             if not any(
                 self._is_cut(op, t, words, word)
@@ -117,15 +117,16 @@ class CheckedStep:
         return True
 
 
-def _sides(op: Op) -> tuple[list[list[str]], list[list[str]]]:
+def labels_of(op: Op) -> tuple[list[list[str]], list[list[str]]]:
+    """Labels of an op's operands and of its results, a word for each dimension."""
     left, _, right = str(op.attributes.get("labels", "")).partition("->")
-    reads = [words.split() for words in left.split(",")] if left.strip() else []
-    return reads, [words.split() for words in right.split(",")] if right.strip() else []
+    reads, makes = ([words.split() for words in side.split(",")] if side.strip() else [] for side in (left, right))
+    return reads, makes
 
 
 def _words(graph: Graph, op: Op) -> Iterable[tuple[str, int]]:
     """Words along which parts of an op are, with their rows."""
-    reads, makes = _sides(op)
+    reads, makes = labels_of(op)
     if len(reads) != len(op.inputs) or len(makes) != len(op.outputs):
         return
     if op.attributes.get("random") or op.after:

@@ -59,6 +59,15 @@ def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int
     return offset_of
 
 
+def workspace_offsets(plan: Plan, memory: CheckedMemory) -> dict[int, int]:
+    """``workspace``: offsets by op. Raises `VerificationError` if one is of an op that the graph does not have."""
+    offsets = by_number(plan.workspace_offsets or {}, "workspace")
+    for v in offsets:
+        if v not in memory.workspace:
+            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
+    return offsets
+
+
 def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target) -> str:
     """``fixed``: every tensor that has memory and a fixed offset under the target has that offset.
 
@@ -113,7 +122,7 @@ def check_layout(graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Si
         ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
     """
     at = storage_offsets(graph, plan, memory)
-    layout = _Layout(graph, plan, memory, simulation, at, by_number(plan.workspace_offsets or {}, "workspace"))
+    layout = _Layout(graph, plan, memory, simulation, at, workspace_offsets(plan, memory))
     on_input = _on_input(graph, memory, simulation, at)
     _check_parts(graph, plan, memory, simulation, at)
     end = max(_check_storages(layout, set(on_input.values())), _check_workspaces(layout))
@@ -141,9 +150,6 @@ def _check_storages(layout: _Layout, on_input: Collection[int]) -> int:
 def _check_workspaces(layout: _Layout) -> int:
     """Workspaces have aligned offsets, and end in the arena. Returns where the last one ends."""
     plan, arena, last = layout.plan, layout.plan.arena_bytes or 0, 0
-    for v in layout.workspace:
-        if v not in layout.memory.workspace:
-            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
     for v, size in layout.memory.workspace.items():
         if not size:
             continue
@@ -298,8 +304,7 @@ def _check_parts(
                     f"the output must begin {memory.behind[v][t]} bytes lower, or elsewhere",
                 )
             shared_pairs.add((out, t) if (low, size) == (start, length) else (out, t, shared))
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
-    listed: set[tuple[int, ...]] = {p for p in plan.in_place if memory.behind[makers[p[0]]]}
+    listed: set[tuple[int, ...]] = {p for p in plan.in_place if memory.behind[graph.producer[p[0]]]}
     listed |= set(plan.overlap or ())
     for pair in sorted(shared_pairs ^ listed):
         word = "lists" if pair in listed else "does not list"

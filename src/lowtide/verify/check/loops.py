@@ -72,7 +72,7 @@ def _looped(graph: Graph, plan: Plan) -> Graph:
     ops = [op for op in graph.ops if op.id not in inside]
     ops += [_as_op(graph, loop, gone, plan) for loop in plan.loops or ()]
     tensors = [t for t in graph.tensors if t.id not in gone]
-    tensors += [_block(graph, loop, plan) for loop in plan.loops or () if _is_block(graph, loop)]
+    tensors += [_block(loop, plan) for loop in plan.loops or () if _is_block(graph, loop)]
     return replace(graph, tensors=tuple(tensors), ops=_in_order(ops), file_order=())
 
 
@@ -81,7 +81,7 @@ def _is_block(graph: Graph, loop: PlanLoop) -> bool:
     return loop.over is not None and loop.over not in graph.tensor_by_id
 
 
-def _block(graph: Graph, loop: PlanLoop, plan: Plan) -> Tensor:
+def _block(loop: PlanLoop, plan: Plan) -> Tensor:
     """That tensor."""
     assert loop.over is not None, loop
     names = {t.id: t.name for t in plan.tensors}

@@ -92,7 +92,7 @@ class CheckedMemory:
     alias_of: dict[int, int]
     views: frozenset[int]
 
-    def saving(self, graph: Graph, op: int, before: Collection[int]) -> int:
+    def saving(self, op: int, before: Collection[int]) -> int:
         """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""
         most = 0
         for tensor in self.overwritable[op]:
@@ -101,7 +101,7 @@ class CheckedMemory:
                 most = max(most, self.saved[op][tensor])
         return most
 
-    def footprint(self, graph: Graph, op: int, before: Collection[int]) -> int:
+    def footprint(self, op: int, before: Collection[int]) -> int:
         """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
         live = 0
         for b in self.storages:
@@ -109,7 +109,7 @@ class CheckedMemory:
             needed = b.at_end or any(o not in before for o in b.users)
             if begun and needed:
                 live += b.size
-        return live + self.workspace[op] - self.saving(graph, op, before)
+        return live + self.workspace[op] - self.saving(op, before)
 
 
 def work_out(graph: Graph, target: Target) -> CheckedMemory:
@@ -316,7 +316,7 @@ def inside_bytes(graph: Graph, op: Op, target: Target) -> int:
         memory = work_out(run, rules)
         before: set[int] = set()
         for step in rules.as_run(run, run.own_order):
-            footprints.append(memory.footprint(run, step, before))
+            footprints.append(memory.footprint(step, before))
             before.add(step)
     outputs = [graph.tensor_by_id[t] for t in op.outputs] if graph.dialect == "aten" else []
     return max(0, max(footprints) - sum(t.size for t in outputs if t.alias_of is None))

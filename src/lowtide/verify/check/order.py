@@ -166,7 +166,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
     VerificationError
         ``order``: the first op that is unknown, runs twice or too early, or is missing.
     """
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
+    makers = graph.producer
     op_of = {op.id: op for op in graph.ops}
     done: set[int] = set()
     for step, v in enumerate(order):
@@ -201,12 +201,11 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
     VerificationError
         ``in_place``: the first pair that the target does not allow, or the second one of an op.
     """
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
     claimed: dict[int, int] = {}
     if len(set(plan.in_place)) < len(plan.in_place):
         raise VerificationError("in_place", "a tensor is said twice to lie over the same input")
     for out, read in plan.in_place:
-        v = makers.get(out)
+        v = graph.producer.get(out)
         if v is None:
             raise VerificationError("in_place", f"no op makes tensor {out}, which is to lie over tensor {read}")
         op = graph.op_by_id[v]
@@ -220,7 +219,7 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
             raise VerificationError("in_place", f"{op.label} is to write over two inputs")
         claimed[v] = read
     for out, read, size in plan.overlap or ():
-        v = makers.get(out)
+        v = graph.producer.get(out)
         if v is None or read not in memory.behind[v]:
             raise VerificationError(
                 "in_place", f"tensor {out} is to overlap tensor {read} by {size} bytes, which the target does not allow"

@@ -14,7 +14,7 @@ from math import frexp, inf
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import COUNTED, Recomputation, Recompute, Swapping
+from lowtide.rewrites import COUNTED, Recomputation, Swapping
 from lowtide.target import Target
 from lowtide.verify.check.bound import least_in_sequences, saved_in_sequences
 from lowtide.verify.check.memory import CheckedMemory
@@ -25,6 +25,7 @@ from lowtide.verify.check.price_bound import (
     proved_peak,
     proved_units,
 )
+from lowtide.verify.check.replaced_ops import origins
 from lowtide.verify.check.swaps import check_rates, check_swapping, swaps_of, time_of, transfer_rates
 
 NONE_MOVED: Mapping[int, tuple[int, bool]] = {}
@@ -94,9 +95,9 @@ def _moved(memory: CheckedMemory, plan: Plan) -> dict[int, tuple[int, bool]]:
     return moved
 
 
-def origins(plan: Plan) -> list[int]:
-    """The plan's order in the user's own ops: a clone is a run of the op that it is one of."""
-    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+def _runs(plan: Plan) -> list[int]:
+    """The plan's order in the user's own ops: a recomputed op is another run of its origin."""
+    of = origins(plan)
     return [of.get(v, v) for v in plan.order]
 
 
@@ -151,7 +152,7 @@ def check_recomputation(
         ``recompute``: the sequence needs more without writing in place than there is room to save, costs are not what
         the ops add up to, or the bound is more than is proved.
     """
-    claim, order, moved = plan.recomputation, origins(plan), _moved(memory, plan)
+    claim, order, moved = plan.recomputation, _runs(plan), _moved(memory, plan)
     assert claim is not None, plan.graph
     _check_sequence(graph, memory, plan, footprint, changed_memory)
     if plan.swapping is not None:
@@ -180,7 +181,7 @@ def _check_sequence(
     graph: Graph, memory: CheckedMemory, plan: Plan, footprint: Sequence[int], changed_memory: CheckedMemory
 ) -> None:
     """Each step of the sequence of runs needs what the plan's graph needs there, but for what is written in place."""
-    order = origins(plan)
+    order = _runs(plan)
     twice = ordered_ops(graph).intersection(v for v, times in Counter(order).items() if times > 1)
     if twice:
         raise VerificationError("recompute", f"`after` speaks of op {min(twice)}, which runs more than once")

@@ -1,4 +1,4 @@
-"""New ops of a plan in the place of ops of the user's graph: products by sections, norms and means as sums."""
+"""New ops of a plan: which of the user's ops each recomputes, and those that take the place of others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op, Tensor
-from lowtide.rewrites import Sections, Sums
+from lowtide.plan import Plan
+from lowtide.rewrites import Recompute, Sections, Sums
 
 Replacement = tuple[Sections | Sums, list[Op], list[Tensor]]
 """What the plan says is replaced, by which ops, and the tensors that only these have."""
@@ -52,3 +53,12 @@ def with_replacements(graph: Graph, replacements: Iterable[Replacement], how: st
         return replace(graph, tensors=kept, ops=left, file_order=())
     except InputError as error:
         raise fail(f"the graph with an op {how} cannot be: {error}") from None
+
+
+def origins(plan: Plan) -> dict[int, int]:
+    """Of each recomputed op the user's op that it is a run of."""
+    result: dict[int, int] = {}
+    for r in plan.all_rewrites:
+        if isinstance(r, Recompute):
+            result[r.op] = result.get(r.of, r.of)
+    return result

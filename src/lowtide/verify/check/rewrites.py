@@ -14,6 +14,7 @@ from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
+from lowtide.verify.check.replaced_ops import origins
 from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.sums import with_sums
 from lowtide.verify.check.swaps import reading, swaps_of, with_loads, with_stores
@@ -83,7 +84,7 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
     user = graph
     graph = _with_clones(graph, clones, plan) if changed else graph
     aliases = changed and any(t.alias_of is not None for t in user.tensors)
-    return _with_views(user, graph, {r.op: r.of for r in clones}) if aliases else graph
+    return _with_views(user, graph, origins(plan)) if aliases else graph
 
 
 def before_cuts(graph: Graph, plan: Plan) -> Graph:
@@ -184,24 +185,18 @@ def _instead(
 
 
 def _with_views(user: Graph, graph: Graph, of: Mapping[int, int]) -> Graph:
-    """The graph with what views make in the memory of what they now read; `of`: clone to the op that it is one of."""
+    """The graph with what views make in the memory of what they now read; `of`: recomputed op to its origin."""
     above = {t.id: t.alias_of for t in graph.tensors}
     user_above = {t.id: t.alias_of for t in user.tensors}
     for op in graph.ops:
         if not op.inputs or not op.outputs:
             continue
-        original = user.op_by_id[_origin(op.id, of)]
+        original = user.op_by_id[of.get(op.id, op.id)]
         chain = _chain(user_above, original.inputs[0])
         for t, former in zip(op.outputs, original.outputs, strict=True):
             if (source := user_above[former]) in chain:
                 above[t] = _chain(above, op.inputs[0])[chain.index(source)]
     return replace(graph, tensors=tuple(replace(t, alias_of=above[t.id]) for t in graph.tensors))
-
-
-def _origin(op: int, of: Mapping[int, int]) -> int:
-    while op in of:
-        op = of[op]
-    return op
 
 
 def _chain(above: Mapping[int, int | None], tensor: int) -> list[int]:

@@ -17,8 +17,8 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.forms import Reduction
 from lowtide.ops.meaning import meaning
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, Sums
-from lowtide.verify.check.replaced_ops import Replacement, fail, with_replacements
+from lowtide.rewrites import Sums
+from lowtide.verify.check.replaced_ops import Replacement, fail, origins, with_replacements
 
 Operand = str | tuple[int, ...] | float
 Node = tuple[str, tuple[Operand, ...], tuple[int, ...], Mapping[str, Any], str]
@@ -49,7 +49,7 @@ def _replacement(graph: Graph, plan: Plan, r: Sums) -> Replacement:
     nodes, given, result = _recipe(graph, r)
     if len(set(r.ops)) != len(nodes) or len(r.ops) != len(nodes):
         raise fail(f"op {r.op} as sums takes {len(nodes)} new ops")
-    ops, tensors = _written(graph, nodes, {**given, "y": result}, r)
+    ops, tensors = _written(nodes, {**given, "y": result}, r)
     named = [replace(op, name=op_names.get(op.id, "")) for op in ops]
     return r, named, [replace(t, name=names.get(t.id, "")) for t in tensors]
 
@@ -179,7 +179,7 @@ def _reduce(
     return (kind, (read, dims), shape, {"keepdims": int(keep)}, result)
 
 
-def _written(graph: Graph, nodes: Sequence[Node], given: dict[str, int], r: Sums) -> tuple[list[Op], list[Tensor]]:
+def _written(nodes: Sequence[Node], given: dict[str, int], r: Sums) -> tuple[list[Op], list[Tensor]]:
     """The ops and the new tensors of a recipe, constants among them."""
     at, left, made, new = dict(given), list(reversed(r.tensors)), list[Op](), list[Tensor]()
 
@@ -219,13 +219,8 @@ def check_recomputed_operations(graph: Graph, plan: Plan) -> str:
     given = plan.recomputation
     assert given is not None, plan.graph
     flops = {op.id: op.flops or 0 for op in graph.ops}
-    of = {r.op: r.of for r in plan.all_rewrites if isinstance(r, Recompute)}
-    once, more = sum(flops.values()), 0
-    for op in of:
-        at = op
-        while at in of:
-            at = of[at]
-        more += flops.get(at, 0)
+    of = origins(plan)
+    once, more = sum(flops.values()), sum(flops.get(op, 0) for op in of.values())
     if (given.counted, given.once, given.planned) != ("flops", once, once + more):
         raise VerificationError(
             "recompute", f"the plan says {given.planned} of {given.once}, and it is {once + more} of {once}"

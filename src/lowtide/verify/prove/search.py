@@ -225,12 +225,8 @@ class _DownsetWalk:
     """
 
     def __init__(self, graph: Graph, memory: CheckedMemory, budget: int, forward: bool) -> None:
-        index = {op.id: i for i, op in enumerate(graph.ops)}
-        makers = {t: i for i, op in enumerate(graph.ops) for t in op.outputs}
         self.n = len(graph.ops)
-        before: list[set[int]] = []
-        for op in graph.ops:
-            before.append({makers[t] for t in op.inputs if t in makers} | {index[o] for o in op.after if o in index})
+        before = [set(earlier) for earlier in graph.predecessors]
         behind: list[set[int]] = [set() for _ in graph.ops]
         for i, earlier in enumerate(before):
             for j in earlier:
@@ -273,12 +269,8 @@ class _DownsetWalk:
 
     def choices(self) -> list[int]:
         """Ready ops that fit the budget, those that leave least first."""
-        fit = []
-        for u in self.ready:
-            hill, change = self.costs(u)
-            if hill <= self.budget:
-                fit.append((change, u))
-        return [u for _, u in sorted(fit)]
+        costs = ((*self.costs(u), u) for u in self.ready)
+        return [u for _, u in sorted((change, u) for hill, change, u in costs if hill <= self.budget)]
 
     def close(self) -> None:
         """Run every op that the one-op rule allows, until none is left."""

@@ -282,12 +282,9 @@ class _PartBuilder:
         self.at = {op.id: k for k, op in enumerate(graph.ops)}
         producer = {t: k for k, op in enumerate(graph.ops) for t in op.outputs}
         self.above: list[int] = []  # with the op itself
-        for k, op in enumerate(graph.ops):
+        for k, earlier in enumerate(graph.predecessors):
             row = 1 << k
-            for p in (
-                *(producer[t] for t in op.inputs if t in producer),
-                *(self.at[o] for o in op.after if o in self.at),
-            ):
+            for p in earlier:
                 row |= self.above[p]
             self.above.append(row)
         storages, kinds, rules = self.memory.storages, graph.tensor_by_id, self.rules
