@@ -21,7 +21,7 @@ from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Exactness, PlanPart, Rows, Sections, SplitOp, Sums
-from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
+from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, valued, written
 from lowtide.verify.check.windows import windows_differ
 
 
@@ -213,6 +213,7 @@ class _Parts:
         if given is None or of is None or of.kind is not Kind.CONSTANT or given.terms is not None:
             raise fail(f"tensor {t} is read before anything makes it")
         self._make(t, Held(given.of, tuple(given.box)), Kind.CONSTANT)
+        self.tensors[t] = replace(self.tensors[t], value=valued(of, self.held[t].box))
 
     def _tensor(self, t: int) -> PlanTensor:
         listed = self.listed.get(t)
