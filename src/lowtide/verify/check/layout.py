@@ -237,13 +237,7 @@ class LiveAddresses:
         self.rest: list[tuple[int, str]] = []
 
     def add(self, start: int, end: int, name: str, step: int) -> None:
-        """Put something there; ``overlap`` if a byte of it is taken.
-
-        Raises
-        ------
-        VerificationError
-            ``overlap``: a byte of it is taken.
-        """
+        """Put something there. Raises ``overlap`` if a byte of it is taken."""
         k = bisect_left(self.starts, start)
         for j in (k - 1, k):
             if 0 <= j < len(self.starts) and self.starts[j] < end and self.rest[j][0] > start:

@@ -31,6 +31,15 @@ class Held:
         """Whether it holds rows of a tensor, all that it says, and no part of a sum."""
         return self.terms is None and self.sure is None
 
+    def added_up(self, size: int) -> Held:
+        """The same; of a sum over all `size` rows of the axis, as any rows of a tensor."""
+        return Held(self.of, self.box) if self.terms == ((0, size),) else self
+
+
+def all_rows(shape: Sequence[int]) -> Box:
+    """All rows of every dimension."""
+    return tuple((0, size) for size in shape)
+
 
 def fail(why: str) -> VerificationError:
     """An error about the parts of a plan."""
@@ -70,9 +79,7 @@ def written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows,
     t = op.outputs[j]
     shape = graph.tensor_by_id[t].shape or ()
     if reduced:
-        is_complete = rows == (0, access.sizes[axis])
-        box = tuple((0, size) for size in shape)
-        return Held(t, box) if is_complete else Held(t, box, (rows,), (op.id, axis))
+        return Held(t, all_rows(shape), (rows,), (op.id, axis)).added_up(access.sizes[axis])
     dims = access.outputs[j]
     return Held(t, tuple(rows if a == axis else (0, size) for a, size in zip(dims, shape, strict=True)))
 

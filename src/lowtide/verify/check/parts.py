@@ -21,7 +21,18 @@ from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Exactness, PlanPart, Rows, Sections, SplitOp, Sums
-from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, valued, written
+from lowtide.verify.check.part_rows import (
+    Box,
+    Held,
+    all_rows,
+    both,
+    by_the_plan,
+    fail,
+    needed,
+    rows_quantised,
+    valued,
+    written,
+)
 from lowtide.verify.check.windows import windows_differ
 
 
@@ -106,7 +117,7 @@ class _Parts:
                 raise fail("ops of one region are cut into different numbers of stripes")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
-                self._hold_all(t.id)
+                self.held[t.id] = self._all_of(t.id)
         result = []
         for v in plan.order:
             listed = ops.get(v)
@@ -150,9 +161,8 @@ class _Parts:
                 raise fail(f"two tensors have the name {t.name!r}")
             given.add(t.name)
 
-    def _hold_all(self, t: int) -> None:
-        shape = self.graph.tensor_by_id[t].shape or ()
-        self.held[t] = Held(t, tuple((0, size) for size in shape))
+    def _all_of(self, t: int) -> Held:
+        return Held(t, all_rows(self.graph.tensor_by_id[t].shape or ()))
 
     def _op(self, listed: PlanOp) -> Op:
         own = self.graph.op_by_id.get(listed.id)
@@ -160,10 +170,10 @@ class _Parts:
             if own is None or own.id in self.cut or (listed.name, listed.type) != (own.name, own.type):
                 raise fail(f"op {listed.id} is no op of the graph that is left, and no part")
             for t in own.inputs:
-                if t not in self.held or self.held[t].of != t or not self._holds_all(t):
+                if self.held.get(t) != self._all_of(t):
                     raise fail(f"{own.label} reads tensor {t}, which is not there whole")
             for t in own.outputs:
-                self._hold_all(t)
+                self.held[t] = self._all_of(t)
             return own
         if own is not None:
             raise fail(f"op {listed.id} is the graph's, and no part")
@@ -188,11 +198,6 @@ class _Parts:
         inputs = tuple(t for t in given if t is not None)
         result = Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
         return replace(result, overwrites=self.over.get(listed.id))
-
-    def _holds_all(self, t: int) -> bool:
-        held = self.held[t]
-        shape = self.graph.tensor_by_id[held.of].shape or ()
-        return held.rows_alone and held.box == tuple((0, size) for size in shape)
 
     def _constant(self, t: int) -> None:
         """Rows of a constant, or numbers in the place of an op's literal operand."""
@@ -228,7 +233,7 @@ class _Parts:
         of = self.graph.tensor_by_id[held.of]
         shape = of.shape or ()
         if t in self.graph.tensor_by_id:
-            if t != held.of or not held.rows_alone or held.box != tuple((0, size) for size in shape):
+            if held != self._all_of(t):
                 raise fail(f"tensor {t} would hold a part of tensor {held.of}")
             self.held[t] = held
             return
@@ -270,6 +275,9 @@ class _Parts:
         known = self._meaning(op)
         access, axis, rows = known.access, part.axis, part.rows
         cut = self.cut[op.id]
+        if cut.axis != axis:
+            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
+        self.ran.setdefault(op.id, set()).add(rows)
         if isinstance(cut, SplitOp) and cut.into:
             return self._added_into(op, known, listed, part, axis, rows)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
@@ -277,9 +285,6 @@ class _Parts:
             raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        if cut.axis != axis:
-            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
-        self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != len(op.outputs):
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
@@ -309,10 +314,6 @@ class _Parts:
         access, adds = op_meaning.access, accumulating(self.graph, op, op_meaning, axis)
         if adds is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} cannot be added to as op {listed.id} does")
-        cut = self.cut[op.id]
-        if cut.axis != axis:
-            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
-        self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != 1 or len(op.outputs) != 1:
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         follows = listed.type == adds.type and len(part.inputs) == adds.operand + 1
@@ -328,13 +329,11 @@ class _Parts:
             so_far, self.over[listed.id] = held.terms or (), (total or 0,)
             while read and read[-1] is None:
                 read.pop()
-        terms = both(so_far, (rows,))
-        is_complete = terms == ((0, access.sizes[axis]),)
-        box = tuple((0, size) for size in self.graph.tensor_by_id[op.outputs[0]].shape or ())
-        made = Held(op.outputs[0], box) if is_complete else Held(op.outputs[0], box, terms, (op.id, axis))
+        box = all_rows(self.graph.tensor_by_id[op.outputs[0]].shape or ())
+        made = Held(op.outputs[0], box, both(so_far, (rows,)), (op.id, axis)).added_up(access.sizes[axis])
         self._make(part.outputs[0], made)
         self._operands(op, access, part, read, None, rows[0] > 0)
-        attributes = {k: v for k, v in op.attributes.items() if is_complete or k not in adds.at_the_end}
+        attributes = {k: v for k, v in op.attributes.items() if made.terms is None or k not in adds.at_the_end}
         return adds.type if follows else op.type, attributes
 
     def _shape(self, t: int) -> tuple[int, ...]:
@@ -493,8 +492,6 @@ class _Parts:
         if (one.of, one.box, one.summed) != (other.of, other.box, other.summed):
             raise fail(f"parts of the sum {one.of} are of another one")
         access = self.meanings[one.summed[0]].access
-        terms = both(one.terms, other.terms)
-        is_complete = terms == ((0, access.sizes[one.summed[1]]),)
-        held = Held(one.of, one.box) if is_complete else replace(one, terms=terms)
+        held = replace(one, terms=both(one.terms, other.terms)).added_up(access.sizes[one.summed[1]])
         self._make(part.outputs[0], held)
         return self._glue(part, self._adapter().merging(access.merge), 2)

@@ -108,14 +108,8 @@ def before_cuts(graph: Graph, plan: Plan) -> Graph:
 
 
 def check_clones_exactness(graph: Graph, plan: Plan) -> None:
-    """That a plan which recomputes ops, and cuts none, promises ``kernel`` where a second run may round otherwise:
-    where a tensor that the op reads or makes has half precision, and the file is ONNX.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``.
-    """
+    """A plan that recomputes ops, and cuts none, promises ``kernel`` where a second run may round otherwise: where a
+    tensor that the op reads or makes has half precision, and the file is ONNX. Raises ``rewrites`` if it does not."""
     recomputed = {r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
     if not recomputed or has_cuts(plan) or has_aliases(plan) or plan.fission is not None:
         return

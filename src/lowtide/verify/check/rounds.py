@@ -53,13 +53,7 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
 
 
 def _check_split(graph: Graph, plan: Plan) -> None:
-    """That the tensors which a plan says are not materialised are cut, and no op makes them.
-
-    Raises
-    ------
-    VerificationError
-        ``parts``.
-    """
+    """``parts``: the tensors which a plan says are not materialised are cut, and no op makes them."""
     rewrites, listed = plan.rewrites or (), {t.id for t in plan.tensors}
     cut = {c.op for r in rewrites if isinstance(r, CutRegion | ConcatElimination) for c in r.ops}
     for t in (t for r in rewrites if isinstance(r, Split) for t in r.tensors):

@@ -178,8 +178,8 @@ class _Run:
         for k in range(len(before) + len(after) + 1):
             self.block.give(self._scratch(k))
 
-    def _outputs(self, op: Op, made: dict[int, int]) -> None:
-        """Chunks of an op's outputs: those that a body `made` (owner to bytes), an input's that dies, or new ones."""
+    def _outputs(self, op: Op, of_body: dict[int, int]) -> None:
+        """Chunks of an op's outputs: those of a body (`of_body`: owner to bytes), of a dying input, or new ones."""
         memory, block = self.memory, self.block
         for t in op.outputs:
             b = memory.storage_of.get(t)
@@ -187,18 +187,18 @@ class _Run:
                 continue
             if memory.storages[b].at_end and self.depth and not self.late:
                 continue  # the op around this body has allocated it
-            same = [owner for owner, size in made.items() if size == memory.storages[b].size]
+            same = [owner for owner, size in of_body.items() if size == memory.storages[b].size]
             dying = [memory.storage_of[r] for r in memory.overwritable[op.id]]
             dying = [storage for storage in dying if memory.storages[storage].users <= self.ran]
             if same:
                 self.owner_of[b] = self._first + b
                 block.rename(same[0], self._first + b)
-                del made[same[0]]
+                del of_body[same[0]]
             elif dying:
                 self.owner_of[b] = self.owner_of.pop(dying[0])
             else:
                 self._take(b, self.graph.tensor_by_id[t].label)
-        for owner in made:
+        for owner in of_body:
             block.give(owner)
 
     @property
@@ -257,13 +257,11 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         raise VerificationError("runtime_arena", "the parts are said to need more at least than they take here")
     if parts is None or not _plans_head(plan, parts):
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
-    if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
-        needed = max(round_up(parts.planned, parts.alignment), parts.planning) + parts.persistent
-    else:
-        needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
+    apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
+    head = round_up(parts.planned, parts.alignment)
+    needed = max(head, parts.planning) + parts.persistent if apart else max(head + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
-    apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
     _check_libraries(needed, parts, apart=apart)
     heads = tflm_heads(graph, plan, target)
     seen = ""

@@ -18,6 +18,7 @@ import numpy as np
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import Section, Sections
+from lowtide.verify.check.part_rows import valued
 from lowtide.verify.check.replaced_ops import Replacement, fail, with_replacements
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -220,12 +221,9 @@ class _Nodes:
         if shape[along] != count:
             raise fail(f"{constant.label} has other columns than its product")
         box = [(a, b) if d == along else (0, size) for d, size in enumerate(shape)]
-        width, value = constant.size // prod(shape), None
-        if constant.value is not None and len(constant.value) == constant.size:
-            cells = np.frombuffer(constant.value, np.dtype((np.void, width))).reshape(shape)
-            value = cells[tuple(slice(*rows) for rows in box)].tobytes()
-        size, made = width * prod(end - first for first, end in box), tuple(end - first for first, end in box)
-        new = self._tensor(size, Kind.CONSTANT, made, constant.dtype, value)
+        made = tuple(end - first for first, end in box)
+        size = constant.size // prod(shape) * prod(made)
+        new = self._tensor(size, Kind.CONSTANT, made, constant.dtype, valued(constant, box))
         given = self.slices.get(new)
         if given is None or (given.of, [tuple(rows) for rows in given.box]) != (t, box) or given.terms or given.sure:
             raise fail(f"tensor {new} is not columns {a} to {b} of {constant.label}")

@@ -395,13 +395,8 @@ class _PartBuilder:
 
 
 def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
-    """See that the proof's parts are parts of this graph, and that their bytes make up the bound. Returns a note.
-
-    Raises
-    ------
-    VerificationError
-        ``traffic``.
-    """
+    """See that the proof's parts are parts of this graph, and that their bytes make up the bound. Raises ``traffic``;
+    returns a note."""
     proof, bound = plan.traffic_proof or TrafficProof(kind="none"), plan.traffic_lower_bound_bytes or 0
     parts, op_ids = proof.parts, {op.id for op in graph.ops}
     if proof.kind not in KINDS or bound < 0 or any(p.bytes < 0 for p in parts):
