@@ -160,7 +160,7 @@ def _check_arc(at: _CutOp, arc: FlowArc) -> None:
     if size < 0:
         raise _fail(f"{name} carries less than nothing")
     if tensor is None:
-        if start is None or end not in at.needs.get(start, ()):
+        if end not in at.needs.get(-1 if start is None else start, ()):
             raise _fail(f"{name} is no precedence of the graph")
         return
     if tensor not in at.memory.storage_of:
