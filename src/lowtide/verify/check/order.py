@@ -153,6 +153,14 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
     return f"{ops}, {len(folded):,} folded, {tensors}: as in the graph"
 
 
+def check_new_names(user: Graph, graph: Graph) -> None:
+    """Tensors of the plan have names of their own, where a file knows tensors by their names. Raises ``ids``."""
+    own, names = {t.id for t in user.tensors}, Counter(t.name for t in graph.tensors)
+    for t in graph.tensors if graph.dialect == "onnx" else ():
+        if t.id not in own and t.name and names[t.name] > 1:
+            raise VerificationError("ids", f"tensor {t.id} of the plan has the name of another one, {t.name!r}")
+
+
 def check_order(graph: Graph, order: Sequence[int]) -> str:
     """``order``: every op once, after the ops that make its inputs and those it is `after`.
 

@@ -25,7 +25,7 @@ from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
-from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
+from lowtide.verify.check.order import Simulation, check_ids, check_new_names, check_order, claimed_pairs, simulate
 from lowtide.verify.check.parts import exactness, has_cuts
 from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
@@ -222,6 +222,7 @@ def _subject(graph: Graph, plan: Plan, target: Target) -> _Subject:
 
 def _check_graph(it: _Subject) -> list[HeldRule]:
     """The plan lists the ops and tensors of its graph, in an order that is possible."""
+    check_new_names(it.user_graph, it.graph)
     checks = [
         HeldRule("ids", check_ids(it.graph, it.plan, it.memory)),
         HeldRule("order", check_order(it.graph, it.plan.order)),
