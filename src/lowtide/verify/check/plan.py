@@ -175,39 +175,39 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
     if plan.fission is not None:
         return verify_fission(graph, plan, target, lambda *what: _verify(*what, replay_bytes=replay_bytes))
     check_read(plan, target)
-    it = _subject(graph, plan, target)
-    checks = _check_graph(it)
-    own = simulate(graph, it.user_memory, graph.own_order)
+    subject = _subject(graph, plan, target)
+    checks = _check_graph(subject)
+    own = simulate(graph, subject.user_memory, graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError(
             "own_order_peak", f"the own order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}"
         )
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
     regions = "" if plan.moves is not None else check_regions(graph, plan, target)
-    checks += _check_rewrites(it)
+    checks += _check_rewrites(subject)
     if plan.moves is not None:
-        return _verify_spilling(it.graph, plan, target, checks, own)
-    steps = simulate(it.graph, it.memory, plan.order, claimed_pairs(it.graph, plan, it.memory))
+        return _verify_spilling(subject.graph, plan, target, checks, own)
+    steps = simulate(subject.graph, subject.memory, plan.order, claimed_pairs(subject.graph, plan, subject.memory))
     partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
     checks.append(HeldRule("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
-    checks += _check_recomputed(it, steps)
+    checks += _check_recomputed(subject, steps)
     checks += [HeldRule("regions", regions)] if regions else []
-    seen, bound_note = check_bound(it.graph, plan, it.memory)
+    seen, bound_note = check_bound(subject.graph, plan, subject.memory)
     checks.append(HeldRule("bound", f"{format_size(plan.lower_bound_bytes)}: {seen}"))
     over = _OVER.get(plan.proved_over or "", "")
     checks.append(HeldRule("optimal", f"yes{over}" if plan.optimal else "not proved"))
     numbers = {
         "own_order_peak_bytes": own.peak,
         "peak_bytes": steps.peak,
-        "largest_single_op_bytes": largest_single_op(it.graph, it.memory),
-        "storages": len(it.memory.storages),
+        "largest_single_op_bytes": largest_single_op(subject.graph, subject.memory),
+        "storages": len(subject.memory.storages),
     }
-    arena_checks, arena_note = _check_memories(it, steps, numbers, replay_bytes=replay_bytes)
+    arena_checks, arena_note = _check_memories(subject, steps, numbers, replay_bytes=replay_bytes)
     checks += arena_checks
-    checks += _check_claims(it, own, steps, thorough=replay_bytes)
+    checks += _check_claims(subject, own, steps, thorough=replay_bytes)
     return Report(tuple(checks), (bound_note, arena_note), numbers, steps.footprint)
 
 
@@ -220,80 +220,81 @@ def _subject(graph: Graph, plan: Plan, target: Target) -> _Subject:
     return _Subject(plan, target, graph, memory, unaliased, changed, changed_memory)
 
 
-def _check_graph(it: _Subject) -> list[HeldRule]:
+def _check_graph(subject: _Subject) -> list[HeldRule]:
     """The plan lists the ops and tensors of its graph, in an order that is possible."""
-    check_new_names(it.user_graph, it.graph)
+    check_new_names(subject.user_graph, subject.graph)
     checks = [
-        HeldRule("ids", check_ids(it.graph, it.plan, it.memory)),
-        HeldRule("order", check_order(it.graph, it.plan.order)),
+        HeldRule("ids", check_ids(subject.graph, subject.plan, subject.memory)),
+        HeldRule("order", check_order(subject.graph, subject.plan.order)),
     ]
-    kept = check_writes(it.user_graph, it.graph, it.plan)
+    kept = check_writes(subject.user_graph, subject.graph, subject.plan)
     return [*checks, HeldRule("writes", kept)] if kept else checks
 
 
-def _check_rewrites(it: _Subject) -> list[HeldRule]:
+def _check_rewrites(subject: _Subject) -> list[HeldRule]:
     """Loops, cuts and aliases, which the plan allows."""
-    plan, checks = it.plan, list[HeldRule]()
+    plan, checks = subject.plan, list[HeldRule]()
     check_allowed(plan)
     if plan.loops:
-        checks.append(HeldRule("loops", check_loops(it.user_graph, plan, it.target)))
+        checks.append(HeldRule("loops", check_loops(subject.user_graph, plan, subject.target)))
     elif has_cuts(plan):
-        checks.append(HeldRule("parts", _check_cuts(it.user_graph, it.graph, plan)))
+        checks.append(HeldRule("parts", _check_cuts(subject.user_graph, subject.graph, plan)))
     if plan.moves is not None:
         return checks
-    recomputes = plan.recomputation is not None and len(plan.order) > len(it.user_graph.ops)
+    recomputes = plan.recomputation is not None and len(plan.order) > len(subject.user_graph.ops)
     if has_aliases(plan):
-        checks.append(HeldRule("aliases", check_aliases(it.unaliased, it.graph, plan, it.target)))
+        checks.append(HeldRule("aliases", check_aliases(subject.unaliased, subject.graph, plan, subject.target)))
     elif not has_cuts(plan) and (plan.rewrites is not None) != recomputes:
         raise VerificationError("rewrites", "ops are recomputed in a plan that does not say what that costs")
     return checks
 
 
-def _check_recomputed(it: _Subject, steps: Simulation) -> list[HeldRule]:
+def _check_recomputed(subject: _Subject, steps: Simulation) -> list[HeldRule]:
     """What recomputation costs."""
-    if it.plan.recomputation is None:
+    graph, memory, plan = subject.user_graph, subject.user_memory, subject.plan
+    if plan.recomputation is None:
         return []
-    if has_cuts(it.plan):
-        return [HeldRule("recompute", check_recomputed_operations(it.user_graph, it.plan))]
-    seen = check_recomputation(it.user_graph, it.user_memory, it.plan, it.target, steps.footprint, it.graph, it.memory)
-    return [HeldRule("recompute", seen)]
+    if has_cuts(plan):
+        return [HeldRule("recompute", check_recomputed_operations(graph, plan))]
+    changed, target = (subject.graph, subject.memory), subject.target
+    return [HeldRule("recompute", check_recomputation(graph, memory, plan, target, steps.footprint, *changed))]
 
 
 def _check_memories(
-    it: _Subject, steps: Simulation, numbers: dict[str, int], *, replay_bytes: bool
+    subject: _Subject, steps: Simulation, numbers: dict[str, int], *, replay_bytes: bool
 ) -> tuple[list[HeldRule], str]:
     """The arena, or several memories as one. Returns a note on its bound, and adds what was measured to `numbers`."""
-    plan, target = it.plan, it.target
+    plan, target = subject.plan, subject.target
     if plan.arena_bytes is None:
         _check_no_arena(plan)
         return [], "arena: none in the plan"
     placed = plan
     if plan.memories is not None and plan.runtime_arenas is None:
-        placed = as_one_arena(it.graph, plan, it.memory, steps)
+        placed = as_one_arena(subject.graph, plan, subject.memory, steps)
     checks = _check_several(plan)
-    load = aligned_load(it.graph, it.memory, steps, plan.order, target.alignment)
+    load = aligned_load(subject.graph, subject.memory, steps, plan.order, target.alignment)
     numbers["arena_load_bytes"] = load
-    checks += _check_arena(it, placed, steps, replay_bytes=replay_bytes)
-    checks += [HeldRule("fixed", check_fixed(it.graph, plan, it.memory, target))] if target.fixed else []
+    checks += _check_arena(subject, placed, steps, replay_bytes=replay_bytes)
+    checks += [HeldRule("fixed", check_fixed(subject.graph, plan, subject.memory, target))] if target.fixed else []
     if (placed.arena_lower_bound_bytes or 0) <= load:
         return checks, "arena bound: most bytes live at once in this order, counted here"
     return checks, "arena bound: above the load; --prove searches again"
 
 
-def _check_claims(it: _Subject, own: Simulation, steps: Simulation, *, thorough: bool) -> list[HeldRule]:
+def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thorough: bool) -> list[HeldRule]:
     """What else the plan says: of the runtime, of conflicts, pictures and time; and its status."""
-    graph, memory, plan, target = it.graph, it.memory, it.plan, it.target
+    graph, memory, plan, target = subject.graph, subject.memory, subject.plan, subject.target
     found = {
         "runtime_arena": check_runtime_arena(graph, plan, target, memory),
-        "runtime_figures": check_figures(it.unaliased, plan, target, thorough=thorough),
+        "runtime_figures": check_figures(subject.unaliased, plan, target, thorough=thorough),
         "conflict": check_conflict(graph, plan, memory, steps),
         "profile": check_profile(plan, memory, own, steps),
         "cost": "" if plan.cost is None else _check_cost(plan, plan.cost),
     }
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
-    unchanged = plan.memories is None and graph is it.user_graph and not plan.allow
+    unchanged = plan.memories is None and graph is subject.user_graph and not plan.allow
     alone = unchanged and alone_too_large(graph, plan, memory)
-    least = least_permitted(it.user_graph, it.user_memory, plan, target)
+    least = least_permitted(subject.user_graph, subject.user_memory, plan, target)
     status = check_budget(plan, target, least, statuses, alone=alone)
     return [*(HeldRule(name, seen) for name, seen in found.items() if seen), HeldRule("status", status)]
 
@@ -383,9 +384,9 @@ def _check_no_arena(plan: Plan) -> None:
             raise VerificationError("arena", f"the plan has {name} but no arena_bytes")
 
 
-def _check_arena(it: _Subject, plan: Plan, steps: Simulation, *, replay_bytes: bool) -> list[HeldRule]:
+def _check_arena(subject: _Subject, plan: Plan, steps: Simulation, *, replay_bytes: bool) -> list[HeldRule]:
     """One arena, or several memories put end to end in `plan`."""
-    graph, memory, target = it.graph, it.memory, it.target
+    graph, memory, target = subject.graph, subject.memory, subject.target
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     if plan.alignment != target.alignment:
         raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
