@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Recompute, SeamOp, Sections, Split, Sums
+from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Recompute, Sections, Split, SplitOp, Sums
 from lowtide.transform.alias import Aliases
 from lowtide.transform.cut import Cut, Region
 from lowtide.transform.seams import NO_SEAMS, SeamCut, Seams
 
-LevelRewrite = Sections | Sums | Recompute | CutRegion | CutSeams | Split
+LevelRewrite = Sections | Sums | Recompute | CutRegion | ConcatElimination | Split
 """What a plan says of one level."""
 
 
@@ -81,24 +81,24 @@ class Decision:
         return replace(self, order=order)
 
 
-def tilings_as_rewrites(level: Level) -> list[CutRegion | CutSeams | Split]:
+def tilings_as_rewrites(level: Level) -> list[CutRegion | ConcatElimination | Split]:
     """The tilings of a level as a plan file says them."""
     regions = [
         CutRegion(ops=[CutOp(op=c.op, axis=c.axis, ends=[*c.ends], begins=[*c.begins] or None) for c in region.cuts])
         for region in level.regions
     ]
     seams = [
-        SeamOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
+        SplitOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
         for c in level.seams.cuts
     ]
     split = [Split(tensors=sorted(level.split))] if level.split else []
-    return [*regions, *([CutSeams(ops=seams)] if seams else []), *split]
+    return [*regions, *([ConcatElimination(ops=seams)] if seams else []), *split]
 
 
 def level_of(rewrites: list[LevelRewrite]) -> Level:
     """The level that a plan file says. Whether it can be is for `lowtide.transform.lower.why_not` to say."""
     regions = [r for r in rewrites if isinstance(r, CutRegion)]
-    seams = [c for r in rewrites if isinstance(r, CutSeams) for c in r.ops]
+    seams = [c for r in rewrites if isinstance(r, ConcatElimination) for c in r.ops]
     return Level(
         products=tuple(r.op for r in rewrites if isinstance(r, Sections)),
         statistics=tuple(r.op for r in rewrites if isinstance(r, Sums)),
