@@ -19,7 +19,7 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -271,62 +271,19 @@ def arena_buffers(
         `profile(model, order)`, if it is known already.
     """
     lifetimes = lifetimes or profile(model, order)
-    steps = max(len(order), 1)
-    end_of = [min(last + 1, steps) for last in lifetimes.last]
     into: dict[int, tuple[int, int]] = {}
-    applied = []
-    overwritten: set[int] = set()
+    applied = tuple(overwrites)
     paired = []
-    for o in overwrites:
+    for o in applied:
         assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
         if o.distance is not None:
-            paired.append((model.storage_of[o.output], o.storage, o.distance))
-            applied.append(o)
-            continue
-        assert o.storage not in into, f"storage {o.storage} is overwritten twice"
-        into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
-        overwritten.add(model.storage_of[o.output])
-        applied.append(o)
-
-    buffers: list[Buffer] = []
-    place_of: dict[int, tuple[int, int]] = {}
-    group_of = {group[0][0]: group for group in model.groups}
-    grouped = {s for group in model.groups for s, _ in group[1:]}
-
-    def pieces_of(root: int, low: int, size: int) -> Iterator[Piece]:
-        """The pieces of a storage `low` bytes above its buffer's offset, and of what is written over it in turn."""
-        piece, at = Piece(max(lifetimes.first[root], 0), end_of[root], low, size), root
-        place_of[root] = (len(buffers), low)
-        while at in into:
-            at, displacement = into[at]
-            low += displacement
-            place_of[at] = (len(buffers), low)
-            part = model.storages[at].size
-            if low % alignment == 0 and root not in exact:
-                part = round_up(part, alignment)
-            if (piece.low, piece.size) == (low, part):
-                piece = Piece(piece.start, end_of[at], low, part)
-            elif piece.end < end_of[at]:
-                yield piece
-                piece = Piece(piece.end, end_of[at], low, part)
-        yield piece
-
-    exact = {*group_of, *grouped}
-    for root, storage in enumerate(model.storages):
-        if root in overwritten or root in grouped or storage.size == 0:
-            continue
-        group = group_of.get(root, ((root, 0),))
-        size = round_up(max(low + model.storages[s].size for s, low in group), alignment)
-        if root in group_of:
-            pieces = sorted(p for s, low in group for p in pieces_of(s, low, model.storages[s].size))
+            paired.append((o.storage, model.storage_of[o.output], o.distance))
         else:
-            pieces = list(pieces_of(root, 0, size))
-        name = model.graph.tensor_by_id[storage.tensors[0]].label
-        offset = None
-        if model.target.fixed:
-            held = [s for s, (b, _) in place_of.items() if b == len(buffers)]
-            offset = _fixed_offset(model, [(s, place_of[s][1]) for s in held], alignment)
-        buffers.append(Buffer(name, size, tuple(pieces), alignment, offset))
+            assert o.storage not in into, f"storage {o.storage} is overwritten twice"
+            into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
+    steps = max(len(order), 1)
+    made = _StorageBuffers(model, alignment, lifetimes.first, [min(last + 1, steps) for last in lifetimes.last], into)
+    buffers = made.buffers()
     workspace_of: dict[int, int] = {}
     step_of = {i: step for step, i in enumerate(order)}
     for i, op in enumerate(model.graph.ops):
@@ -334,8 +291,70 @@ def arena_buffers(
             workspace_of[op.id] = len(buffers)
             size = round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
+    place_of = made.place_of
     pairs = tuple(Pair(place_of[lower][0], place_of[upper][0], d) for lower, upper, d in paired)
-    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(applied))
+    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, applied)
+
+
+@dataclass
+class _StorageBuffers:
+    """Makes the buffers of storages, each live in steps ``[first, end)``.
+
+    `into`: an overwritten storage to that which is written over it, and how many bytes above its start. `place_of` is
+    filled as in `ArenaBuffers`.
+    """
+
+    model: MemoryModel
+    alignment: int
+    first: Sequence[int]
+    end: Sequence[int]
+    into: dict[int, tuple[int, int]]
+    place_of: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def buffers(self) -> list[Buffer]:
+        """A buffer for each group of storages, and each storage without a group, that overwrites no other."""
+        model, made = self.model, list[Buffer]()
+        group_of = {group[0][0]: group for group in model.groups}
+        inner = {s for group in model.groups for s, _ in group[1:]} | {s for s, _ in self.into.values()}
+        for root, storage in enumerate(model.storages):
+            if root in inner or storage.size == 0:
+                continue
+            group = group_of.get(root, ((root, 0),))
+            size = round_up(max(low + model.storages[s].size for s, low in group), self.alignment)
+            rectangles = sorted(p for s, low in group for p in self._rectangles(len(made), s, low, root in group_of))
+            name = model.graph.tensor_by_id[storage.tensors[0]].label
+            offset = None
+            if model.target.fixed:
+                held = [(s, above) for s, (b, above) in self.place_of.items() if b == len(made)]
+                offset = _fixed_offset(model, held, self.alignment)
+            made.append(Buffer(name, size, tuple(rectangles), self.alignment, offset))
+        return made
+
+    def _rectangles(self, buffer: int, storage: int, low: int, exact: bool) -> Iterator[Piece]:
+        """The rectangles of a storage `low` bytes above its buffer's offset, and of what is written over it in turn.
+
+        Sizes are rounded up to the alignment, unless `exact`.
+        """
+        size = self.model.storages[storage].size
+        piece = Piece(max(self.first[storage], 0), self.end[storage], low, size if exact else self._rounded(low, size))
+        self.place_of[storage] = (buffer, low)
+        while storage in self.into:
+            storage, displacement = self.into[storage]
+            low += displacement
+            self.place_of[storage] = (buffer, low)
+            size = self.model.storages[storage].size
+            if not exact:
+                size = self._rounded(low, size)
+            end = self.end[storage]
+            if (piece.low, piece.size) == (low, size):
+                piece = piece._replace(end=end)
+            elif piece.end < end:
+                yield piece
+                piece = Piece(piece.end, end, low, size)
+        yield piece
+
+    def _rounded(self, low: int, size: int) -> int:
+        return size if low % self.alignment else round_up(size, self.alignment)
 
 
 def _fixed_offset(model: MemoryModel, held: Iterable[tuple[int, int]], alignment: int) -> int | None:

@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
     users: tuple[int, ...]
 
 
-def pieces_of(graph: Graph, target: Target, at: Mapping[int, int]) -> tuple[Stretch, ...]:
+def stretches_of(graph: Graph, target: Target, at: Mapping[int, int]) -> tuple[Stretch, ...]:
     """The stretches of a storage if each of them is there by itself, else none.
 
     They are not if there is a single one, if an alias among the tensors is no `Tensor.piece`, if two would go by one

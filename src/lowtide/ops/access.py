@@ -181,10 +181,6 @@ def labelled(
     read_shapes: Shapes,
     write_shapes: Shapes,
     *,
-    merge: Merge = "sum",
-    exact: Exact = "bits",
-    merged: Exact = "sum",
-    once: tuple[int, ...] = (),
     broadcast: bool = True,
 ) -> Access:
     """Access of an op whose dimensions have labels, as in einsum: the same label, the same row.
@@ -225,10 +221,6 @@ def labelled(
             for labels, shape in zip(reads, read_shapes, strict=True)
         ),
         tuple(axis for axis in number.values() if not all(axis in dims for dims in outputs)),
-        merge,
-        exact,
-        merged,
-        once=once,
     )
 
 

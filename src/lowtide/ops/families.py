@@ -81,7 +81,7 @@ def _pointwise(form: Pointwise, reads: Shapes, writes: Shapes) -> Access:
     rank = len(writes[0] or ())
     labels = tuple(whole(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
     results = tuple(aligned_last(s, rank) or () for s in writes)
-    return _literal(labelled(labels, results, reads, writes, exact=form.exact), form.literal)
+    return _of(form, labelled(labels, results, reads, writes))
 
 
 def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
@@ -94,7 +94,7 @@ def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
 
     operands = tuple(labels(i, s) for i, s in enumerate(reads))
     results = tuple(labels(-1, s) or () for s in writes)
-    return _literal(labelled(operands, results, reads, writes, exact=form.exact), form.literal)
+    return _of(form, labelled(operands, results, reads, writes))
 
 
 def _channelwise(form: Channelwise, reads: Shapes, writes: Shapes) -> Access:
@@ -168,15 +168,12 @@ def _reduction(form: Reduction, reads: Shapes, writes: Shapes) -> Access:
     else:
         result = tuple(d for d in range(rank) if d not in form.dims)
     labels = (data, *(whole(s) for s in reads[1:]))
-    merge = form.merge or "sum"
-    results = (result,) * len(writes)
-    access = labelled(labels, results, reads, writes, merge=merge, exact=form.exact, merged=form.merged)
-    return _literal(access, form.literal)
+    access = labelled(labels, (result,) * len(writes), reads, writes)
+    return _of(form, access, merge=form.merge or "sum", merged=form.merged)
 
 
 def _contraction(form: Contraction, reads: Shapes, writes: Shapes) -> Access:
-    access = labelled(form.reads, form.writes, reads, writes, exact=form.exact, merged=form.merged, once=form.once)
-    return _literal(access, form.literal)
+    return _of(form, labelled(form.reads, form.writes, reads, writes), merged=form.merged, once=form.once)
 
 
 def _contraction_flops(form: Contraction, reads: Shapes, writes: Shapes) -> int:
@@ -196,8 +193,7 @@ def _labels(form: Labelled, reads: Shapes, writes: Shapes) -> Access:
 
     operands = tuple(kept(labels) for labels in form.reads)
     results = tuple(kept(labels) or () for labels in form.writes)
-    access = labelled(operands, results, reads, writes, exact=form.exact, broadcast=form.broadcast)
-    return _literal(access, form.literal)
+    return _of(form, labelled(operands, results, reads, writes, broadcast=form.broadcast))
 
 
 def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
@@ -210,8 +206,8 @@ def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
     return Access(sizes, outputs, inputs, literal=form.literal)
 
 
-def _literal(access: Access, literal: tuple[int, ...]) -> Access:
-    return replace(access, literal=literal) if literal else access
+def _of(form: Pointwise | Along | Reduction | Contraction | Labelled, access: Access, **fields: Any) -> Access:
+    return replace(access, exact=form.exact, literal=form.literal, **fields)
 
 
 def _nothing(form: Any, reads: Shapes, writes: Shapes) -> int:

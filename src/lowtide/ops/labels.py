@@ -8,6 +8,7 @@ links of an op, without windows; graph JSON carries it, so that ops of any name 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from lowtide.graph import Op
@@ -55,13 +56,8 @@ def _access(text: str, read_shapes: Shapes, write_shapes: Shapes) -> Access:
     def numbered(words: tuple[str, ...]) -> tuple[int | None, ...]:
         return tuple([None if word == WHOLE else numbers[word] for word in words])
 
-    return labelled(
-        tuple([numbered(words) for words in reads]),
-        tuple([numbered(words) for words in writes]),
-        read_shapes,
-        write_shapes,
-        exact="kernel",
-    )
+    labels, results = (tuple([numbered(words) for words in side]) for side in (reads, writes))
+    return replace(labelled(labels, results, read_shapes, write_shapes), exact="kernel")
 
 
 def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:

@@ -45,8 +45,8 @@ def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequ
         kept = tuple(labels for labels, given in zip(writes, there, strict=True) if given)
     if len(kept) != len(node.writes):
         raise NoForm(f"{len(node.writes)} results where {len(kept)} were asked for")
-    access = labelled(tuple(reads), kept, node.reads, node.writes, exact="kernel", broadcast=False)
-    return Custom(family, access, flops)
+    access = labelled(tuple(reads), kept, node.reads, node.writes, broadcast=False)
+    return Custom(family, replace(access, exact="kernel"), flops)
 
 
 def _convolution(node: Node) -> Form:
