@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from lowtide.allocate.buffers import Buffer, Piece, Problem, arena_buffers, block, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Piece, Problem, arena_buffers, block, height_of, load_bound
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
@@ -49,13 +49,13 @@ def test_fixed_buffers_that_clash_are_named():
     """Both, and where the other one is."""
     a, b = (Buffer(name, 8, (Piece(0, 2, 0, 8),), offset=at) for name, at in (("a", 0), ("b", 4)))
     with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 4: a, fixed at 0, is in the way"):
-        core_problem(Problem((a, b)))
+        load_bound(Problem((a, b)))
 
 
 def test_more_bytes_than_can_be_counted():
     """Above 2^62 no sum is safe."""
     with pytest.raises(InputError, match="more than"):
-        core_problem(Problem((block("a", 0, 1, 2**61), block("b", 0, 1, 2**61), block("c", 0, 1, 2**61))))
+        load_bound(Problem((block("a", 0, 1, 2**61), block("b", 0, 1, 2**61), block("c", 0, 1, 2**61))))
 
 
 def test_height_is_the_highest_end():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, height_of, load_bound
 from lowtide.allocate.greedy import RULES, GreedyRule, Portfolio
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.errors import InputError
@@ -149,7 +149,7 @@ def test_split_at_steps_that_nothing_crosses() -> None:
         block("d", 3, 5, 1),
         block("0", 0, 9, 0),
     )
-    assert core_problem(Problem(buffers)).split() == [[0, 2], [1, 3]]
+    assert Problem(buffers).core.split() == [[0, 2], [1, 3]]
 
 
 def test_the_portfolio_is_as_good_as_its_best_rule() -> None:
@@ -175,7 +175,7 @@ def test_nothing_to_place() -> None:
 
 def test_a_pass_gives_up_at_its_ceiling() -> None:
     """A ceiling that the rule cannot stay below ends the pass; one byte more lets it through."""
-    core = core_problem(FIVE)
+    core = FIVE.core
     order = core.order("size")
     assert core.place(order, False, 10) is None
     assert core.place(order, False, 11) is not None
@@ -258,7 +258,7 @@ def test_buffers_kept_apart_share_no_byte_at_any_time() -> None:
     """One after another two buffers need the room of the larger; kept apart, that of both, in one stretch."""
     buffers = (block("a", 0, 2, 3), block("b", 2, 4, 4), block("c", 2, 3, 1))
     problem = Problem(buffers, (), ((0, 1),))
-    assert core_problem(problem).split() == [[0, 1, 2]]
+    assert problem.core.split() == [[0, 1, 2]]
     packing = Portfolio().pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.height_bytes == packing.lower_bound_bytes == 7
@@ -286,7 +286,7 @@ def test_the_squeaky_wheel_improves_an_order_by_hand() -> None:
     """
     rule = GreedyRule("size", "size", best_fit=False)
     order = rule.order(FIVE)
-    core = core_problem(FIVE)
+    core = FIVE.core
     heights = []
     for _ in range(4):
         offsets = core.place(order, False)

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from random import Random
 
 from lowtide import _core
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block
 
 
 def check(problem: Problem, offsets: Sequence[int]) -> None:
@@ -205,7 +205,7 @@ def ask(
     leaps: bool = False,
 ) -> tuple[bool | None, list[int]]:
     """The core's answer for all stretches together, without a limit on its work; None where it may not prove."""
-    core = _core.Exact(core_problem(problem))
+    core = _core.Exact(problem.core)
     offsets = [b.offset or 0 for b in problem.buffers]
     answer: bool | None = True
     for k in range(len(core)):

@@ -194,12 +194,7 @@ def load_bound(problem: Problem) -> int:
     What pairs may share counts once; a buffer kept apart from all that is live counts with it. Rounded up to the
     alignment if it is the same for all and every size is a multiple of it, for so is then every height.
     """
-    return core_problem(problem).load_bound()
-
-
-def core_problem(problem: Problem) -> _core.Buffers:
-    """A problem as the native core sees it. Raises as `Problem.core`."""
-    return problem.core
+    return problem.core.load_bound()
 
 
 def _who(buffers: Sequence[Buffer], clash: int) -> str:
@@ -277,7 +272,7 @@ def arena_buffers(
     for o in applied:
         assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
         if o.distance is not None:
-            paired.append((o.storage, model.storage_of[o.output], o.distance))
+            paired.append((model.storage_of[o.output], o.storage, o.distance))
         else:
             assert o.storage not in into, f"storage {o.storage} is overwritten twice"
             into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from lowtide import _core
-from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits, Progress
@@ -65,7 +65,7 @@ class CpSat:
         offsets = list(best.offsets)
         bound, calls, interrupted = best.lower_bound_bytes, 0, False
         try:
-            for members in core_problem(problem).split():
+            for members in problem.core.split():
                 part = Problem(tuple(problem.buffers[i] for i in members))
                 question = _Question(part, load_bound(part))
                 while height_of(part, [offsets[i] for i in members]) > bound:
@@ -104,7 +104,7 @@ class _Question:
 
     def __init__(self, problem: Problem, bound: int) -> None:
         self.problem, self.bound, self.calls = problem, bound, 0
-        self.core = core_problem(problem)
+        self.core = problem.core
         self.unit = _core.Exact(self.core).part(0).unit
 
     def solve(self, height: int, key: str, seconds: float, limits: Limits) -> tuple[bool | None, Sequence[int]]:

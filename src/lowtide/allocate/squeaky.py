@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lowtide.allocate.buffers import Problem, core_problem
+from lowtide.allocate.buffers import Problem
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing, packing
 from lowtide.stop import Limits
 
@@ -54,7 +54,7 @@ class Sweep:
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         rules = [(r.key, r.best_fit) for r in self.rules]
-        answer = core_problem(problem).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
+        answer = problem.core.sweep(rules, self.rounds, self.window_work, self.work, self.segments)
         counters = {"sweep passes": answer.passes, "sweep work": answer.work}
         return packing(answer, self.name, counters)
 
@@ -77,7 +77,7 @@ class SqueakyWheel:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        answer = core_problem(problem).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
+        answer = problem.core.squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
         counters = {"squeaky passes": answer.passes, "squeaky work": answer.work}
         winner = f"{self.name} on {self.rules[answer.rule].name}"
         return packing(answer, winner, counters)

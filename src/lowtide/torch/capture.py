@@ -119,16 +119,7 @@ def capture(
     state = wrapper.state
     try:
         with contextlib.ExitStack() as stack:
-            import_module("torch._decomp")  # registers what is set aside
-            stack.enter_context(_eager_kernels(torch))
-            if backward:  # a step makes its own gradients, whatever stands around the call
-                stack.enter_context(torch.inference_mode(False))
-                stack.enter_context(torch.enable_grad())
-            settings = import_module("torch._functorch.config")
-            # loss.backward() stands outside of the autocast that the forward pass runs under
-            stack.enter_context(settings.patch(backward_pass_autocast="off"))
-            if not backward:
-                stack.enter_context(_frozen(model))
+            _prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             tensors, stands_for = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
             joint = export(stack, wrapper, tuple(tensors))
@@ -149,6 +140,19 @@ def capture(
         raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
+
+
+def _prepare(stack: contextlib.ExitStack, torch: Any, model: Any, backward: bool) -> None:
+    """Settings of torch, and of the model, under which a trace is what eager computes."""
+    import_module("torch._decomp")  # registers what is set aside
+    stack.enter_context(_eager_kernels(torch))
+    if backward:  # a step makes its own gradients, whatever is set around the call
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+    # loss.backward() is called outside of the autocast that the forward pass runs under
+    stack.enter_context(import_module("torch._functorch.config").patch(backward_pass_autocast="off"))
+    if not backward:
+        stack.enter_context(_frozen(model))
 
 
 def _of_user(paths: Sequence[str]) -> tuple[str, ...]:

@@ -69,8 +69,40 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     why = why_not(graph, order)
     if why is not None:
         raise ValueError(why)
-    makers = graph.producer
-    counted = [t for t in graph.tensors if t.id in makers and t.alias_of is None]
+    begins, waits, last_read = _reads(graph, order)
+    by_id = graph.tensor_by_id
+    dies: list[list[str]] = [[] for _ in order]
+    made: list[set[str]] = [set() for _ in order]
+    change = [0] * (len(order) + 1)
+    for step, op_id in enumerate(order):
+        for t in _touched(graph, op_id)[1]:
+            if t not in graph.producer or by_id[t].alias_of is not None:
+                continue
+            end = last_read.get((t, step), step)
+            change[step] += by_id[t].size
+            if end < len(order):
+                change[end + 1] -= by_id[t].size
+            if (t, step) in last_read:
+                made[step].add(by_id[t].name)
+                if end < len(order):
+                    dies[end].append(by_id[t].name)
+    seen: set[int] = set()
+    instances, footprint, live = [], [], 0
+    for step, op_id in enumerate(order):
+        live += change[step]
+        footprint.append(live + (graph.op_by_id[op_id].workspace if op_id in graph.op_by_id else 0))
+        around = tuple(begins[step]), tuple(waits[step]), _named(graph, op_id)
+        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen, *around))
+        seen.add(op_id)
+    return Sequence(tuple(instances), tuple([tuple(names) for names in dies]), tuple(footprint))
+
+
+def _reads(graph: Graph, order: Ordered[int]) -> tuple[list[list[str]], list[list[str]], dict[tuple[int, int], int]]:
+    """For each step the names of the tensors whose stores begin behind it, and of those whose loads it waits for.
+
+    And the last step that reads each value, by tensor and the step that made it; the end for a result.
+    """
+    names = {t.id: t.name for t in graph.tensors}
     made_at: dict[int, int] = {}
     last_read: dict[tuple[int, int], int] = {}
     begins: list[list[str]] = [[] for _ in order]
@@ -82,7 +114,7 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
         moved = entry_of(graph, op_id)
         if moved is not None and not moved[1]:  # it begins when the value is there, behind the stores before
             begun = max(begun, made_at[moved[0]])
-            begins[begun].append(graph.tensor_by_id[moved[0]].name)
+            begins[begun].append(names[moved[0]])
         for t in inputs:
             if t in made_at:
                 last_read[t, made_at[t]] = step
@@ -90,37 +122,11 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
                 waits[step].append(coming.pop(t))
         made_at.update(dict.fromkeys(outputs, step))
         if moved is not None and moved[1]:
-            coming[moved[0]] = graph.tensor_by_id[moved[0]].name
-    n = len(order)
-    for t in counted:
-        if t.kind is Kind.OUTPUT:
-            last_read[t.id, made_at[t.id]] = n
-    dies: list[list[str]] = [[] for _ in order]
-    made: list[set[str]] = [set() for _ in order]
-    change = [0] * (n + 1)
-    by_id = graph.tensor_by_id
-    own = {t.id for t in counted}
-    for step, op_id in enumerate(order):
-        for t in _touched(graph, op_id)[1]:
-            if t not in own:
-                continue
-            end = last_read.get((t, step), step)
-            change[step] += by_id[t].size
-            if end < n:
-                change[end + 1] -= by_id[t].size
-            if (t, step) in last_read:
-                made[step].add(by_id[t].name)
-                if end < n:
-                    dies[end].append(by_id[t].name)
-    seen: set[int] = set()
-    instances, footprint, live = [], [], 0
-    for step, op_id in enumerate(order):
-        live += change[step]
-        footprint.append(live + (graph.op_by_id[op_id].workspace if op_id in graph.op_by_id else 0))
-        around = tuple(begins[step]), tuple(waits[step]), _named(graph, op_id)
-        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen, *around))
-        seen.add(op_id)
-    return Sequence(tuple(instances), tuple([tuple(names) for names in dies]), tuple(footprint))
+            coming[moved[0]] = names[moved[0]]
+    for t in graph.tensors:
+        if t.id in graph.producer and t.alias_of is None and t.kind is Kind.OUTPUT:
+            last_read[t.id, made_at[t.id]] = len(order)
+    return begins, waits, last_read
 
 
 def _named(graph: Graph, entry: int) -> tuple[str, bool] | None:

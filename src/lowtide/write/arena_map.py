@@ -127,6 +127,15 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         memory = (plan.workspace_memories or {}).get(str(op), _arena_of(plan))
         places.append(Place(name, "workspace", memory, at, size))
         blocks.append(Block(name, "workspace", memory, at, size, ((step, step + 1),), plan.alignment))
+    regions = _regions(plan, blocks)
+    declared = {name or regions[0].name: arena for name, arena in declared_of(plan).items()}
+    arenas = plan.runtime_arenas
+    where = ("", "") if arenas is None else (arenas.head_memory, arenas.tail_memory)
+    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where)
+
+
+def _regions(plan: Plan, blocks: Sequence[Block]) -> list[Region]:
+    """The memories of a plan."""
     ends = {m.name: 0 for m in plan.memories or ()}
     for b in blocks:
         ends[b.memory] = max(ends.get(b.memory, 0), b.offset + b.size)
@@ -139,12 +148,7 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         )
         for m in plan.memories or ()
     ]
-    if not regions:
-        regions = [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
-    declared = {name or regions[0].name: arena for name, arena in declared_of(plan).items()}
-    arenas = plan.runtime_arenas
-    where = ("", "") if arenas is None else (arenas.head_memory, arenas.tail_memory)
-    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where)
+    return regions or [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
 
 
 def _homes(plan: Plan) -> dict[int, tuple[str, int]]:

@@ -139,7 +139,7 @@ def _typed(
     def node_types(node: NodeProto, types: Mapping[str, TensorType], value_of: ValueOf) -> list[TensorType | None]:
         return body_types(node, types, value_of, model, place, types_inside)
 
-    types, inferred, value_of = tensor_types(model, structure, place, node_types, folder, scope.shapes, scope.values)
+    types, inferred, value_of = tensor_types(model, structure, place, node_types, folder, scope)
     return structure, types, inferred, value_of
 
 

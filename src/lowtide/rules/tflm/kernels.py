@@ -26,6 +26,7 @@ Sizes are bytes. All loops go over rows or columns, never over pixels: a distanc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -395,19 +396,10 @@ def raster_distance(
     batches, in_rows, in_columns = image
     rows, columns = len(first_row), len(first_column)
     none = in_rows * in_columns * batches + 1
-    column_later = [none] * (columns + 1)
-    for x in range(columns - 1, -1, -1):
-        at = first_column[x]
-        column_later[x] = min(column_later[x + 1], none if at is None else at)
+    column_later = _least_from([none if at is None else at for at in first_column], none)
     leftmost = column_later[0]
-
-    def row_start(y: int) -> int:
-        at = first_row[y]
-        return none if at is None or leftmost >= none else at * in_columns
-
-    row_later = [none] * (rows + 1)
-    for y in range(rows - 1, -1, -1):
-        row_later[y] = min(row_later[y + 1], row_start(y) + leftmost)
+    row_starts = [none if at is None or leftmost >= none else at * in_columns for at in first_row]
+    row_later = _least_from([start + leftmost for start in row_starts], none)
     pixels = in_rows * in_columns
     next_image = row_later[0]
 
@@ -417,16 +409,17 @@ def raster_distance(
         ((x + 1) * pixel_out - pixel_in * at for x, at in enumerate(column_later[1:]) if at < none),
         default=None,
     )
-    other_channels = None
-    if within is not None:
-        other_channels = max(
+    other_channels = (
+        max(
             (x * pixel_out + within - pixel_in * at for x, at in enumerate(first_column) if at is not None),
             default=None,
         )
+        if within is not None
+        else None
+    )
     ends: list[int] = []
-    for y in range(rows):
+    for y, start in enumerate(row_starts):
         written = y * columns * pixel_out
-        start = row_start(y)
         if start < none:
             ends += [written + part - pixel_in * start for part in (last_channel, other_channels) if part is not None]
         if row_later[y + 1] < none:
@@ -437,6 +430,11 @@ def raster_distance(
         end = rows * columns * pixel_out - pixel_in * (pixels + next_image)
         later_images += [end, end + (batches - 2) * per_image]
     return max(0, *later_images) if later_images else 0
+
+
+def _least_from(values: list[int], none: int) -> list[int]:
+    """For each position, and the end, the minimum of `none` and the values from there on."""
+    return list(accumulate(reversed([*values, none]), min))[::-1]
 
 
 def _within_pixel(
