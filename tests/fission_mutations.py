@@ -27,7 +27,7 @@ SECONDS = 900
 
 
 _RESEARCH = "packages/research/src"
-_REGION, _LABELS, _STEPS = "transform/fission.py", "ops/labels.py", "run/steps.py"
+_REGION, _LABELS, _STEPS = "transform/fission.py", "ops/labels.py", "../../tests/support/step_runs.py"
 _NET = f"../../{_RESEARCH}/lowtide_research/zoo/step_net.py"
 _SWAPS, _SIBLINGS, _WIDER = "optimize/recompute/swaps.py", "transform/siblings.py", "transform/sibling_ops.py"
 
@@ -50,8 +50,8 @@ FISSION_MUTATIONS = (
                     'labels = ", ".join(["n c y ."] * len(inputs)) + " -> n c y ."'),
     # What words mean.
     Mutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
-    Mutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
-                    "tuple([numbered(words) for words in (reads[::-1] if len(set(read_shapes)) == 1 else reads)]),"),
+    Mutation("operands_in_the_other_order", _LABELS, "for side in (reads, writes))",
+                    "for side in (reads[::-1] if len(set(read_shapes)) == 1 else reads, writes))"),
     Mutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
                     "False"),
     # What may be cut.

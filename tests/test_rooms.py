@@ -33,7 +33,6 @@ ELSEWHERE = {
     "analyse/test_storage.py": "analyse/model",
     "schedule/test_order.py": "schedule/greedy",
     "schedule/test_registry.py": "schedule/method",
-    "schedule/test_waists.py": "schedule/incremental",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
     "api/rewrites/test_cut_spilling.py": "report/cuts verify/check/streams",
@@ -51,7 +50,6 @@ ELSEWHERE = {
     "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging api/rewrites/step_plans",
-    "run/test_steps.py": "run/step_kernels",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
@@ -157,6 +155,7 @@ ELSEWHERE = {
 
 OF_RESEARCH = {
     "schedule/test_serenity.py": "schedule/serenity_parts",
+    "schedule/test_waists.py": "schedule/incremental",
     "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
     "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
     "spill/cosma/test_method.py": (

@@ -371,7 +371,7 @@ class _Reader:
         target = node.target
         if getattr(target, "__name__", "") == "getitem":
             source, index = node.args
-            self.names[node] = self._part(source, index)
+            self.names[node] = self.parts[self.names[source]][index]
             return
         if not isinstance(target, self.torch._ops.OpOverload):
             raise InputError(f"torch traced {target}, which is no operator with fixed sizes; write it without one")
@@ -400,9 +400,6 @@ class _Reader:
             self.views.add(name)
         random = _draws(self.torch, target, node)
         self.calls.append(Action(name, call, tuple(outputs), several, (), random))
-
-    def _part(self, source: Any, index: int) -> str:
-        return self.parts[self.names[source]][index]
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, self.torch.fx.Node):
@@ -442,7 +439,9 @@ class _Reader:
             kind = type(desc).__name__
             reference = Ref(self.names[value])
             if kind == "InputMutationAOTOutput":
-                results.append(Result("buffer", self._mutated(desc.mutated_input), reference))
+                if type(desc.mutated_input).__name__ != "BufferAOTInput":
+                    raise InputError("the step changes its batch or a parameter; copy it first")
+                results.append(Result("buffer", self._parameter(desc.mutated_input.target), reference))
             elif kind == "PlainAOTOutput":
                 results.append(Result("loss" if self.backward else "output", str(plain), reference))
                 plain += 1
@@ -460,11 +459,6 @@ class _Reader:
         """Name in the source of a parameter, the first one where it is tied."""
         tensor = _attribute(self.whole, target)
         return next(name for name, t in self.tensors.items() if t is tensor)
-
-    def _mutated(self, desc: Any) -> str:
-        if type(desc).__name__ != "BufferAOTInput":
-            raise InputError("the step changes its batch or a parameter; copy it first")
-        return self._parameter(desc.target)
 
 
 def _attribute(module: Any, path: str) -> Any:
