@@ -1,7 +1,7 @@
 """What is to be placed: buffers, and the load bound that no placement beats.
 
 A buffer is a rigid group of rectangles in the plane of steps and bytes. Most are a single rectangle. Where an
-op writes in place, its output lies inside the storage that it overwrites, so the two are placed as one:
+op writes in place, its output is inside the storage that it overwrites, so the two are placed as one:
 
     bytes ^                                  storage A dies at step t, where the op writes its output B
           |  +-----------+                   over the tensor of A that begins `displacement` bytes in;
@@ -12,7 +12,7 @@ op writes in place, its output lies inside the storage that it overwrites, so th
           |  +-----------+            v
           +--s-----------t+1-------e--> steps
 
-Steps are half-open: a piece ``[start, end)`` is there at steps start, start + 1, ..., end - 1. Sizes are
+Steps are half-open: a rectangle ``[start, end)`` is there at steps start, start + 1, ..., end - 1. Sizes are
 bytes.
 """
 
@@ -50,8 +50,8 @@ class Buffer:
     name
         For messages and files.
     size
-        Bytes from its offset to its end; every piece lies inside.
-    pieces
+        Bytes from its offset to its end; every rectangle is inside.
+    rectangles
         Ascending by their starts; those there at one step share no byte. None for a buffer that takes no room.
     alignment
         Its offset is a multiple of this, in bytes.
@@ -86,7 +86,7 @@ class Buffer:
 
     @property
     def at_once(self) -> bool:
-        """Whether several of its pieces are there at one step."""
+        """Whether several of its rectangles are there at one step."""
         return any(p.end > q.start for p, q in pairwise(self.pieces))
 
     @property
@@ -104,8 +104,8 @@ def block(name: str, start: int, end: int, size: int, alignment: int = 1) -> Buf
 class Pair:
     """Two buffers, by index, that may overlap where both are there at once.
 
-    They may as long as `upper` lies `distance` bytes or more above `lower`; else `upper` ends where `lower` begins, or
-    below. An op that writes front to back may so put its output over an input that dies, behind what it has read. In
+    They may as long as `upper` begins `distance` bytes or more above `lower`; else `upper` ends where `lower` begins,
+    or below. An op that writes front to back may so put its output over an input that dies, behind what it has read. In
     place is distance 0; the size of `lower` says no more than that upper comes above lower or below it.
     """
 
@@ -224,7 +224,7 @@ class ArenaBuffers:
     ----------
     problem
         A buffer for each group of storages, by the index of the group's first storage; then the ops' workspaces.
-        Sizes are multiples of the alignment, but for pieces that lie unaligned in their buffer: those are exact.
+        Sizes are multiples of the alignment, but for rectangles that are unaligned in their buffer: those are exact.
     place_of
         Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
     workspace_of
@@ -248,7 +248,7 @@ def arena_buffers(
 ) -> ArenaBuffers:
     """Make the buffers of an order given as positions in own order.
 
-    An output lies exactly over the input that it overwrites, and so at no multiple of the alignment where that input
+    An output is exactly over the input that it overwrites, and so at no multiple of the alignment where that input
     is part of a storage and does not.
 
     Parameters

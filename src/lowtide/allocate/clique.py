@@ -1,7 +1,7 @@
 """Buffers that never share a byte, each with each of the others: a bound that sees more than one step.
 
 Two buffers never share a byte if they are there at the same step, or if they are kept apart. Of buffers each two of
-which never share one, each lies above the one before it, so together they take the sum of their sizes. Without any
+which never share one, each is above the one before it, so together they take the sum of their sizes. Without any
 kept apart that is the load at a step (intervals that meet pairwise have a step in common); with them it is more:
 
     bytes ^  +---+
@@ -43,7 +43,7 @@ class Cliques:
     nodes: int = NODES
 
     def supports(self, problem: Problem) -> str | None:
-        """Whole blocks, some of them kept apart; without those the load bound is the same."""
+        """Blocks of one rectangle, some of them kept apart; without those the load bound is the same."""
         if not problem.apart:
             return "no buffers kept apart"
         if problem.pairs or any(p.low or p.size != b.size for b in problem.buffers for p in b.pieces):
@@ -93,7 +93,7 @@ def never_share(problem: Problem) -> list[int]:
 
 
 def heaviest_clique(weights: Sequence[int], beside: Sequence[int], nodes: int) -> list[int]:
-    """Indices each two of which are beside each other, of the largest weight that is found; ascending."""
+    """Indices each two of which are concurrently live, of the largest weight that is found; ascending."""
     rank = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
     place = {i: k for k, i in enumerate(rank)}
     rows = [sum(1 << place[j] for j in bits_of(beside[i])) for i in rank]

@@ -64,7 +64,7 @@ def find_conflict(
 ) -> Conflict | None:
     """A smallest set that is too much at one step, or an irreducible one that is proved not to fit; None if neither.
 
-    None too where several pieces of a buffer are there at one step.
+    None too where several rectangles of a buffer are there at one step.
 
     Parameters
     ----------

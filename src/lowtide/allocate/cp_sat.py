@@ -1,6 +1,6 @@
 """Placement by OR-tools CP-SAT, searching in a fixed order.
 
-Every piece is a rectangle, `NoOverlap2D` keeps them apart, and the search always places the buffer of the least
+`NoOverlap2D` keeps the rectangles apart, and the search always places the buffer of the least
 possible offset at that offset, equal ones by a static order. So it goes the way of our own exact search, but learns
 from its failures, and solves instances on which that one loses its way. One worker, a fixed search, limits in CP-SAT's
 deterministic time: the result does not depend on the clock. Needs the extra `solvers`.

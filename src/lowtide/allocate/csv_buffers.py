@@ -4,7 +4,7 @@ A buffer is there from step `lower` up to, not including, `upper`. `gaps` is a l
 `lo-hi` (not there in these steps) and `lo-hi@wlo:whi` (only its bytes from wlo up to, not including, whi).
 Other names of columns: `buffer` or `buffer_id` for `id`, `start` or `begin` for `lower`, and `end` for the
 last step of the lifetime, inclusive (gaps then end inclusively too). `hint` is ignored. `offset` fixes a
-buffer on input (-1 or nothing: free) and is where it lies on output. No quoting; reading stops at the first
+buffer on input (-1 or nothing: free) and is its offset on output. No quoting; reading stops at the first
 empty line.
 
 Three columns are lowtide's own; minimalloc takes no notice of them. Each is a list, separated by blanks:
@@ -12,7 +12,7 @@ Three columns are lowtide's own; minimalloc takes no notice of them. Each is a l
 `over`      ids of buffers that this one may lie over where both are there, as an output over an input that dies: at the
             same offset or below, or with ``id@distance`` that many bytes or more below
 `apart`     ids of buffers that this one shares no byte with, even if they are never there at the same time
-`memory`    the memories that it may lie in, the preferred one first; on output the one it lies in
+`memory`    the memories that may hold it, the preferred one first; on output the one that holds it
 
 Source: minimalloc (github.com/google/minimalloc), src/converter.h and converter.cc.
 """
@@ -176,15 +176,15 @@ def format_buffers(
     Parameters
     ----------
     offsets
-        Where each buffer lies, by name.
+        The offset of each buffer, by name.
     places
         The memories of a buffer, by name.
 
     Raises
     ------
     InputError
-        A name that CSV without quoting cannot hold, or that a list between blanks cannot; a buffer with several pieces
-        at one step.
+        A name that CSV without quoting cannot hold, or that a list between blanks cannot; a buffer with several
+        rectangles at one step.
     """
     problem = given if isinstance(given, Problem) else Problem(tuple(given))
     buffers = problem.buffers

@@ -39,7 +39,7 @@ def costs_of(pool: PoolProblem) -> dict[tuple[int, int], int]:
 
 
 def problem_of(pool: PoolProblem) -> Problem:
-    """Its buffers; a reserved range is one that lies there all the time."""
+    """Its buffers; a reserved range is one that is there all the time."""
     buffers = [
         Buffer(
             pool.names[b.id],

@@ -114,7 +114,7 @@ class Packing:
 class Portfolio:
     """Engine that tries every rule and keeps the lowest, on each stretch of time that no buffer crosses.
 
-    A stretch is done once its height is at the load bound of the whole, or below the height of another
+    A stretch is done once its height is at the load bound of the problem, or below the height of another
     stretch. Large instances get the first rules only, at least one: as many as `work` allows.
     """
 

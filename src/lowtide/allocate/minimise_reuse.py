@@ -2,7 +2,7 @@
 
 Bytes that one buffer leaves to the next make the second wait for the first; runtimes that overlap transfers or run ops
 in parallel lose by it. A buffer that is there at every step shares no byte with anything, so buffers are given the
-whole time as their life, the smallest first, for as long as all of it is still placed within the capacity.
+full time as their lifetime, the smallest first, for as long as all of it is still placed within the capacity.
 """
 
 from __future__ import annotations

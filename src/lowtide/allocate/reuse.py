@@ -13,11 +13,11 @@ the first. A penalty is paid once for its pair, however many bytes they share.
   itself, from 0 up to the capacity.
 - Kept apart where a penalty is, do they fit? Then nothing is paid, and the allocator has proved it by placing them.
 - Else an integer program (CP-SAT), from a greedy placement; what it leaves open is searched by Russian dolls
-  (`reuse_search.py`) where that is small. The program's rows beside those that say what it is are two counts
-  that hold for buffers each two of which never share or have a penalty. At most k = floor(capacity / least size) of
-  them lie beside each other, so of n at least as many pairs overlap as a graph of n vertices without k + 1 independent
-  ones has edges. And bytes: n_a buffers at address a are n_a (n_a - 1) / 2 pairs there, a pair shares at most the
-  smaller one's bytes, and the sum of the n_a is the sum of the sizes.
+  (`reuse_search.py`) where that is small. In addition to the rows that define it, the program has two counts
+  that hold for buffers each two of which never share or have a penalty. At most k = capacity // least size of
+  them fit in one capacity without overlap, so of n at least as many pairs overlap as a graph of n vertices without k +
+  1 independent ones has edges. And bytes: n_a buffers at address a are n_a (n_a - 1) / 2 pairs there, a pair shares at
+  most the smaller one's bytes, and the sum of the n_a is the sum of the sizes.
 - Where all sizes are multiples of a unit, so are all offsets, without loss: rounding each down to the unit moves no two
   apart over each other.
 
@@ -82,7 +82,7 @@ def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -
     Parameters
     ----------
     problem
-        Whole blocks, without pairs that may overlap.
+        Blocks of one rectangle, without pairs that may overlap.
     costs
         Of pairs of buffers, the smaller index first, what it costs that they share bytes; positive. What never shares
         costs nothing.

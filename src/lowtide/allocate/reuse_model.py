@@ -184,7 +184,7 @@ def _by_place(
 def _by_order(
     model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tuple[int, int], Any]
 ) -> list[cp_model.IntVar]:
-    """Of each pair that shares no byte one lies below the other."""
+    """Of each pair that shares no byte one is below the other."""
     places: list[cp_model.IntVar] = []
     for i, starts in enumerate(grid.starts):
         if len(starts) == 1:

@@ -22,7 +22,7 @@ __all__ = ["MemoryModel", "Overwrite", "Storage", "body_bytes", "effective_alias
 
 
 def effective_aliases(graph: Graph, target: Target) -> dict[int, tuple[int, int]]:
-    """For each tensor that lies in another one's storage: that tensor's id and the bytes from its start."""
+    """For each tensor in another one's storage: that tensor's id and the bytes from its start."""
     alias = {t.id: (t.alias_of, t.alias_offset) for t in graph.tensors if t.alias_of is not None}
     for op in graph.ops:
         source = target.view_source(graph, op)
@@ -149,8 +149,8 @@ class _Storages:
 def body_bytes(graph: Graph, op: Op, target: Target) -> int:
     """Bytes that the bodies of an op need while it runs: the peak of the worst one in own order.
 
-    A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts beside the
-    op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
+    A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts in addition
+    to the op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
     """
     if not op.bodies:
         return 0
@@ -170,7 +170,7 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
 def rounded_up(model: MemoryModel) -> MemoryModel:
     """The model with every size rounded up to its alignment; itself if all of them are multiples already.
 
-    Pieces of one whole stay as they are, as what is in it lies side by side.
+    Storages of a group stay as they are, as they are contiguous.
     """
     unit = model.alignment
     exact = {s for group in model.groups for s, _ in group}

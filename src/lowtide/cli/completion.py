@@ -1,7 +1,7 @@
 """The command `completion`: what bash, zsh and fish complete, made of the parser itself.
 
 A script is text that knows every command, its options and the names that they take (targets, boards, methods,
-networks) as they are when it is made; nothing of lowtide runs while somebody types. Where a file is wanted the shell
+networks) as they are when it is made; nothing of lowtide runs while the user types. Where a file is wanted the shell
 completes files as it always does.
 """
 
@@ -102,7 +102,7 @@ def _option(command: str, action: argparse.Action) -> Option:
 
 
 def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
-    """The names that an argument may take beside files."""
+    """The names that an argument may take in addition to files."""
     from lowtide import api
     from lowtide.extensions import NETWORKS, extension
     from lowtide.schedule.registry import methods
@@ -136,7 +136,7 @@ def _flags(command: Command) -> list[str]:
 
 
 def _positional(command: Command) -> Option:
-    """What stands without an option: the first that has names, or else files."""
+    """The positional argument: the first that has names, or else files."""
     found = [option for option in command.options if not option.names]
     return next((option for option in found if option.words), found[0] if found else Option((), "", "free"))
 

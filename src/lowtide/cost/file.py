@@ -1,4 +1,4 @@
-"""The cost file: how long ops take on a machine, as measured, and what is reckoned with where nothing was.
+"""The cost file: how long ops take on a machine, as measured, and the estimates where nothing was.
 
     {"version": 1, "dialect": "onnx", "runtime": "onnxruntime", ..., "families": {...}, "entries": [...]}
 
@@ -104,7 +104,7 @@ class CostBandwidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How long ops take on one machine, in one runtime, on so many threads.
 
-    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family; `trials`
+    `families` hold the estimates for ops that are not among the `entries`, by the name of their family; `trials`
     what plans chosen by all that took where they were run.
     `bandwidth`: how fast tensors go to the host and back, for ``--allow swap``. A file of no dialect is for graphs of
     any: it has no entries, and the family of an op is its type, or ``"other"``.
@@ -128,7 +128,7 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=1) + b"\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all. Raises `InputError` if it cannot be written."""
+        """Write the file atomically. Raises `InputError` if it cannot be written."""
         from lowtide.outputs import Outputs
 
         with Outputs() as outputs:

@@ -1,4 +1,4 @@
-"""What ops with labels take by a cost file's families, whole or in parts: seconds by operations and bytes.
+"""What ops with labels take by a cost file's families, untiled or in parts: seconds by operations and bytes.
 
 The family of an op is its type; ``other`` where the file has no such family.
 """

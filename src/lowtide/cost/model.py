@@ -1,8 +1,8 @@
-"""How long the ops of a graph, and their parts, take by a cost file: in whole nanoseconds, so that sums are exact.
+"""How long the ops of a graph, and their parts, take by a cost file: in integer nanoseconds, so that sums are exact.
 
 A part of an op along an axis takes what was measured of a part of so many rows; between two such, in a line. Below the
-smallest that was measured the line ends at what a part takes whatever its rows: the launch, and what it reads whole.
-Nothing measured: the family's line, from there to the whole op.
+smallest that was measured the line ends at what a part takes whatever its rows: the launch, and what it reads in full.
+Nothing measured: the family's line, from there to the untiled op.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CostModel:
         return _nano(family.launch_seconds), min(rate, _MOST_A_MEBIBYTE)
 
     def op(self, op: int) -> tuple[int, How]:
-        """Nanoseconds of an op of the graph, whole, and how they are known."""
+        """Nanoseconds of an untiled op of the graph, and how they are known."""
         if op not in self._whole:
             graph, known = self.cutter.graph, self.cutter.meaning(op)
             found = self._seconds.get(of_op(graph, graph.op_by_id[op], known))
@@ -179,7 +179,7 @@ def between(anchors: Anchors, rows: int) -> int:
 
 
 def _rows(whole: Signature, other: Signature, op_meaning: Meaning, axis: int) -> int | None:
-    """How many rows a part of `whole` along an axis has if it is `other`; None: it is none."""
+    """How many rows a part of `untiled` along an axis has if it is `other`; None: it is none."""
     sizes: set[int] = set()
     pairs = [(whole.results[j], other.results[j], dims) for j, dims in enumerate(op_meaning.access.outputs)]
     for i, dims in enumerate(op_meaning.access.inputs):

@@ -16,7 +16,7 @@ class Work:
     Attributes
     ----------
     family
-        Name of the `lowtide.cost.file.CostFamily` that it is reckoned by.
+        Name of the `lowtide.cost.file.CostFamily` that it is estimated by.
     flops
         Operations.
     bytes

@@ -144,5 +144,5 @@ def activation(kind: int, scale: float, zero: int, dtype: str = "int8") -> tuple
 
 
 def _round(real: float) -> int:
-    """The nearest whole number, halves away from zero."""
+    """The nearest integer, halves away from zero."""
     return math.floor(abs(real) + 0.5) * (1 if real >= 0 else -1)

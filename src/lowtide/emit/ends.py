@@ -1,4 +1,4 @@
-"""Inputs and outputs of a model as its functions in C take them: whole, or handed over part by part."""
+"""Inputs and outputs of a model as its functions in C take them: complete, or passed slice by slice."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Ends:
         return filled("again_rows.c" if len(self.sources) == 1 else "again_parts.c", self.words)
 
     def functions(self) -> list[str]:
-        """`model_run`, and with inputs that are handed over `model_begin` and `model_result`."""
+        """`model_run`, and with inputs that are passed in slices `model_begin` and `model_result`."""
         take = [self._take(t) for t in self.held]
         give = [f"    give({_bytes('', t, self.name[t.id])}, {self.at[t.id]}, {t.size});" for t in self.outputs]
         run, outs, held = (self.words[key] for key in ("RUN", "OUTS", "HELD"))
@@ -112,7 +112,7 @@ class Ends:
         ]  # fmt: skip
 
     def _whole(self, call: str) -> list[str]:
-        """Statements that hand whole inputs over."""
+        """Statements that pass complete inputs."""
         handed_over = {source.tensor for source in self.sources}
         names = [
             _bytes("const ", t, self.name[t.id]) if t.id in handed_over else "NULL" for t in self.inputs
@@ -124,7 +124,7 @@ class Ends:
         return [f"    const int8_t *whole[{len(names)}];", *fill, f"    model_begin({call});", "    feed_whole(whole);"]
 
     def _take(self, tensor: Tensor) -> str:
-        """A statement that takes an input over; one that nobody reads has no place."""
+        """A statement that copies an input; one without a consumer has no place."""
         at, name = self.at[tensor.id], self.name[tensor.id]
         return (
             f"    (void){name};" if at is None else f"    take({at}, {_bytes('const ', tensor, name)}, {tensor.size});"

@@ -1,4 +1,4 @@
-"""Operators on whole numbers that stand for themselves, and copies of numbers of any width: what they are as material.
+"""Operators on integers without scales, and copies of numbers of any width: what they are as material.
 
 Source: TFLM's `cast.cc`, `add.cc`, `mul.cc`, `div.cc`, `maximum_minimum.cc`, `pad.cc`, `strided_slice.cc`, `slice.cc`,
 `concatenation.cc`.
@@ -26,7 +26,7 @@ def is_plain(tensor: Tensor) -> bool:
 
 
 def pair(material: Material, op: Op, find: Find) -> Kernel:
-    """ADD, MUL, DIV, MINIMUM and MAXIMUM of whole numbers, of two tensors of one shape or of a tensor and a number.
+    """ADD, MUL, DIV, MINIMUM and MAXIMUM of integers, of two tensors of one shape or of a tensor and a number.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def _literal(number: int) -> str:
 
 
 def cast(material: Material, op: Op, find: Find) -> Kernel:
-    """CAST between whole numbers.
+    """CAST between integers.
 
     Raises
     ------

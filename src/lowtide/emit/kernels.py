@@ -364,7 +364,7 @@ class Kernels(Material):
         return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
 
     def _reshape(self, op: Op, find: Find) -> Kernel:
-        """RESHAPE and its like: nothing to do where the result lies over the input."""
+        """RESHAPE and its like: nothing to do where the result overwrites the input."""
         x, y = self.data(op), self.result(op)
         source, target = find(x.id), find(y.id)
         fit(x.size == y.size)

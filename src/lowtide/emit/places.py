@@ -1,4 +1,4 @@
-"""Where code finds an element of a tensor: a view for each tensor that an op reads or makes, in a loop or whole."""
+"""Where code finds an element of a tensor: a view for each tensor that an op reads or makes, in a loop or complete."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Three = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class View:
-    """`view_t` of the code: element (y, x, c) lies at ``base + position % slots * stride`` and steps of `inside` on,
-    where the position is the sum of y, x and c by `position`; of a whole tensor `slots` is 0."""
+    """`view_t` of the code: element (y, x, c) is at ``base + position % slots * stride`` and steps of `inside` on,
+    where the position is the sum of y, x and c by `position`; of a complete tensor `slots` is 0."""
 
     base: int
     slots: int = 0
@@ -39,7 +39,7 @@ class View:
 
     @property
     def channels_beside(self) -> bool:
-        """Whether a pixel's channels lie beside each other."""
+        """Whether a pixel's channels are contiguous."""
         return self.position[2] == 0 and self.inside[2] == self.unit
 
 
@@ -78,9 +78,9 @@ def element_bytes(tensor: Tensor) -> int:
 
 
 def whole(base: int, sizes: Three, unit: int = 1) -> View:
-    """A whole tensor; `unit`: bytes of an element.
+    """A complete tensor; `unit`: bytes of an element.
 
-    >>> whole(16, (4, 5, 3)).text
+    >>> complete(16, (4, 5, 3)).text
     '{16, 0, 0, 0, 0, 0, 15, 3, 1}'
     """
     _, width, channels = sizes
@@ -113,11 +113,11 @@ class Places:
         return {r.tensor: self.memories.start[r.memory] + r.offset for r in self.plan.residency}
 
     def offset_of(self, tensor: int) -> int | None:
-        """Byte at which a whole tensor begins; None if it has no place."""
+        """Byte at which a complete tensor begins; None if it has no place."""
         return self._offsets.get(tensor)
 
     def whole_at(self, tensor: int) -> int:
-        """Byte of the arena, or of all memories one after the other, at which a whole tensor begins.
+        """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Places:
         return offset
 
     def view(self, tensor: int, loop: PlanLoop | None = None) -> View:
-        """Where a tensor lies while a loop runs, or an op that runs whole."""
+        """Where a tensor is while a loop runs, or an op outside of loops."""
         t = self.graph.tensor_by_id[tensor]
         sizes = sizes_of(t)
         if loop is None or str(tensor) not in loop.axis:

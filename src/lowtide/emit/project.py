@@ -74,7 +74,7 @@ class CodeSizes:
     arena_bytes, weight_bytes
         The plan's arena; constants of the model, multipliers and shifts among them.
     counter_bytes
-        Counters of the schedule, static beside the arena.
+        Counters of the schedule, static, in addition to the arena.
     state_bytes
         What operators keep from one run to the next, static too.
     macs
@@ -241,7 +241,7 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
 
 
 def _rounding(part: str, names: Sequence[str]) -> str:
-    """A piece of code; what only two roundings and softmax need, without softmax for two roundings alone."""
+    """A template of code; what only two roundings and softmax need, without softmax for two roundings alone."""
     piece = text(f"{part}.c")
     if part != "fixed" or {"softmax", "wide_softmax"} & set(names):
         return piece

@@ -1,7 +1,7 @@
 """A plan's order and its loops as the tables that the code runs from.
 
-Every step is a loop of nodes: an op that runs whole is one node of one position. An input that is handed over is a node
-without a kernel: the schedule stops there until the caller has brought the next position.
+Every step is a loop of nodes: an op that runs outside of loops is one node of one position. An input that is passed in
+slices is a node without a kernel: the schedule stops there until the caller has brought the next position.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INPUT = "input"
 
 @dataclass(frozen=True)
 class Source:
-    """An input that is handed over: where its positions go, and bytes of one, of a row and of all."""
+    """An input that is passed in slices: where its positions go, and bytes of one, of a row and of all."""
 
     tensor: int
     view: View
@@ -80,7 +80,7 @@ class Schedule:
     loops
         Nodes of each step.
     sources
-        Inputs that are handed over.
+        Inputs that are passed in slices.
     """
 
     places: Places
@@ -105,7 +105,7 @@ class Schedule:
         return len(listed) - 1
 
     def _whole(self, op: Op) -> Node | None:
-        """An op that runs whole; None if there is nothing to do."""
+        """An op outside of loops; None if there is nothing to do."""
         kernel = self.makers.kernel(op, self.places.view)
         if kernel.name == "copy" and self.places.whole_at(op.inputs[0]) == self.places.whole_at(op.outputs[0]):
             return None

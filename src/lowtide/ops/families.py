@@ -68,7 +68,7 @@ def elements(shape: Shape | None) -> int:
 
 
 def whole(shape: Shape | None) -> Labels | None:
-    """Labels of an operand that is read whole."""
+    """Labels of an operand that is read in full."""
     return None if shape is None else (None,) * len(shape)
 
 
@@ -142,7 +142,7 @@ def _without_partial(
     inputs: tuple[tuple[Index | None, ...] | None, ...],
     grain: tuple[int, ...],
 ) -> Access:
-    """An access without the axes that some result does not have: they are whole."""
+    """An access without the axes that some result does not have: they are untiled."""
     kept = [axis for axis in range(len(sizes)) if all(axis in dims for dims in outputs)]
     number = {axis: i for i, axis in enumerate(kept)}
     return Access(

@@ -1,13 +1,13 @@
-"""The least working set of any cut: what each op needs for its smallest part, whatever is done around it (floor B0).
+"""The least working set of any cut: what each op needs for its smallest part, whatever is done around it (bound B0).
 
 A part of an op needs its operands' rows and its own rows in memory at once. However a model is cut along one axis an
 op, without running anything twice, all rows of an op run that others need, so the largest of these working sets over
-the ops, each along its best axis, is a lower bound; ops some rows of which may be needed by nobody are left out. When
-the first part of an op runs, all rows of a graph input that its parts need are still there, whole or in slices; later
+the ops, each along its best axis, is a lower bound; ops some rows of which may have no consumer are left out. When
+the first part of an op runs, all rows of a graph input that its parts need are still live, in full or in slices; later
 parts may be given slices that are left. The graph's inputs together, which are there when it begins, and its results
 together, which are there when it ends, are bounds, too, unless they are streamed. Of tensors that are views of one
-another the largest alone counts. Weights are not counted. It holds where results lie beside what they are made of; with
-`overlap` also where they may take its place. Weak, and cheap: it says what cuts cannot give, and which op stands in the
+another the largest alone counts. Weights are not counted. It holds where results and operands are live together; with
+`overlap` also where they may take its place. Weak, and cheap: it says what cuts cannot give, and which op is in the
 way. Cuts along two axes at once can go below it, and so can products by sections that are cut along their rows.
 """
 
@@ -32,7 +32,7 @@ class OpFloor:
         Id.
     size
         Bytes of the smallest part along the best axis.
-    whole
+    untiled
         Bytes of the op uncut, counted the same way.
     axis
         The best axis, one of `Access.sizes`; None: not cut.
@@ -72,7 +72,7 @@ def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Flo
     Parameters
     ----------
     streamed
-        Whether inputs come, and results go, part by part; else each is whole from when it is there.
+        Whether inputs come, and results go, part by part; else each is live in full from its start.
     overlap
         Whether a result may lie where an operand lay that is read for the last time.
     """
@@ -145,7 +145,7 @@ def _roots(graph: Graph) -> dict[int, int]:
 
 
 def _all_run(graph: Graph, meanings: Mapping[int, Meaning | None]) -> set[int]:
-    """Ops all rows of which run, however they and others are cut: what nobody needs is never made."""
+    """Ops all rows of which run, however they and others are cut: what has no consumer is never made."""
     found: set[int] = set()
     for op in reversed(graph.ops):
         own = meanings[op.id]

@@ -3,8 +3,8 @@
 An op is a nest of loops over *iteration axes*. `Index` says, for one dimension of one operand, which of its rows the
 op reads when an axis runs over ``[a, b)``::
 
-    first row    floor((a * num + lo) / den)
-    last row     floor(((b - 1) * num + hi) / den)        both clipped to the dimension
+    first row    (a * num + lo) // den
+    last row     ((b - 1) * num + hi) // den        both clipped to the dimension
 
 ================  ===================================================  ===========================================
 what              num, den, lo, hi                                     example
@@ -14,7 +14,7 @@ window            stride, 1, -before, -before + (taps - 1) * dilation  Conv, poo
 transposed        1, stride, before - reach + stride, before           ConvTranspose (reach: rows of a window)
 resize            size in, size out, fitted                            Resize
 merge, split      rows of the result, rows of the operand, 0, ...      Reshape ``[A, B] -> [A * B]`` and back
-concat piece      1, 1, -offset, -offset                               Concat
+concat slice      1, 1, -offset, -offset                               Concat
 slice             step, 1, start, start                                Slice; a negative step reads backwards
 pad               1, 1, -before, -before                               Pad
 fixed             0, 1, first, last; axis `FIXED`                      Gather of one constant row
@@ -39,7 +39,7 @@ FIXED = -1
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Rows ``[floor((a*num + lo)/den), floor(((b-1)*num + hi)/den) + 1)`` of a dimension for ``[a, b)`` of `axis`.
+    """Rows ``[(a*num + lo) // den, ((b-1)*num + hi) // den + 1)`` of a dimension for ``[a, b)`` of `axis`.
 
     With a negative `num` the two ends change places: ``lo`` belongs to ``b - 1``.
     """
@@ -149,7 +149,7 @@ class Window:
     stride, dilation
         Steps between windows, and between the taps of one.
     before
-        Rows of padding before the first; what lies behind the last follows from the sizes.
+        Rows of padding before the first; the padding behind the last follows from the sizes.
     """
 
     taps: int

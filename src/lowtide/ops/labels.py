@@ -1,9 +1,9 @@
 """Ops that say themselves which rows they need: the attribute ``labels``, as in einsum.
 
 ``"n c . ., o c . . -> n o . ."``: operands with commas between, an arrow, results; a word for each dimension. The same
-word is the same row, a word that no result has is summed over, ``.`` is read or made whole by every part. A dimension
-of one row under a word of more rows is read whole (broadcasting). It is what MAGIS (ASPLOS 2024, section 4.1) calls the
-links of an op, without windows; graph JSON carries it, so that ops of any name can run in parts.
+word is the same row, a word that no result has is summed over, ``.`` is untiled: every part reads or makes it in full.
+A dimension of one row under a word of more rows is read in full (broadcasting). It is what MAGIS (ASPLOS 2024, section
+4.1) calls the links of an op, without windows; graph JSON carries it, so that ops of any name can run in parts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...
 
 
 def word_of(op: Op, access: Access, axis: int) -> str:
-    """The word that stands for an axis of an op's access. Raises `KeyError` if there is none."""
+    """The word for an axis of an op's access. Raises `KeyError` if there is none."""
     reads, writes = parsed(str(op.attributes["labels"]))
     for words, along in zip(writes, access.outputs, strict=True):
         for word, at in zip(words, along, strict=True):

@@ -1,4 +1,4 @@
-"""Families that move data: reshapes, transposes, pieces put together and taken apart.
+"""Families that move data: reshapes, transposes, concatenation and splitting.
 
 A reshape keeps the order of elements, so its dimensions fall into groups of equal products, ``[6, 4, 5] -> [24, 5]``
 into ``[6, 4] -> [24]`` and ``[5] -> [5]``. In a group, only the first dimensions can be cut (those behind it are
@@ -99,7 +99,7 @@ def blocks(form: Blocks, reads: Shapes, writes: Shapes) -> Access:
 
 
 def concat(form: Concat, reads: Shapes, writes: Shapes) -> Access:
-    """Axes: the result's dimensions; a part that a piece does not reach needs no row of it."""
+    """Axes: the result's dimensions; a part that an operand does not reach needs no row of it."""
     result = writes[0] or ()
     offset, inputs = 0, []
     for i, shape in enumerate(reads):

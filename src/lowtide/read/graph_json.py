@@ -26,7 +26,7 @@ Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """A value: `size` bytes are what counts. `alias_of`: it lies `alias_offset` bytes from the start of that tensor."""
+    """A value: `size` bytes are what counts. `alias_of`: it is `alias_offset` bytes from the start of that tensor."""
 
     id: Id
     size: Bytes
@@ -41,7 +41,7 @@ class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
 class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
     output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
-    in a unit of the graph's own, for plans that run ops again. `labels`: which rows it reads for which rows of its
+    in a unit of the graph's own, for plans that rematerialise. `labels`: which rows it reads for which rows of its
     results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``). `writes`: the inputs over
     whose bytes it writes, so that who reads the old ones runs earlier; ``[]``: none, as a view; null: it may, where it
     makes an alias."""

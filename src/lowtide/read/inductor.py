@@ -4,7 +4,7 @@
 many bytes are taken when they are made, how many are given back when they die, and which buffers their node reads.
 
 A buffer of which other buffers are parts takes bytes and gives none back: its parts do, each when it dies itself. Here
-its node makes room for each of them, in which the part lies that its own node makes. Where the parts are not all of
+its node makes room for each of them, which holds the part that its own node makes. Where the parts are not all of
 the bytes, they lie in the buffer, which stays until the last of them dies.
 
 Source: torch/_inductor/memory.py of torch 2.13, `export_graph_for_simulator`.

@@ -1,4 +1,4 @@
-"""What lies in what, as text."""
+"""The aliases of a plan, as text."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def not_cut_text(plan: Plan) -> str | None:
 
 
 def _again_text(plan: Plan) -> str:
-    """How many regions run rows again, and what that adds."""
+    """How many regions recompute rows, and what that adds."""
     cut = [r for r in plan.all_rewrites if isinstance(r, CutRegion)]
     again = sum(any(c.begins is not None for c in r.ops) for r in cut)
     added = 100 * plan.halos.overhead if plan.halos is not None else 0.0

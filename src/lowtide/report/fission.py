@@ -31,7 +31,7 @@ def fission_rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _least(claim: StepFission) -> str:
-    """What no plan within the budget takes less than, where that is more than the step as it stands."""
+    """What no plan within the budget takes less than, where that is more than the unmodified step."""
     added = 0.0 if claim.least_seconds is None else claim.least_seconds / claim.uncut_seconds - 1
     return f"; {100 * added:+.2f} % at least within the budget" if added > 1e-5 else ""
 

@@ -1,4 +1,4 @@
-"""Names on a screen: whole where there is room for them, else cut so that each can be told from the others."""
+"""Names on a screen: complete where they fit, else cut so that each can be told from the others."""
 
 from __future__ import annotations
 

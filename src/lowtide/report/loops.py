@@ -47,7 +47,7 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
-    """A loop: what it is, then its largest rings."""
+    """A loop: what it is, then its largest line buffers."""
     own = {t: r for t, r in loop.keep.items() if r.over is None}
     kept = sum(r.slots * r.bytes for r in own.values()) + sum(s.bytes for s in loop.sums.values())
     shared = "" if loop.kept_bytes is None else f" in {loop.kept_bytes:,} B, as some share memory"

@@ -1,4 +1,4 @@
-"""The picture of a training step whose ops run in parts: the op of the plan that stands for them, drawn as what it is.
+"""The picture of a training step whose ops run in parts: their one op of the plan, drawn as what it is.
 
     the plan:     a   [ body, in k parts ]   b
     the picture:  a   body body ... body   b      each body with its own tensors, in the plan's workspace of that op

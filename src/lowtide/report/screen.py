@@ -32,7 +32,7 @@ def screen_text(view: PlanView, *, width: int = 100, plain: bool = False, cut: i
     plain
         ASCII alone in what is not the model's own.
     cut
-        Letters of a name, about; None: whole.
+        Letters of a name, about; None: complete.
     """
     head = [_line(f"{view.plan.graph or 'a graph'}: {made_line(view)}")]
     if view.plan.runtime_figures:

@@ -66,7 +66,7 @@ def figures(view: PlanView) -> Iterator[tuple[str, str]]:
 
 
 def figure_names(view: PlanView) -> Iterator[str]:
-    """How the files of the figures are told apart: the timeline, then each memory."""
+    """How the files of the figures are distinguished: the timeline, then each memory."""
     yield "live"
     for k, memory in enumerate(view.memories):
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", memory.name)[:40] or f"memory_{k}"
@@ -74,7 +74,7 @@ def figure_names(view: PlanView) -> Iterator[str]:
 
 
 def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720, height: int = 320, prefix: str = "lowtide") -> str:
-    """Who lies where and when in a memory: address up, steps to the right.
+    """Addresses and lifetimes in a memory: address up, steps to the right.
 
     Outlined: live at the peak; hatched: written over an input; white: free.
     """
@@ -123,7 +123,7 @@ class _Figure:
         yield f'<text x="{LEFT - 5}" y="{foot + 16}" text-anchor="end">step</text>'
 
     def outline(self, steps: Sequence[tuple[float, float, int]]) -> str:
-        """A line from step to step, as a path; equal neighbours are one piece."""
+        """A line from step to step, as a path; equal neighbours are one segment."""
         path: list[str] = []
         last = None
         for start, end, size in steps:

@@ -200,7 +200,7 @@ def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) 
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
-    """How onnxruntime is told to keep the order and the arena; `--snippet` writes the same as Python."""
+    """How onnxruntime is configured to keep the order and the arena; `--snippet` writes the same as Python."""
     return [
         ("session", "ORT_DISABLE_ALL, execution_order PRIORITY_BASED, enable_mem_reuse and enable_mem_pattern False"),
         (
@@ -265,7 +265,7 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
 
 
 def _cost_text(cost: PlanCost) -> str:
-    """What the ops take, beside the model uncut, and how that is known."""
+    """What the ops take, compared with the uncut model, and how that is known."""
     known = [
         (cost.measured, "measured"), (cost.between, "between measured ones"), (cost.roofline, "from a roofline"),
     ]  # fmt: skip
@@ -278,7 +278,7 @@ def _cost_text(cost: PlanCost) -> str:
 
 
 def recomputed_text(plan: Plan) -> str:
-    """How many ops run again, what that costs, and what it costs at least."""
+    """How many ops are recomputed, what that costs, and what it costs at least."""
     told = plan.recomputation
     assert told is not None, plan.graph
     again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
@@ -323,7 +323,7 @@ def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
 
 
 def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
-    """What a published method says of the sequences that it chooses among; the solver's word, which nobody checks."""
+    """What a published method says of the sequences that it chooses among; as the solver reports, unchecked."""
     ended = {
         "optimal": "the least cost",
         "infeasible": "none is within the budget",
@@ -370,7 +370,7 @@ def _held(arenas: RuntimeArenas | None, memory: str) -> str:
 
 
 def arenas_text(arenas: RuntimeArenas | None) -> str:
-    """What is declared for TFLM: one array, or two and where each lies."""
+    """What is declared for TFLM: one array, or two and the memory of each."""
     if arenas is None or not arenas.apart:
         return "kTensorArenaSize"
     return f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
@@ -382,7 +382,7 @@ def _memory_text(memory: PlanMemory) -> str:
 
 
 def _slow_text(plan: Plan) -> str:
-    """What lies in slow memories, and whether that is the least."""
+    """What is in slow memories, and whether that is the least."""
     slow, bound = plan.figures.slow_bytes, plan.figures.slow_lower_bound_bytes
     if plan.status in ("over_budget", "impossible"):
         never = ", and no order and no placement does" if plan.status == "impossible" else ""

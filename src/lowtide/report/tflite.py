@@ -15,7 +15,7 @@ NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNP
 
 
 def tflite_run_text(run: TfliteRunReport) -> str:
-    """Whether each runtime's outputs are equal, and TFLM's arena before and after beside the plan's."""
+    """Whether each runtime's outputs are equal, and TFLM's arena before and after, compared with the plan's."""
     rows = [(NAMES[r.runtime], _verdict(r, run.inputs)) for r in run.runtimes]
     tflm = run.tflm
     if tflm is not None and tflm.original is not None and tflm.planned is not None:

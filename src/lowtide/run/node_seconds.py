@@ -1,10 +1,10 @@
 """How long single ONNX nodes take in onnxruntime: ops of a model, parts of them, and what holds parts together.
 
-Run again and again, a node finds all that it reads in the caches: beside what `session_seconds` measures this says how
-times go with sizes. Each is a model of one node, whose constants are initializers, so that the runtime packs them as in
-the whole model, and the profile says what the kernel takes without the call around it. Every node is timed in a few
-rounds, far apart in time, and the least of the rounds' medians counts: on a machine that does something else as well
-that is what moves least.
+Run repeatedly, a node finds all that it reads in the caches: compared with what `session_seconds` measures this says
+how times go with sizes. Each is a model of one node, whose constants are initializers, so that the runtime packs them
+as in the full model, and the profile says what the kernel takes without the call around it. Every node is timed in a
+few rounds, far apart in time, and the least of the rounds' medians counts: on a machine that does something else as
+well that is what moves least.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def profile_events(profile: Path) -> dict[tuple[str, int, str], list[float]]:
 
 
 def middle(taken: Sequence[float]) -> float:
-    """The median as the mean of the middle third: the profile counts in whole microseconds."""
+    """The median as the mean of the middle third: the profile counts microseconds."""
     ordered = sorted(taken)
     third = len(ordered) // 3
     return float(np.mean(ordered[third : len(ordered) - third]))

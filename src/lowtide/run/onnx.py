@@ -300,8 +300,8 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
 
 
 def _check_runs(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
-    """The same for a file in which ops run again: each node is the original's but for the names of what it reads and
-    makes, and stands where the plan has it."""
+    """The same for a file with recomputed ops: each node is the original's but for the names of what it reads and
+    makes, at its place in the plan."""
     first = {i: next((name for name in node.output if name), "") for i, node in enumerate(original)}
     names = {t.id: t.name for t in plan.tensors}
     clones = {r.op: r for r in plan.rewrites or () if isinstance(r, Recompute)}
@@ -328,7 +328,7 @@ def _check_runs(original: list[Any], rewritten: list[Any], plan: Plan, planned: 
 
 def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
     """The same for a file in parts: new nodes have the names of the plan's ops, the others are the original's, or where
-    ops run again the original's but for what they read."""
+    ops are recomputed the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
     rewrites = plan.all_rewrites
     whole = {r.op for r in rewrites if isinstance(r, Recompute)}

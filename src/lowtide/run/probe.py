@@ -2,7 +2,7 @@
 
 For one op and one part, everything that the map leaves out is replaced by other random numbers: no bit of the part may
 move. Other numbers inside, and at the first and last row inside, must move something, or the map is wider than the op.
-Where an axis is reduced, results of the parts are merged and compared with the whole result. The op is run by itself in
+Where an axis is reduced, results of the parts are merged and compared with the full result. The op is run by itself in
 the runtime it comes from (`Runner`), so that nothing of the map goes into what it is compared with.
 
 A zero, a clip or a comparison can hide that a row is read, so numbers are drawn from several palettes before a row is
@@ -71,7 +71,7 @@ class Findings:
     edges, edges_moved
         First and last rows inside that were changed alone, and those that moved something: rows that an index names.
     wholes, wholes_moved
-        The same of dimensions that are read whole.
+        The same of dimensions that are read in full.
     loose
         An example of a row that an index names and that did not move anything.
     """
@@ -158,7 +158,7 @@ class Probe:
         return first * grain, min(size, end * grain)
 
     def _part(self, part: Part, *, edges: bool) -> None:
-        """What lies inside first: under which palettes it matters is where what lies outside must not."""
+        """The inside first: under the palettes where it matters the outside must not."""
         boxes = self._boxes(part)
         some = any(box is not None and all(at.start < at.stop for at in box) for box in boxes)
         telling = self._matters(part, boxes) if some else None
@@ -178,7 +178,7 @@ class Probe:
             self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
 
     def _outside(self, part: Part, boxes: Sequence[Slices | None], palette: int) -> int | None:
-        """The result whose part moves with what lies outside these boxes, if there is one."""
+        """The result whose part depends on values outside these boxes, if there is one."""
         base, other, whole = self._feeds.of(palette)
         around = [a if box is None else b for a, b, box in zip(base, other, boxes, strict=True)]
         return self._moved(mixed(around, base, boxes), whole, part)
@@ -204,7 +204,8 @@ class Probe:
         ]
 
     def _edges(self, part: Part) -> Iterator[tuple[int, int, int, bool]]:
-        """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read whole.
+        """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read in
+        full.
 
         Operand, dimension, row, and whether an index names it.
         """
@@ -219,7 +220,7 @@ class Probe:
                     yield from ((i, d, row, index is not None) for row in sorted({box[d][0], box[d][1] - 1}))
 
     def _moved(self, given: Arrays, whole: Sequence[np.ndarray], part: Part) -> int | None:
-        """The first result whose part has other bits than the whole run's; one that lacks an axis has no part."""
+        """The first result whose part has other bits than the full run's; one that lacks an axis has no part."""
         for j, (was, now) in enumerate(zip(whole, self._kernel(given), strict=True)):
             if not set(part).issubset(self._access.outputs[j]):
                 continue

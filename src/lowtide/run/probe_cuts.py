@@ -1,8 +1,8 @@
-"""Proves cuts by running them: an op whole, and in the parts that it is cut into, in the runtime that it is for.
+"""Proves cuts by running them: an op untiled, and in the parts that it is cut into, in the runtime that it is for.
 
 The op is alone with operands of random numbers, as large as in the model or smaller; its parts are what
 `lowtide.transform.parts` makes of it, slices, joins, sums and padding with them, and every one of them is a node of its
-own in the runtime (`lowtide.run.probe.Runner`). What comes of them has to be what the whole op gives.
+own in the runtime (`lowtide.run.probe.Runner`). What comes of them has to be what the untiled op gives.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _alone(graph: Graph, op: Op, meaning: Meaning, runner: Runner, budget: int) 
 
 
 def _with_shape(tensor: Tensor, shape: Shape) -> Tensor:
-    """The first rows of a tensor; its value is drawn, and it lies nowhere."""
+    """The first rows of a tensor; its value is drawn, and it is no alias."""
     quant = quant_of_rows(tensor.quant, tuple((0, rows) for rows in shape))
     size = tensor.size * prod(shape) // max(1, prod(tensor.shape or ()))
     return replace(tensor, shape=shape, size=size, value=None, quant=quant, alias_of=None, alias_offset=0)

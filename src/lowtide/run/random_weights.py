@@ -37,7 +37,7 @@ def missing_weights(model: Path) -> list[str]:
 
 
 def check_weights(model: Path) -> None:
-    """Raise `InputError` if a model's weights are not beside it."""
+    """Raise `InputError` if a model's weights are not in its folder."""
     missing = missing_weights(model)
     if missing:
         raise InputError(
@@ -55,7 +55,7 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     ConstantOfShape nodes of a known shape, with which the models of the onnx package stand for weights, are weights
     too. A missing bias of a convolution becomes the vector that it has to be: torch 2.13 exports three-dimensional
     convolutions without bias with one of shape (filters, 2), which onnxruntime refuses whatever is in it. Weights that
-    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` beside it.
+    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` next to it.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""How long the nodes of a whole ONNX file take in one session of onnxruntime, by its profile.
+"""How long the nodes of an ONNX file take in one session of onnxruntime, by its profile.
 
-There a node finds in the caches what the one before left there, and its weights no longer: unlike alone, run again and
-again. What of a file in parts is measured so is what its parts really take.
+There a node finds in the caches what the one before left there, and its weights no longer: unlike a node alone that is
+run repeatedly. What of a file in parts is measured so is what its parts really take.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def session_seconds(
 ) -> list[SessionSeconds]:
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
 
-    Each run is taken beside the run of the first file just before it.
+    Each run is compared with the run of the first file just before it.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def session_seconds(
 
 
 def _low(taken: Sequence[float]) -> float:
-    """The mean of the lower third: the profile counts in whole microseconds."""
+    """The mean of the lower third: the profile counts microseconds."""
     return statistics.fmean(sorted(taken)[: -(-len(taken) // 3)])
 
 

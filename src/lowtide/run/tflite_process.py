@@ -111,7 +111,7 @@ def in_turn(runtime: str, files: Sequence[str], seed: int) -> list[list[float]]:
 
 
 def draw(rng: np.random.Generator, dtype: Any, shape: Sequence[int]) -> np.ndarray:
-    """A random input; bytes over their whole range, longer integers small, since they may be indices."""
+    """A random input; bytes over their full range, longer integers small, since they may be indices."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.standard_normal(shape).astype(kind)

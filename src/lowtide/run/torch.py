@@ -99,7 +99,7 @@ def _in_turn(torch: Any, programs: Sequence[Any], feed: Any) -> Timing:
 
 
 def _draw(torch: Any, example: Any, shapes: Sequence[Sequence[int] | None], seed: int) -> Any:
-    """Inputs like the example's: floats afresh, whole numbers within the example's range."""
+    """Inputs like the example's: floats afresh, integers within the example's range."""
     if example is None:
         raise InputError("it holds no example inputs; export it again with them")
     generator = torch.Generator().manual_seed(seed)

@@ -1,7 +1,7 @@
 """What a runtime makes of an order and its arena, beyond the rules that its target states op by op.
 
 A runtime takes the plan's offsets, or places tensors by a planner of its own and can only be given an order; and it may
-need bytes beside those that are planned. `lowtide.runtimes.registry` says which one a target is of.
+need bytes in addition to those that are planned. `lowtide.runtimes.registry` says which one a target is of.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Runtime(Protocol):
         ...
 
     def as_it_stands(self, graph: Graph) -> Required | None:
-        """The same for a model's file as it stands. Raises as `required`."""
+        """The same for an unmodified model file. Raises as `required`."""
         ...
 
     def own_plan_stands(self, graph: Graph) -> bool:
@@ -140,13 +140,13 @@ class Runtime(Protocol):
         ...
 
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
-        """What the runtime takes by its defaults for the file as it stands, and with a plan; None if it has no say."""
+        """What the runtime takes by its defaults for the unmodified file, and with a plan; None if it has no say."""
         ...
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A runtime that takes the plan's offsets, and needs nothing beside them."""
+    """A runtime that takes the plan's offsets, and needs nothing in addition."""
 
     target: Target
     arenas: ClassVar[int] = 0

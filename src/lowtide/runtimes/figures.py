@@ -1,6 +1,6 @@
-"""What a runtime takes by its defaults for the file as it stands, and with a plan: the first row of every screen.
+"""What a runtime takes by its defaults for the unmodified file, and with a plan: the first row of every screen.
 
-A target that is of no runtime has none of its own. For an ONNX file under one of those onnxruntime's stand beside the
+A target that is of no runtime has none of its own. For an ONNX file under one of those onnxruntime's follow the
 plan: what it takes for the plan's order, though another order may suit it better.
 """
 

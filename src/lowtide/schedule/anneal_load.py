@@ -51,7 +51,7 @@ def anneal_load(
     rounds
         Swaps tried, in multiples of the number of ops.
     over
-        Says whether the walk is to end where it stands.
+        Says whether the walk ends now.
     """
     n = len(order)
     if n < 2 or peak <= 0:

@@ -1,4 +1,4 @@
-"""A spilling problem as the native core takes it: whole, in one order only, or a part of its ops.
+"""A spilling problem as the native core takes it: all of it, in one order only, or a part of its ops.
 
 A storage that a single op touches is part of that op's demand. Graph outputs that have to be in the fast memory at the
 end are touched by one more op, which comes last.

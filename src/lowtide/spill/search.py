@@ -4,7 +4,7 @@
 2. The own order and the order of least peak, each with its best residency: exact, as the core searches one order only.
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
-   again exactly, the rest held.
+   exactly once more, the rest fixed.
 4. Addresses by the arena engines. What does not fit is repaired by `lowtide.spill.repair`.
 """
 
@@ -51,7 +51,7 @@ class Spill:
     window_states
         States for each window of the bound.
     window
-        Ops of the stretches that are searched again when there is no proof.
+        Ops of the stretches that are searched a second time when there is no proof.
     rows
         Whether to say, in the counters, what the order would move if parts of tensors could leave (`rows.py`).
     safe_moves, dominance
@@ -202,7 +202,7 @@ class _TrafficSearch:
             yield
 
     def _prove(self, whole: CoreProblem, state_limit: int, parts: Sequence[BoundedWindow] = ()) -> bool:
-        """Whether the search ended: then the best is proved. `parts`: windows that `whole` counts on."""
+        """Whether the search ended: then the best is proved. `parts`: windows that `question` counts on."""
         if self.interrupted or self.limits.left_seconds <= 0:
             return False
         result = self._ask(whole, state_limit=min(state_limit, self.options.states))
@@ -244,7 +244,7 @@ class _TrafficSearch:
         self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
 
     def _improve(self) -> None:
-        """Search stretches of the best order again, the rest held, until none gets better."""
+        """Search stretches of the best order a second time, the rest fixed, until none gets better."""
         size = self.options.window
         better = True
         while better and not self.proved:
@@ -318,7 +318,7 @@ class _TrafficSearch:
         )
 
     def _addresses(self, best: OrderWithGaps) -> tuple[PlacedResidency, bool]:
-        """Where everything lies; if the pieces do not fit, the residency gives way."""
+        """Offsets of everything; if the intervals do not fit, the residency gives way."""
         line = timeline(self.problem, best.order)
         intervals = sorted(intervals_of(line, best.dropped))
         placement = place(self.problem, best.order, intervals, line.in_place, self.limits)

@@ -468,7 +468,7 @@ def _attribute(module: Any, path: str) -> Any:
 
 
 def _is_view(target: Any) -> bool:
-    """Whether all that an operator gives lies in the memory of its first tensor, unchanged."""
+    """Whether all that an operator gives is in the memory of its first tensor, unchanged."""
     name = target._schema.name.rpartition("::")[2]
     if target.namespace == "aten" and name in VIEWS:
         return True
@@ -488,7 +488,7 @@ def _draws(torch: Any, target: Any, node: Any) -> bool:
 
 
 def _plain(torch: Any, value: Any) -> Any:
-    """An argument that is no tensor, as it stands in source."""
+    """An argument that is no tensor, as source text."""
     if isinstance(value, bool | int | float | complex | str) or value is None:
         return value
     if isinstance(value, torch.dtype | torch.layout | torch.memory_format):

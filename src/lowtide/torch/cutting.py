@@ -220,7 +220,7 @@ def _narrower(program: Program, first: tuple[Region, ...], every: Sequence[tuple
 
 
 def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
-    """Whether one of these does as much: with rows enough as many ops, or the same ones without any of them again."""
+    """Whether one of these does as much: with rows enough as many ops, or the same ones without recomputing any."""
     inside = {*region.indices, *region.again}
     return any(
         (other.rows >= _SOME and other.again == region.again) or inside.issubset(other.indices) for other, *_ in before
@@ -247,7 +247,7 @@ def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
 
 
 def least_floor(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
-    """What the step's largest op takes by itself, whole or cut so that this is least: bytes, and the op's name."""
+    """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
     best = Cut(own)
     for _ in range(_LEVELS):
         found = min(_cut_further(torch, best, costs), key=_highest_ops, default=best)

@@ -53,7 +53,7 @@ def source_of(program: Program, sequence: Sequence) -> str:
 
 
 def _lines(action: Action, read: frozenset[str], again: bool) -> Iterator[str]:
-    """The line of an op, and what becomes of results that nobody reads."""
+    """The line of an op, and what becomes of results without a consumer."""
     call, note = expression(action.call), "  # again" if again else ""
     if not action.several:
         name = action.outputs[0] if action.outputs else None

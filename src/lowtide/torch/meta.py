@@ -1,7 +1,7 @@
 """A model on the meta device, traced as if it were on the CPU.
 
 torch traces on tensors without memory anyway. On the meta device itself it loses gradients without a word: some losses
-(`nll_loss`) have a kernel there and no derivative of it. And a plan that names that device would be nobody's.
+(`nll_loss`) have a kernel there and no derivative of it. And a plan that names that device would be of no use.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ def as_on_cpu(torch: Any, whole: Any, batch: Sequence[Any]) -> Iterator[tuple[li
 
     Parameters
     ----------
-    whole
+    step
         The module, whose parameters and buffers are put back at the end.
     batch
         Tensors.
 
     Yields
     ------
-    The batch, and by `id` of each stand-in the tensor that it stands for.
+    The batch, and by `id` of each stand-in the tensor that it replaces.
     """
     slots = [slot for module in whole.modules() for slot in (module._parameters, module._buffers)]
     own = [tensor for slot in slots for tensor in slot.values() if tensor is not None]

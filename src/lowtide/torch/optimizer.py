@@ -92,7 +92,7 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
 def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
     """The program with each gradient's update as early as no reader of the parameter is left.
 
-    Buffers are written at the end: what reads them may then run again at any time.
+    Buffers are written at the end: what reads them may then be recomputed at any time.
 
     Parameters
     ----------

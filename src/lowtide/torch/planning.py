@@ -41,7 +41,7 @@ _CUTTING = 0.6
 @dataclass(frozen=True)
 class Wishes:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
-    a plan to replay, who is told of progress, what may be changed of the step; `overhead`: instead of bytes, the part
+    a plan to replay, the callback for progress, what may be changed of the step; `overhead`: instead of bytes, the part
     by which its time may grow; `part`: instead of bytes, the part of what own order takes."""
 
     budget: int | None = None
@@ -55,7 +55,7 @@ class Wishes:
     part: float | None = None
 
     def say(self, line: str) -> None:
-        """Report progress to whoever listens."""
+        """Report progress to the callback, if there is one."""
         if self.report is not None:
             self.report(line)
 
@@ -76,7 +76,7 @@ class Planned:
 
     @property
     def unmeasured(self) -> str:
-        """How many ops nobody measured, and what that means for the bytes, in words; empty if there are none."""
+        """How many ops were not measured, and what that means for the bytes, in words; empty if there are none."""
         return unmeasured_words(self.plan.unmeasured, len(self.program.actions))
 
 

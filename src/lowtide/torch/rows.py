@@ -8,15 +8,15 @@ gradients of both. Each row of these hangs on one token alone::
     gradient (n, d) <--mm-- (n, v) <--log_softmax_backward-+---nll_backward
     gradient (v, d) <--mm----+                                                            a sum over rows
 
-A region is all that makes or reads tensors above a size which run along one axis, closed so that nothing lies between
+A region is all that makes or reads tensors above a size which run along one axis, closed so that nothing is between
 its ops. Where each result has that axis or is a sum over it, some rows of everything can be made, used and dropped
 before the next ones. Which axis is which says `lowtide.ops`, the same accesses that cuts of ONNX models rest on.
 
 Attention is read twice, far apart: by its own product, and behind the loss by its gradient. A region on one side of the
-loss makes what it reads of the other side **again**, row by row, and nobody keeps it::
+loss makes what it reads of the other side **a second time**, row by row, and does not keep it::
 
     q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n) --bmm--> values          ops up to the loss: one region
-    q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n)                          the same ops again, in the other
+    q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n)                          the same ops, in the other
                                              |     gradient of values --bmm--> (b h, n, n)
     gradients of q, k, v <--bmm-- (b, h, n, n) <--softmax_backward--+
 """
@@ -48,8 +48,8 @@ Start = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that an op reads: where it stands among the arguments, the view that is read and its chain, and where
-    the rows lie in it (None: it is whole in every part)."""
+    """A tensor that an op reads: its position among the arguments, the view that is read and its chain, and where
+    the rows are in it (None: it is untiled)."""
 
     position: int
     value: Ref | Call
@@ -58,15 +58,15 @@ class Operand:
 
     @property
     def root(self) -> str:
-        """Whose memory it lies in."""
+        """Whose memory it is in."""
         return next(refs(self.value)).name
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An op of a region: its position in the program, the axis of its rows, its operands, and for each result where the
-    rows lie in it; None: it is a sum over them. `again`: it runs where it stands, too, and nobody outside reads what it
-    makes here."""
+    rows lie in it; None: it is a sum over them. `recomputed`: it also runs at its own place, and no op outside reads
+    what it makes here."""
 
     index: int
     start: Start
@@ -102,7 +102,7 @@ class Region:
 
 
 def regions(torch: Any, program: Program, graph: Graph, seed: int) -> list[Region]:
-    """The regions around an op, smallest first, those that make nothing again before those that do; none where it
+    """The regions around an op, smallest first, those that recompute nothing before those that do; none where it
     cannot be cut.
 
     Parameters
@@ -249,7 +249,7 @@ class _Finder:
 
     def region(self, seed: int, start: Start, large: set[str], apart: bool) -> Region | None:
         """All ops that touch large tensors on the rows of the seed's; `apart`: those on its side of the loss, with what
-        they read of the other side again. None if they are no region; raises `_Contradiction`."""
+        they read of the other side a second time. None if they are no region; raises `_Contradiction`."""
         side, wide = self.side(seed) if apart else None, set(large)
         for _ in range(_ROUNDS):
             axes = self.grown(seed, start, wide, side)
@@ -291,7 +291,7 @@ class _Finder:
 
     def _follows(self, k: int, side: bool | None, large: set[str]) -> bool:
         """Whether an op that reads what a region has belongs to it: on the other side of the loss one whose large
-        result is read on this one, so that it is made again with the rest."""
+        result is read on this one, so that it is recomputed with the rest."""
         if side is None or self.side(k) == side:
             return True
         made = [name for name in self.program.actions[k].outputs if name in large]
@@ -385,7 +385,7 @@ class _Finder:
         return Region(tuple(rows), counts.pop(), tuple(given), tuple(made))
 
     def _is_overwritten(self, names: Iterable[str], alone: Collection[int]) -> bool:
-        """Whether something that is read again is changed before all of these ops may run."""
+        """Whether something that is read a second time is changed before all of these ops may run."""
         needed, first = self._with_all_before(alone), min(alone, default=0)
         return any(w < first or w in needed for name in names for w in self.writers.get(name, ()))
 

@@ -1,8 +1,8 @@
-"""Orders of a step within a budget: its own, one in which ops run again, the exact scheduler's, then better ones by the
+"""Orders of a step within a budget: its own, one with recomputed ops, the exact scheduler's, then better ones by the
 core's search for sequences (`core/sequence`), from what both of them begin with.
 
-What a step holds is what that search counts: values and workspace. Beside its rules there is one more: what reads a
-parameter does not run again behind the update of that parameter.
+What a step holds is what that search counts: values and workspace. In addition there is one more rule: what reads a
+parameter is not recomputed behind the update of that parameter.
 """
 
 from __future__ import annotations

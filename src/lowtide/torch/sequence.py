@@ -1,12 +1,12 @@
 """A sequence of op instances over a graph, with the lifetimes that follow, and what it holds step by step.
 
-An op may stand several times. Whoever reads a tensor reads what the last instance of its op before it made; so a
-tensor dies behind the last instance that reads it before its op runs again, and what is read by nobody dies in the
+An op may occur several times. A consumer reads what the last instance of the producer before it made; so a
+tensor dies behind the last instance that reads it before its op is recomputed, and what has no consumer dies in the
 instance that makes it. A result of the graph lives from its op's last instance to the end.
 
 ::
 
-    a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it lies in memory
+    a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it is in memory
     |--|     |---|
     a  b  S  c  L  d      so does a load L, once a store S has ended: S began behind a, and d waits for L
     |-----|     |--|
@@ -24,8 +24,9 @@ from lowtide.torch.swap import entry_of
 @dataclass(frozen=True, slots=True)
 class Instance:
     """One run of the op with that id, or a transfer (`lowtide.torch.swap`). `made` are the names of what it makes and
-    somebody reads; `again`: not its first run; `begins`: names of the tensors whose stores begin behind it; `waits`: of
-    those whose loads must have ended before it; `moved`: of a transfer the name, and whether it is loaded."""
+    another op reads; `recomputed`: not its first run; `begins`: names of the tensors whose stores begin behind it;
+    `waits`: of those whose loads must have ended before it; `moved`: of a transfer the name, and whether it is
+    loaded."""
 
     op: int
     made: frozenset[str]
@@ -63,7 +64,7 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     Raises
     ------
     ValueError
-        An op reads what nobody made, or stands behind an op that changes what it reads, or is random and runs twice,
+        An op reads what no op made, or runs behind an op that changes what it reads, or is random and runs twice,
         or writes and runs twice; or an op is missing, or runs before one that it must stay behind.
     """
     why = why_not(graph, order)
@@ -194,7 +195,7 @@ def runs_once(graph: Graph, op: Op) -> bool:
 
 
 def writers_over(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """For each op, the ops that change memory that it reads: behind these it must not run again."""
+    """For each op, the ops that change memory that it reads: behind these it must not be recomputed."""
     writers: dict[int, list[int]] = {}
     for op in graph.ops:
         for t in op.outputs:

@@ -135,7 +135,7 @@ def _order(count: int, before: Sequence[Collection[int]], region: Region) -> lis
 
 @dataclass
 class _Writer:
-    """Writes the function of a region, and counts what it takes beside its results."""
+    """Writes the function of a region, and counts what it takes in addition to its results."""
 
     program: Program
     region: Region
@@ -167,7 +167,7 @@ class _Writer:
         return self.text, self.most
 
     def _ahead(self, actions: Sequence[Action]) -> None:
-        """What stands before the loop: results, and the number of rows that count."""
+        """What precedes the loop: results, and the number of rows that count."""
         for row, action in zip(self.region.ops, actions, strict=True):
             name = action.call.target.split(".")[1]
             if name == "nll_loss_forward":
@@ -220,7 +220,7 @@ class _Writer:
         self._plain(row, action, call)
 
     def _lands(self, row: Row, action: Action) -> bool:
-        """Whether a product is written where it belongs at once: rows in one piece that nobody here reads."""
+        """Whether a product is written where it belongs at once: contiguous rows without a consumer here."""
         name = str(action.outputs[0])
         form = self.program.forms[name]
         along = row.dims[0]

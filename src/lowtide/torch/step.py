@@ -208,7 +208,7 @@ class Step:
         return step.finish(step.prepare(*batch)())
 
     def for_batch(self, *batch: Any) -> Step:
-        """The step for a batch of these sizes, and for the module as it stands: this one, or one planned anew.
+        """The step for a batch of these sizes, and for the present module: this one, or one planned anew.
 
         Raises
         ------
@@ -332,8 +332,8 @@ def compile_step(
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
-        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded again while other ops
-        run, on the CPU in memory beside the allocator's, on CUDA by torch's operators ``ao``.
+        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
+        run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -390,7 +390,7 @@ def measure(
     Parameters
     ----------
     costs
-        A table, or its file, to add to: what is in it is not measured again.
+        A table, or its file, to add to: what is in it is measured once.
     report
         Called with how many ops are measured, and of how many.
 
@@ -405,7 +405,7 @@ def measure(
 
 
 def measurable(wishes: Wishes, captured: Capture) -> Wishes:
-    """The wishes, without measuring where a model has no memory."""
+    """The settings, without measuring where a model has no memory."""
     return replace(wishes, measure=wishes.measure and not captured.empty)
 
 

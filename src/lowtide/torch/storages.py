@@ -1,4 +1,4 @@
-"""From a trace to a program of compute ops: whose memory a tensor lies in, and what need not run at all.
+"""From a trace to a program of compute ops: whose memory a tensor is in, and what need not run at all.
 
 ::
 
@@ -27,7 +27,7 @@ from lowtide.torch.program import Action, Call, Program, Result, Traced, Word, r
 
 @dataclass
 class _Settling:
-    """A program in the making; `bound` has what stands for each name of the trace."""
+    """A program in the making; `bound` has the value of each name of the trace."""
 
     traced: Traced
     forms: dict[str, Form]
@@ -57,7 +57,7 @@ def settle(traced: Traced) -> Program:
 
 
 def root_of(value: Any) -> str:
-    """Name of the tensor in whose memory a view lies: the one that the innermost call reads first.
+    """Name of the tensor in whose memory a view is: the one that the innermost call reads first.
 
     >>> root_of(Call("aten.t.default", (Call("aten.view.default", (Ref("x"), (2, 3))),)))
     'x'
@@ -81,7 +81,7 @@ def _bind_view(work: _Settling, call: Action) -> None:
 
 def _short(work: _Settling, view: Call) -> Any:
     """A view of a view as one, where that is the same without a doubt: transposed twice, another shape of a shape of
-    what lies in one piece."""
+    contiguous tensors."""
     inner = view.args[0]
     if not isinstance(inner, Call):
         return view
@@ -98,7 +98,7 @@ _SHAPES = ("aten.view.default", "aten._unsafe_view.default")
 
 
 def _as_it_lies(work: _Settling, action: Action) -> Action:
-    """An elementwise op on tensors that lie in one piece and are seen under another shape, as one on the shape in
+    """An elementwise op on tensors that are contiguous and are seen under another shape, as one on the shape in
     which they lie; what reads its result sees it under the shape that it had.
 
     So ops on ``(batch, tokens, words)`` between products on ``(batch * tokens, words)`` have the rows of these.
@@ -134,7 +134,7 @@ def _in_one_piece(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _is_idle_clone(work: _Settling, call: Action, changed: set[str]) -> bool:
-    """Whether a clone copies all of a storage that nobody changes, as it lies."""
+    """Whether a clone copies all of a storage that no op changes, with its layout."""
     source = call.call.args[0] if call.call.target == "aten.clone.default" else None
     if not isinstance(source, Ref):
         return False

@@ -1,4 +1,4 @@
-"""What lies where and when, as every exporter needs it: from a plan, or from buffers that were placed.
+"""The place and lifetime of each block, as every exporter needs it: from a plan, or from buffers that were placed.
 
 A *block* is memory that holds something for some steps: a storage, an op's workspace, or a buffer of a CSV. A *place*
 is a name that code looks up: every tensor has one, also those that lie inside another one's storage.
@@ -33,7 +33,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A name, and where it lies: memory, bytes from that memory's start, bytes. `purpose` is the tensor's kind,
+    """A name, and its place: memory, bytes from that memory's start, bytes. `purpose` is the tensor's kind,
     ``workspace`` or ``buffer``."""
 
     name: str
@@ -79,7 +79,7 @@ class ArenaMap:
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
-    """The whole layout of a plan: its places, and the blocks with their steps.
+    """The layout of a plan: its places, and the blocks with their steps.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def map_of_buffers(
     capacity
         Bytes there are in the one memory, if known.
     memory_of, regions
-        With several memories, the one that a buffer lies in, and the bytes and the alignment of each.
+        With several memories, the one that holds a buffer, and the bytes and the alignment of each.
     """
     home = memory_of or {}
     blocks = tuple(

@@ -1,4 +1,4 @@
-"""What firmware declares for a runtime that keeps data of its own beside the tensors: one size of one meaning.
+"""What firmware declares for a runtime that keeps data in addition to the tensors: one size of one meaning.
 
 TFLM is given an array of kTensorArenaSize bytes, or one for tensors and one for what it keeps. Whatever lowtide writes
 or prints of that size, the header's ``ARENA_SIZE`` and the buffer plan's, and what `plan` and `check` call required, is

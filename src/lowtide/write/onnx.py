@@ -68,8 +68,8 @@ def write_onnx(
     InputError
         `source` cannot be read; `order` is no topological order of it; `target` is the input or cannot be
         written; `target` is in another directory, `source` has external data and `copy_external` is not set;
-        external data to copy is missing or lies outside the model's directory; the file holds its graph in
-        several pieces.
+        external data to copy is missing or outside the model's directory; the file holds its graph in
+        several messages.
     """
     if outputs is None:
         with Outputs() as own:
@@ -106,7 +106,7 @@ def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tupl
     Raises
     ------
     InputError
-        The file has no graph, or holds it in several pieces (protobuf would merge them).
+        The file has no graph, or holds it in several messages (protobuf would merge them).
     """
     _, inside = graph_records(data, place)
     nodes = [(begin, end) for field, _, begin, _, end in inside if field == NODE_FIELD]
@@ -137,7 +137,7 @@ def graph_records(data: Buffer, place: str) -> tuple[Record, list[Record]]:
 
 
 def copy_range(data: Buffer, begin: int, end: int, file: BinaryIO) -> None:
-    """Write ``data[begin:end]``, a mapped file's a piece at a time."""
+    """Write ``data[begin:end]``, of a mapped file in chunks."""
     for at in range(begin, end, _CHUNK_BYTES):
         file.write(data[at : min(at + _CHUNK_BYTES, end)])
 
@@ -188,7 +188,7 @@ def _same_directory(source: Path, target: Path) -> bool:
 
 
 def external_to_copy(model: ModelProto, source: Path, target: Path, copy_external: bool, outputs: Outputs) -> list[str]:
-    """Locations of the external data that a model needs beside its new place, none if that is the old one.
+    """Locations of the external data that a model needs in the folder of its new path, none if that is the old one.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def copy_external_data(locations: Iterable[str], source: Path, target: Path, out
     Raises
     ------
     InputError
-        One is missing, lies outside the model's directory, or cannot be written.
+        One is missing, is outside the model's directory, or cannot be written.
     """
     home = Path(os.path.realpath(source.parent))
     away = Path(os.path.realpath(target.parent))

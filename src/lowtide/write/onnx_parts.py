@@ -5,13 +5,13 @@ The records of the graph stay in their order; the nodes are where the first of t
     graph  | node 0 | node 1 | initializer w | value_info t | ...         node 1 is cut, t lay between its parts
            | node 0 | node 1/0-4 | node 1/4-8 | initializer x | ... | initializer w/rows_0-4 | value_info ...
 
-Nodes that are not cut, initializers that somebody still reads, and everything outside the graph are copied as byte
+Nodes that are not cut, initializers that some node still reads, and everything outside the graph are copied as byte
 ranges. A part of a node is its NodeProto with another name, inputs, outputs, and those attributes that `Op.attributes`
 says differ. Rows of a weight are an initializer (`lowtide.write.onnx_rows`). Where there is none to be had (a folded
 node computes the constant, a caller may feed another one, elements below 8 bits), they are a Slice node of it, which
 reads constants only and is folded as others are. Weights, folded nodes and declared types of which only cut nodes knew
 are left out. Inputs and outputs with free dimensions get the sizes that the parts were made for. A clone of an op, and
-an op that reads one, is a part that is the whole (`lowtide.transform.runs.as_parts`): no size hangs on it.
+an op that reads one, is a part that covers the full op (`lowtide.transform.runs.as_parts`): no size hangs on it.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class _Writer:
         self.slices[tensor.name] = (self.names[of], _record(NODE_FIELD, node))
 
     def _left(self) -> tuple[list[Op], set[str]]:
-        """Folded ops that stay, and names that nobody gives or reads any more but did."""
+        """Folded ops that stay, and names that no node makes or reads any more."""
         old = (*self.structure.ops, *self.structure.folded)
         read = {self.names[t] for op in old for t in op.inputs}
         live = {self.name(t) for op in self.graph.ops for t in op.inputs} | {of for of, _ in self.slices.values()}
@@ -211,7 +211,7 @@ class _Writer:
         return folded[::-1], lost | ((constants & read) - live - self.may_be_fed)
 
     def chunks(self, order: Sequence[int]) -> list[Chunk]:
-        """The whole file."""
+        """The complete file."""
         inner = list(self._graph(order))
         size = sum(len(c) if isinstance(c, bytes) else c[1] - c[0] for c in inner)
         head = varint(GRAPH_FIELD << 3 | LENGTH_DELIMITED) + varint(size)
@@ -289,7 +289,7 @@ class _Writer:
         return value
 
     def _sequence(self, order: Sequence[int]) -> Iterator[Chunk]:
-        """The nodes; folded ones before the first that reads them, those that nobody reads first of all."""
+        """The nodes; folded ones before the first that reads them, those without a consumer first of all."""
         makers = {self.names[t]: op for op in self.folded for t in op.outputs}
         wanted = {name for op in self.folded for name in (self.names[t] for t in op.inputs)}
         wanted.update(self.name(t) for op in self.graph.ops for t in op.inputs)

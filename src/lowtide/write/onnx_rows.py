@@ -1,7 +1,7 @@
 """Rows of an ONNX model's weights, as initializers of their own.
 
-Where the rows lie in one piece of external data they are an offset into it, and no byte is copied; else they are raw
-data in the file. What is no dense tensor of whole bytes (computed by a folded node, packed, text) has no rows here.
+Where the rows are contiguous in external data they are an offset into it, and no byte is copied; else they are raw
+data in the file. What is no dense tensor of full bytes (computed by a folded node, packed, text) has no rows here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Weights:
         Raises
         ------
         InputError
-            They are in external data that is not there, is too short, or lies outside the model's directory.
+            They are in external data that is not there, is too short, or is outside the model's directory.
         """
         whole = self._proto(of)
         bits = 0 if whole is None else ELEMENT_BITS.get(element_name(whole.data_type), 0)
@@ -108,7 +108,7 @@ class Weights:
 
 
 def _raw(whole: Any) -> bytes | None:
-    """The bytes of a tensor, row by row, little-endian; None: nobody says how to come by them."""
+    """The bytes of a tensor, row by row, little-endian; None: they are not known."""
     if whole.HasField("raw_data"):
         return whole.raw_data
     if element_name(whole.data_type) not in _NUMPY:
@@ -128,7 +128,7 @@ def _cut(raw: bytes | memoryview, shape: tuple[int, ...], box: Box, width: int) 
 
 
 def _first_if_together(shape: tuple[int, ...], box: Box) -> int | None:
-    """Element at which the rows of a box begin if they lie in one piece, one after another.
+    """Element at which the rows of a box begin if they are contiguous.
 
     >>> _first_if_together((4, 3), ((1, 3), (0, 3)))
     3

@@ -1,6 +1,6 @@
 """A torch.export archive with its nodes in another order, and every other byte as it was.
 
-The nodes are permuted in the text of the graph's JSON, which keeps its length; the member's checksum, which stands in
+The nodes are permuted in the text of the graph's JSON, which keeps its length; the member's checksum, which is in
 up to three places of the zip, is put right::
 
     local header | name | ..."nodes": [ n0 , n1 , n2 ]... | data descriptor | ... | central directory
@@ -69,7 +69,7 @@ def write_pt2(
 
 
 def permuted(document: bytes, sequence: Sequence[int], place: str) -> bytes:
-    """The graph's JSON with its nodes in another sequence; what stands between them stays.
+    """The graph's JSON with its nodes in another sequence; the text between them stays.
 
     Raises
     ------

@@ -2,14 +2,14 @@
 
 The operators of a subgraph are a vector of offsets: permuting those is all that a new order takes. New metadata needs
 a longer vector of metadata and of buffers, and offsets in a flatbuffer only lead forward. So what is new is put in
-front, with a root table of its own that leads into the old file, which stands behind it as it was::
+front, with a root table of its own that leads into the old file, which follows it unmodified::
 
     before         | root | operator codes | subgraphs | buffers | weights ...
     after  | new root | new vectors | offline plan | root | operator codes | subgraphs | buffers | weights ...
                  |          |                               ^                       ^
                  +----------+-------------------------------+-----------------------+
 
-The old root is dead then. Where a plan of the same length is there already, it is overwritten where it stands.
+The old root is dead then. A plan of the same length in the old file is overwritten in place.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> Non
 
 
 def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | None) -> bool:
-    """Put metadata where the old one of that name stands; False if there is none, or no such room for it alone.
+    """Put metadata in place of the old metadata of that name; False if there is none, or no such room for it alone.
 
     None empties an offline plan: every tensor is TFLM's to place.
     """

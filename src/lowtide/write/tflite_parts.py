@@ -1,9 +1,9 @@
 """The .tflite file of a part graph: cut operators in parts, and every other byte as it was.
 
-What is new stands in front (`flat_front.py`): a root, a subgraph with its vectors of tensors and operators, and the
-new tensors, operators, operator codes and buffers. The old file stands behind it whole. Operators that are not cut are
+What is new comes in front (`flat_front.py`): a root, a subgraph with its vectors of tensors and operators, and the
+new tensors, operators, operator codes and buffers. The old file follows it unmodified. Operators that are not cut are
 the old tables; a part has its operator's code and options, and other options only where `Op.attributes` says so; a
-piece of a tensor has the tensor's own table of scales and zero points, so that the numbers mean the same to the bit.
+slice of a tensor has the tensor's own table of scales and zero points, so that the numbers mean the same to the bit.
 Tensors that are still there keep their numbers (`lowtide.transform.tflite_file`), so inputs, outputs and signatures
 are untouched.
 """
@@ -123,7 +123,7 @@ class _Writer:
             )
 
     def _inside(self, at: int, size: int) -> bool:
-        """Whether a buffer is held by a vector: its length stands before it."""
+        """Whether a buffer is held by a vector: its length precedes it."""
         return at >= 4 and struct.unpack_from("<I", self.data, at - 4)[0] == size
 
     def file(self, order: Sequence[int], offsets: Mapping[int, int] | None, kernels: str) -> bytes:

@@ -31,10 +31,10 @@ class Demand:
 
 @dataclass(frozen=True)
 class Section:
-    """A stretch of steps in which the same pieces are live.
+    """A stretch of steps in which the same rectangles are live.
 
     `ended` and `begun` are buffers whose life ended before it, and begins with it; `changed` those that go on with
-    another number of bytes, and by how much; `live` those with a piece there, and its bytes.
+    another number of bytes, and by how much; `live` those with a rectangle there, and its bytes.
     """
 
     ended: tuple[int, ...]

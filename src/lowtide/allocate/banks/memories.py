@@ -1,4 +1,4 @@
-"""Several memories: each buffer lies wholly in one of them for its whole life, and nothing is moved.
+"""Several memories: each buffer is wholly in one of them for its whole life, and nothing is moved.
 
     bytes ^  fast                     slow
           |  +-----+  +--------+      +---------------+
@@ -38,7 +38,7 @@ LATE_ROUNDS = 4
 
 @dataclass(frozen=True)
 class BankPlacement:
-    """Where each buffer lies.
+    """The memory and the offset of each buffer.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ def _convolution(node: Node) -> Form:
     """Operands: gradient, data, weights. Results: gradients of data (n, c, ...), weights (o, c, ...) and bias (o).
 
     The batch n is in the first and summed in the others, output channels o the other way round. Input channels c are
-    whole where the gradient of a bias is asked for too: it would be the same in every part of them.
+    untiled where the gradient of a bias is asked for too: it would be the same in every part of them.
     """
     required_ints(node, "stride")
     if int(node.attribute("groups", 1)) != 1:
@@ -96,7 +96,7 @@ def _layer_norm(node: Node) -> Form:
 
 
 def _batch_norm(node: Node) -> Form:
-    """Operands: gradient, data, then numbers of each channel. A batch's statistics keep all but channels whole."""
+    """Operands: gradient, data, then numbers of each channel. A batch's statistics leave all but channels untiled."""
     vectors = tuple(range(2, len(node.operands)))
     rank = node.rank()
     data: Labels = (None, 1, *(None,) * (rank - 2))

@@ -1,4 +1,5 @@
-"""ATen ops that see some dimensions whole: softmax, norms, cumulative sums, orders; and norms of channels."""
+"""ATen ops whose results depend on all of some dimensions: softmax, norms, cumulative sums, orders; and norms of
+channels."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from lowtide.ops.node import Node, NoForm
 
 
 def one_dim(name: str = "dim", default: int | None = None) -> Callable[[Node], Form]:
-    """Form of an op that sees the dimension whole that its argument `name` says."""
+    """Form of an op whose results depend on all of the dimension `dim`."""
 
     def row(node: Node) -> Form:
         value = node.attribute(name, default)
@@ -21,7 +22,7 @@ def one_dim(name: str = "dim", default: int | None = None) -> Callable[[Node], F
 
 
 def normalised(node: Node, data: int = 0) -> tuple[int, ...]:
-    """Dimensions that a layer norm sees whole.
+    """Dimensions over which a layer norm computes statistics.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""ATen ops that move data: views of another order, pieces put together and taken apart, gathers, fills."""
+"""ATen ops that move data: views of another order, concatenation and splitting, gathers, fills."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def _permute(node: Node) -> Form:
 
 
 def _concat(node: Node) -> Form:
-    """An operand of no element and one dimension is no piece, as torch has it."""
+    """An operand of no element and one dimension is not concatenated, as in torch."""
     if any(shape == (0,) for shape in node.reads) and node.result() != (0,):
         raise NoForm("an empty operand of another rank")
     return Concat(node.dim(node.attribute("dim", 0), node.rank()))
 
 
 def _stack(node: Node) -> Form:
-    """Operand i is row i of a new dimension, which is whole."""
+    """Operand i is row i of a new dimension, which is untiled."""
     rank = len(node.result())
     new = node.dim(node.attribute("dim", 0), rank)
     axes = [d for d in range(rank) if d != new]
@@ -83,7 +83,7 @@ def _split(node: Node) -> Form:
 
 
 def _unbind(node: Node) -> Form:
-    """Every result lacks the dimension, which is whole in operand 0."""
+    """Every result lacks the dimension, which is untiled in operand 0."""
     rank = node.rank()
     gone = node.dim(node.attribute("dim", 0), rank)
     data = tuple(None if d == gone else d for d in range(rank))
@@ -136,7 +136,7 @@ def _flip(node: Node) -> Form:
 
 
 def _roll(node: Node) -> Form:
-    """Rolled dimensions are whole: a part would need two ranges."""
+    """Rolled dimensions are untiled: a tile would need two ranges."""
     rank = node.rank()
     required(node, "shifts")
     rolled = {node.dim(d, rank) for d in node.ints("dims")} or set(range(rank))
@@ -158,7 +158,7 @@ def _index_select(node: Node) -> Form:
 
 
 def _gather(node: Node) -> Form:
-    """Other dimensions than `dim` may be longer in the data, whose first rows are read: then they are whole."""
+    """Other dimensions than `dim` may be longer in the data, whose first rows are read: then they are untiled."""
     rank = node.rank()
     dim = node.dim(required(node, "dim"), rank)
     same = [a == b for a, b in zip(node.shape(), node.shape(1), strict=True)]

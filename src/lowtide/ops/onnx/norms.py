@@ -1,4 +1,5 @@
-"""ONNX ops that see some dimensions whole: softmax, norms, cumulative sums; and those of one number a channel."""
+"""ONNX ops whose results depend on all of some dimensions: softmax, norms, cumulative sums; and those of one number a
+channel."""
 
 from __future__ import annotations
 

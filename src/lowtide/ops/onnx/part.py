@@ -64,7 +64,7 @@ _SLICE_BY_OPERANDS = 10
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """How parts of an op along an axis are spelled; None: they are not."""
+    """How parts of an op along an axis are written in ONNX; None: they cannot be."""
     form, access = op_meaning.form, op_meaning.access
     if axis in access.reduce and (
         op.type not in _SUMS or _must_have_bias(graph, op) or not _can_merge(graph, op, access.merge)
@@ -175,9 +175,9 @@ def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
 
 
 def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices and pads; resizes elsewhere than along the axis; along it, by a whole number.
+    """Slices and pads; resizes elsewhere than along the axis; along it, by an integer factor.
 
-    Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the whole
+    Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the full
     dimension, so that a part of it stretches as much: all the rows that it is given.
     """
     indices = op_meaning.access.inputs[0] or ()

@@ -1,4 +1,4 @@
-"""ONNX ops that move data: pieces put together and taken apart, gathers and scatters, what comes from shapes."""
+"""ONNX ops that move data: concatenation and splitting, gathers and scatters, what comes from shapes."""
 
 from __future__ import annotations
 

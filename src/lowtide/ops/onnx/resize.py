@@ -27,7 +27,7 @@ class _Mixing:
     antialias: bool = False
 
     def place(self, i: int, size: int, rows: int, scale: Fraction) -> Fraction:
-        """Where row i of `rows` lies among `size` rows of the operand."""
+        """Where row i of `rows` is among `size` rows of the operand."""
         match self.coordinates:
             case "asymmetric":
                 return i / scale

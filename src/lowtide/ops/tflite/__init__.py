@@ -1,4 +1,4 @@
-"""TFLite operators as forms: one row a kind. Data lies in NHWC, options have the schema's names, booleans are 0 or 1.
+"""TFLite operators as forms: one row a kind. Data is in NHWC, options have the schema's names, booleans are 0 or 1.
 
 Quantised kernels give the same bits for a part, since each element is requantised by itself; sums of parts would need
 32-bit accumulators, which no tensor holds, so that a reduced axis of theirs is never cut.

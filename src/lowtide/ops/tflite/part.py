@@ -5,8 +5,8 @@ none. A part keeps the word if that gives just its rows, or takes the other one;
 padding is given it by a PAD, whose zeros are the zero points of the tensor, as the kernel's own padding is. A part of
 one row takes no second step, so that the length of its step is free: with one as long as its operand SAME means one row
 along that dimension, with as much padding as is missing, the odd row behind, and along the other what it meant. Then a
-PAD is needed for what that leaves out, at the image's first row, and has nothing beside. A pool leaves its padding out
-of the window, which no operator can: such a pool is not cut along it.
+PAD is needed for what that leaves out, at the image's first row, and has nothing on the other axis. A pool leaves its
+padding out of the window, which no operator can: such a pool is not cut along it.
 
 Slices are SLICE, which keeps nothing in TFLM's arena; joins are CONCATENATION, which takes `MOST_JOINED` operands
 there (`kMaxInputNum` in tflite-micro's concatenation.cc). Both copy bytes where scale and zero point are equal, and
@@ -61,7 +61,7 @@ Around = tuple[tuple[int, int], ...]
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """How parts of an op along an axis are spelled; None: they are not."""
+    """How parts of an op along an axis are written in TFLite; None: they cannot be."""
     form, access = op_meaning.form, op_meaning.access
     if axis in access.reduce or any(op.id in other.after for other in graph.ops) or not _glued(graph, op):
         return None
@@ -207,9 +207,10 @@ def _pads(word: int, window: Window, size: int, rows: int) -> tuple[int, int] | 
 
 
 def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
+    """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated an integer number of
+    times.
 
-    Literal operands speak of the whole dimension, so along the axis they must leave out, move and add nothing.
+    Literal operands speak of the full dimension, so along the axis they must leave out, move and add nothing.
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]

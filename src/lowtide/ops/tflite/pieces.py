@@ -1,4 +1,4 @@
-"""TFLite operators that move data: pieces put together and taken apart, gathers, fills, blocks."""
+"""TFLite operators that move data: concatenation and splitting, gathers, fills, blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _concat(node: Node) -> Form:
 
 
 def _pack(node: Node) -> Form:
-    """Operand i is row i of a new dimension, which is whole."""
+    """Operand i is row i of a new dimension, which is untiled."""
     rank = len(node.result())
     new = node.dim(int(node.attribute("axis", 0)), rank)
     axes = [d for d in range(rank) if d != new]

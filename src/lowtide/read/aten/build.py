@@ -31,8 +31,8 @@ _LOOPS = ("while_loop", "scan")
 class _Built:
     """A graph in the making.
 
-    `root` says in whose memory each tensor lies and at which byte; `touched` who touched each root since it was last
-    written into, and by whom that was.
+    `root` says the tensor in whose memory each tensor is, and the byte offset there; `touched` who touched each root
+    since it was last written into, and by whom that was.
     """
 
     trace: Trace

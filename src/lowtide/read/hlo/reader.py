@@ -5,7 +5,7 @@
 - `tuple`, `get-tuple-element`, `bitcast` and their like are names for what is there already: no ops.
 - `while` goes on in the memory of what it is given, the second half of an asynchronous pair in that of the first.
 - What bodies of `while`, `conditional` and `call` make inside counts while they run, in the order that the text has;
-  what they are given and give back lies outside.
+  what they are given and give back is outside.
 - An instruction may write over an operand where XLA allows that (`sharing.py`), if the target does.
 - Instructions that only touch constants run and count: XLA has folded what it folds.
 
@@ -87,7 +87,7 @@ class _Bodies:
 
 
 class _Program:
-    """Tensors and ops so far, and what each instruction's name stands for."""
+    """Tensors and ops so far, and what each instruction's name refers to."""
 
     def __init__(self, source: str, bodies: _Bodies) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class _Program:
             self.root = self.values[one.name]
 
     def value(self, name: str, one: Instruction) -> Value:
-        """What an operand's name stands for."""
+        """What an operand's name refers to."""
         if name not in self.values:
             raise InputError(
                 f"{one.name} reads {name[:80]}, which does not stand before it; is a line lost?", one.place
@@ -170,7 +170,7 @@ class _Program:
         return value
 
     def overwritten(self, one: Instruction, operands: list[Value]) -> tuple[int, ...]:
-        """Operands that XLA may let the result lie over: whole arrays of the same shape and layout."""
+        """Operands that XLA may let the result overwrite: complete arrays of the same shape and layout."""
         alike = [
             k
             for k, name in enumerate(one.operands)
@@ -197,7 +197,7 @@ class _Program:
     def tensor(
         self, one: Instruction, shape: Shape, kind: Kind, goes_on: Value | None = None, op: int | None = None
     ) -> Value:
-        """New tensors of a shape; each lies in that of `goes_on` that stands at its place, if that is large enough."""
+        """New tensors of a shape; each is in the tensor of `goes_on` at its position, if that is large enough."""
         if isinstance(shape, Array):
             home = goes_on if isinstance(goes_on, int) else None
             size = 0 if kind is Kind.INPUT else shape.size_bytes

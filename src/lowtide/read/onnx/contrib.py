@@ -103,7 +103,7 @@ def _binary(call: Call) -> Made:
 
 
 def _joined(call: Call) -> Made:
-    """Pieces stand at every third position, behind the scale and the zero point of the result."""
+    """Operands are at every third position, behind the scale and the zero point of the result."""
     shapes = [call.shape(i) for i in range(2, len(call.read), 3)]
     axis = call.attributes["axis"] % len(shapes[0])
     length = sum(shape[axis] for shape in shapes)
@@ -180,7 +180,7 @@ def _attention(call: Call) -> Made:
 
 
 def _multi_head(call: Call) -> Made:
-    """Beside queries of rank 3 stand values of rank 3, of heads apart (rank 4), or none: packed into the keys."""
+    """Queries of rank 3 have values of rank 3, of separate heads (rank 4), or none: packed into the keys."""
     (batch, length, hidden), values = call.shape(0, 3), call.at(2)
     if values is not None:
         hidden = values.shape[2] if len(values.shape) == 3 else values.shape[1] * values.shape[3]

@@ -46,7 +46,7 @@ def bind_dimensions(
     ----------
     graph
         Its inputs, outputs and declared values are changed: a symbolic name becomes its size wherever it
-        stands.
+        occurs.
     dims
         Size by symbolic name, or by ``"INPUT:AXIS"``. Binding a named dimension by its place binds the name. A shape by
         an input's name says the sizes of all its axes.

@@ -125,7 +125,7 @@ def _infer(model: ModelProto) -> tuple[ModelProto, str]:
 
 
 def with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
-    """The model with small integer tensors read in from external data, if that lies there: shapes hang on
+    """The model with small integer tensors read in from external data, if that is present: shapes depend on
     them."""
     from onnx.external_data_helper import load_external_data_for_tensor
 

@@ -84,7 +84,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     Raises
     ------
     InputError
-        A name made twice, or read but never made; a cycle; a graph output nobody makes.
+        A name made twice, or read but never made; a cycle; a graph output that no node makes.
     """
     graph = model.graph
     kinds = _declared(graph, place, constants)

@@ -1,7 +1,7 @@
 """An ONNX file on the wire: protobuf records as byte ranges, and a file's structure without its weights.
 
 A protobuf message is a sequence of records, each a tag (field number and wire type) and a payload; a record
-of wire type 2 is a tag, a length and that many bytes, which may be a message again::
+of wire type 2 is a tag, a length and that many bytes, which may be another message::
 
     ModelProto  | ir_version | ... | graph (7)                                              | opset_import |
     ...

@@ -118,7 +118,7 @@ class TfliteModel:
         return sum(len(graph.tensors) for graph in self.subgraphs)
 
     def metadata_extent(self, name: str) -> Extent | None:
-        """Where the first metadata of a name lies; None if there is none or it is empty."""
+        """Where the first metadata of a name is; None if there is none or it is empty."""
         for key, buffer in self.metadata:
             if key == name and 0 <= buffer < len(self.buffers):
                 return self.buffers[buffer]
@@ -243,7 +243,7 @@ def _model(file: Flatbuffer, place: str) -> TfliteModel:
 
 
 def _buffer(table: Table, file_bytes: int) -> Extent | None:
-    """Where a buffer's data lies: in the flatbuffer, or behind it (how files of over 2 GiB hold their weights)."""
+    """Where a buffer's data is: in the flatbuffer, or behind it (how files of over 2 GiB hold their weights)."""
     inside = table.vector(0, 1)
     if inside is not None and inside[1]:
         return Extent(*inside)

@@ -23,7 +23,7 @@ TITLES = ("after", "before")
 
 
 def page(view: PlanView, before: PlanView | None = None) -> str:
-    """The report of a plan; with `before` beside that of another plan.
+    """The report of a plan; with `before` next to that of another plan.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""What a page says beside its figures: numbers, the peak as a sum, what would help, how sure that is. Every name is
-escaped here."""
+"""What a page says in addition to its figures: numbers, the peak as a sum, what would help, how sure that is. Every
+name is escaped here."""
 
 from __future__ import annotations
 

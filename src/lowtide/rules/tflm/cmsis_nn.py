@@ -127,7 +127,7 @@ def convolution(w: KernelWindow, filter_depth: int, simd: str) -> int:
 
 
 def _windows_mve(columns: int, lanes: int, width: int) -> int:
-    """Four windows, each in whole registers."""
+    """Four windows, each in full registers."""
     return 4 * _up(columns, lanes) * width
 
 

@@ -1,9 +1,9 @@
 """Kernels of TFLM that only move elements: how far below its input such a kernel may write its output.
 
-A kernel copies *pieces*, one after another: so many consecutive elements from one place of the input to one of the
-output, or fills a place with a value. Within a piece it goes element by element, or calls memcpy for the whole piece,
+A kernel copies *runs*, one after another: so many consecutive elements from one place of the input to one of the
+output, or fills a place with a value. Within a run it goes element by element, or calls memcpy for the full run,
 which may then not touch its own copy. What the elements of the input that are still to be read begin with at least is
-a minimum over the pieces that follow; the distance is the largest end of a write less that (see `kernels.py`).
+a minimum over the runs that follow; the distance is the largest end of a write less that (see `kernels.py`).
 
 Sizes and places are elements here. Source: tflite-micro at commit 90b983c, `tensorflow/lite/kernels/internal/reference`
 and `tensorflow/lite/micro/kernels`. What is not worked out here (a permutation of too many elements, a stride below 0,
@@ -34,7 +34,7 @@ def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
 
 
 def pieces_distance(pieces: list[Piece], *, at_once: bool) -> int:
-    """Distance of pieces copied in turn, each `at_once` by memcpy or element by element."""
+    """Distance of runs copied in turn, each `at_once` by memcpy or element by element."""
     need = 0
     lowest: int | None = None
     for read, written, size in reversed(pieces):
@@ -245,7 +245,7 @@ def nearest(at: int, size: int, output: int, op: Op) -> int:
 
 
 def first_interpolated(at: int, size: int, output: int, op: Op, *, whole: bool) -> int:
-    """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `whole`: its kernel for int8.
+    """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `integer`: its kernel for int8.
 
     The kernel for floats may be compiled with or without a fused multiplication and addition: the lower of the two.
     """

@@ -2,8 +2,8 @@
 
 Espressif's kernels for TFLM (esp-tflite-micro at commit 99f49e1, tensorflow/lite/micro/kernels/esp_nn: conv.cc,
 depthwise_conv.cc, softmax.cc; the others ask for nothing) ask the library (esp-nn at commit d45b843) how much a layer
-of int8 needs, beside what the reference kernel takes. The answer depends on the chip: ESP32, C3 and the like run plain
-C (`esp_nn_*_opt.c`), ESP32-S3 and ESP32-P4 assembly, which copies images and filters.
+of int8 needs, in addition to what the reference kernel takes. The answer depends on the chip: ESP32, C3 and the like
+run plain C (`esp_nn_*_opt.c`), ESP32-S3 and ESP32-P4 assembly, which copies images and filters.
 
 The functions below stand for the library's of the same name; `bench/tflm32` compares them with its compiled C.
 """

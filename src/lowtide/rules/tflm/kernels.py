@@ -41,8 +41,8 @@ class Kernel:
 
     `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
     of a window for each output channel; ``"channel window"``: one channel of a window; ``"image"``: a channel of the
-    whole image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a whole row for each output;
-    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
+    full image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a full row for each output;
+    ``"runs"``: a run of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
     everything, to a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty.
     `source`: files that were read. `broadcasts`: an input of the output's shape is read so even if another one is
     broadcast. `dtypes`: of the output, all if empty.
@@ -198,9 +198,9 @@ def _concatenated(op: Op, data: list[Tensor], output: Tensor) -> tuple[tuple[int
 
 
 def piece_distance(pieces: list[int], k: int, times: int, *, at_once: bool = True) -> int:
-    """Distance of input `k` of a kernel that copies a piece of each input in turn, and so on, so many times.
+    """Distance of input `k` of a kernel that copies a run of each input in turn, and so on, so many times.
 
-    The last copy of a piece of `k` ends nearest above where it came from, and the two may not overlap if it is made
+    The last copy of a run of `k` ends nearest above where it came from, and the two may not overlap if it is made
     `at_once`, by memcpy; else its first element counts (one round only).
     """
     assert at_once or times == 1
@@ -264,7 +264,7 @@ def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None:
 
 
 def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> KernelWindow | None:
-    """A mean over rows and columns as a pooling over the whole image."""
+    """A mean over rows and columns as a pooling over the full image."""
     source = data[0].shape or ()
     if len(source) != 4 or 0 in source or output != (source[0], 1, 1, source[3]) or not op.attributes.get("keep_dims"):
         return None
@@ -356,8 +356,8 @@ def flat_distance(elements: int, width_in: int, width_out: int) -> int:
 def window_distance(w: KernelWindow, width_in: int, width_out: int, *, channelwise: bool, groups: int = 1) -> int:
     """Distance of a kernel that, pixel by pixel and channel by channel, reads a window and writes an element.
 
-    Two kinds of write count at a pixel. A channel but the last: the window is read again for the next one. The last
-    channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
+    Two kinds of write count at a pixel. A channel but the last: the window is read a second time for the next one. The
+    last channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
     over what comes later, since dilation over the edge can make a later window begin earlier.
     """
     depth, channels = w.input[3], w.output[3]

@@ -1,4 +1,4 @@
-"""What TFLM makes of a plan: the smallest arena, with its parts; and of a .tflite file as it stands."""
+"""What TFLM makes of a plan: the smallest arena, with its parts; and of an unmodified .tflite file."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Tflm(Plain):
         return (available - tail) // ALIGNMENT * ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
-        """TFLM's arena for a plan, and in the parts what it plans for the file as it stands.
+        """TFLM's arena for a plan, and in the parts what it plans for the unmodified file.
 
-        None for a graph that came from no .tflite file, for a file that Vela compiled, whose own plan stands, and for
-        one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as
+        None for a graph that came from no .tflite file, for a file that Vela compiled, whose own plan is kept, and for
+        one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs without a consumer) is placed as
         TFLM places it.
 
         Raises
@@ -183,7 +183,7 @@ class Tflm(Plain):
         ]
 
     def _own_head(self, file: TfliteFile, graph: Graph) -> int | None:
-        """Head of the file as it stands; None if TFLM refuses its offline plan."""
+        """Head of the unmodified file; None if TFLM refuses its offline plan."""
         try:
             arena = self._arena(file.model, graph, graph.own_order, file.offline_plan())
         except InputError:

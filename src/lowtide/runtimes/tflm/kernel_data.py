@@ -138,7 +138,7 @@ def options_of(op: TfliteOp, build: Build) -> tuple[int, int] | None:
 
 
 def data_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
-    """Bytes of each piece that a kernel asks for when it is made."""
+    """Bytes of each block that a kernel asks for when it is made."""
     if op.type.startswith("CUSTOM:Signal"):
         yield from signal_data(op, subgraph, build)
         return
@@ -154,7 +154,7 @@ def data_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
 
 
 def prepared_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> list[int]:
-    """Bytes of each piece that a kernel asks for when it is prepared: multipliers per channel, tables, copies."""
+    """Bytes of each block that a kernel asks for when it is prepared: multipliers per channel, tables, copies."""
     read = [subgraph.tensors[t] if t >= 0 else None for t in op.inputs]
     given = read[0] if read else None
     weights = read[1] if len(read) > 1 else None

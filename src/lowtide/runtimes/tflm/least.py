@@ -22,7 +22,8 @@ from lowtide.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """Bytes that are needed at least: `beside` the least head, and `planning`, in all, whatever the head is.
+    """Bytes that are needed at least: `tail` in addition to the least head, and `planning`, in all, whatever the head
+    is.
 
     `head`: of any plan under any kernels that the target leaves open; None: the plan's own lower bound holds.
     """

@@ -1,6 +1,7 @@
-"""What TFLM keeps in its arena beside the planned part: the tail, and what it needs for a moment while it starts.
+"""What TFLM keeps in its arena in addition to the planned part: the tail, and what it needs for a moment while it
+starts.
 
-TFLM allocates persistent data from the end of the arena downwards, each piece aligned downwards, in a fixed order::
+TFLM allocates persistent data from the end of the arena downwards, each block aligned downwards, in a fixed order::
 
     head (planned, non-persistent) ->                          <- tail (persistent)
     | tensors, scratch ...         |   free                    | ... op data | nodes | eval tensors | allocator |
@@ -27,7 +28,7 @@ from lowtide.runtimes.tflm.planner import requests
 
 @dataclass(frozen=True, slots=True)
 class ArenaParts:
-    """The parts of the smallest arena beside the planned one, in bytes; of two arenas, if the build has these.
+    """The parts of the smallest arena other than the planned one, in bytes; of two arenas, if the build has these.
 
     Attributes
     ----------
@@ -148,7 +149,7 @@ def _take_many(tail: _Tail, struct: tuple[int, int], count: int) -> None:
 
 
 def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Build) -> int:
-    """Prepare a kernel: what it keeps is taken, and the least arena in which that can be done is told.
+    """Prepare a kernel: what it keeps is taken, and the least arena in which that can be done is recorded.
 
     Tensors that it looks at stand behind the head until it is done. TFLM does not notice when what a kernel keeps
     reaches down into them, and spoils them: room is counted for both.
