@@ -53,10 +53,10 @@ ELSEWHERE = {
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
-    "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/pieces ops/onnx/products ops/onnx/resize ops/onnx/windows",
-    "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/pieces ops/aten/products "
+    "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/movement ops/onnx/products ops/onnx/resize ops/onnx/windows",
+    "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/movement ops/aten/products "
     "ops/aten/windows run/probe_aten",
-    "ops/tflite/test_rows.py": "ops/tflite/pieces ops/tflite/products ops/tflite/windows run/probe_tflite",
+    "ops/tflite/test_rows.py": "ops/tflite/movement ops/tflite/products ops/tflite/windows run/probe_tflite",
     "run/test_probe.py": "run/probe_feeds run/probe_nodes run/probe_onnx",
     "api/test_probing.py": "cli/probe report/probing run/probing",
     # a rule and the runtime that it is about

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lowtide import _core
 from lowtide.allocate.arena import ENGINES, allocate_best, allocate_buffers
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle, block, height_of, load_bound
 from lowtide.allocate.exact import KEYS, RULES, ExactFit
 from lowtide.allocate.greedy import Portfolio
 from lowtide.stop import Limits, Progress
@@ -81,8 +81,8 @@ def test_buffers_at_their_bound_cost_nothing() -> None:
 
 def test_interlocking_groups_are_not_proved() -> None:
     """j may lie between the pieces of i, room that the search gives up: no placement found is no proof of anything."""
-    group = Buffer("i", 9, (Piece(0, 2, 0, 3), Piece(2, 4, 6, 3)))
-    bar = Buffer("j", 3, (Piece(1, 3, 0, 3),))
+    group = Buffer("i", 9, (Rectangle(0, 2, 0, 3), Rectangle(2, 4, 6, 3)))
+    bar = Buffer("j", 3, (Rectangle(1, 3, 0, 3),))
     other = block("k", 0, 4, 1)
     problem = Problem((group, bar, other))
     core = _core.Exact(problem.core)
@@ -95,7 +95,7 @@ def test_interlocking_groups_are_not_proved() -> None:
 
 def test_groups_with_an_overhang_are_proved() -> None:
     """What lies under an overhang begins above the group's offset, yet below its piece: shifts keep the order."""
-    group = Buffer("g", 8, (Piece(0, 2, 0, 2), Piece(2, 4, 6, 2)))
+    group = Buffer("g", 8, (Rectangle(0, 2, 0, 2), Rectangle(2, 4, 6, 2)))
     problem = Problem((group, block("under", 2, 4, 5), block("on", 0, 2, 6)))
     core = _core.Exact(problem.core)
     assert core.part(0).proves

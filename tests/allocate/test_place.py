@@ -20,12 +20,12 @@ def reference(problem: Problem, order: Sequence[int], best_fit: bool, ceiling: i
     done: list[int] = []
     for i in sorted(order, key=lambda i: buffers[i].offset is None):
         b = buffers[i]
-        if not b.pieces:
+        if not b.rectangles:
             continue
         forbidden: list[tuple[int, int]] = []
-        for p in b.pieces:
+        for p in b.rectangles:
             for j in done:
-                for q in buffers[j].pieces:
+                for q in buffers[j].rectangles:
                     if (p.start < q.end and q.start < p.end) or (i, j) in apart:
                         below, above = offsets[j] + q.low - p.low - p.size, offsets[j] + q.low + q.size - p.low
                         below = max(below, offsets[j] - distance[i, j]) if (i, j) in distance else below
@@ -84,7 +84,7 @@ def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, 
     if seed % 3 == 0:
         i, height = rng.randrange(n), rng.randrange(20)
         b = buffers[i]
-        buffers[i] = Buffer(b.name, b.size, b.pieces, b.alignment, height * b.alignment)
+        buffers[i] = Buffer(b.name, b.size, b.rectangles, b.alignment, height * b.alignment)
     order = rng.sample(range(n), n)
     ceiling = rng.choice((None, sum(b.size for b in buffers) // 2))
     core = Problem(tuple(buffers)).core
@@ -155,7 +155,7 @@ def test_what_is_there_at_the_peak(seed: int, n: int) -> None:
     core = Problem(buffers).core
     steps, loads = load_sections(buffers)
     peak = steps[loads.index(max(loads))] if steps else 0
-    there = [(i, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces if p.start <= peak < p.end]
+    there = [(i, p.low, p.size) for i, b in enumerate(buffers) for p in b.rectangles if p.start <= peak < p.end]
     assert core.at_peak() == there
     offsets = [3 * b.alignment for b in buffers]
     assert core.height(offsets) == max((o + b.size for o, b in zip(offsets, buffers, strict=True)), default=0)

@@ -99,7 +99,7 @@ def rows(name: str, backend: str, rounds: int, only: list[str]) -> list[dict[str
         row["loss"] = float(loss)
         if partition is not None:
             (report,) = partition.reports
-            row |= {"planned_bytes": report.peak_bytes, "again": report.again, "met": report.met}
+            row |= {"planned_bytes": report.peak_bytes, "again": report.recomputed, "met": report.met}
             row["overhead"] = report.overhead
         print(json.dumps(row), flush=True)
         result.append(row)

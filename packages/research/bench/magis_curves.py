@@ -31,7 +31,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.swapping import numbers
 from lowtide.cost.file import read_cost, stand_in
-from lowtide.cost.labelled import reckoned
+from lowtide.cost.labelled import estimated
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.recompute.swaps import Bandwidth
@@ -86,7 +86,7 @@ def of_parts(row: Row, count: int, share: int, seconds: float) -> dict[str, Any]
     (choice,) = parted(row.priced, target, region, [count], file.families, order, bandwidth)
     assert choice.fission is not None
     assert choice.clock is not None
-    part = body_of(row.priced, region, choice.fission.searched, reckoned(file.families)).graph
+    part = body_of(row.priced, region, choice.fission.searched, estimated(file.families)).graph
     problem = Problem.of(row.priced, target)
     room = problem.own_order_peak_bytes * share // 100
     if choice.rest > room or choice.base >= room:

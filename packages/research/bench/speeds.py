@@ -23,7 +23,7 @@ from typing import Any
 from lowtide._core import search_sequence
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.generate import executable, source_of
-from lowtide.torch.planning import Wishes
+from lowtide.torch.planning import PlanOptions
 from lowtide.torch.program import Program
 from lowtide.torch.search import problem_of, search
 from lowtide.torch.sequence import sequence_of
@@ -42,9 +42,9 @@ def traced(torch: Any, make: Callable[[], Training]) -> tuple[Program, float]:
     """A step without memory, and the processor seconds of capturing it."""
     with torch.device("meta"):
         net = make()
-    wishes = Wishes(measure=False)
+    options = PlanOptions(measure=False)
     began = time.process_time()
-    _, program = Job(net.model, net.loss_fn, None, (), wishes, True, False).traced(net.batch)
+    _, program = Job(net.model, net.loss_fn, None, (), options, True, False).traced(net.batch)
     return program, time.process_time() - began
 
 

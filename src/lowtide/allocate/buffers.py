@@ -32,7 +32,7 @@ from lowtide.graph import MAX_BYTES
 from lowtide.sizes import round_up
 
 
-class Piece(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle: there at steps `start` to `end - 1`, from `low` bytes above its buffer's offset on."""
 
     start: int
@@ -61,43 +61,43 @@ class Buffer:
 
     name: str
     size: int
-    pieces: tuple[Piece, ...]
+    rectangles: tuple[Rectangle, ...]
     alignment: int = 1
     offset: int | None = None
 
     def __post_init__(self) -> None:
         assert self.alignment > 0, self
-        for k, (start, end, low, size) in enumerate(self.pieces):
+        for k, (start, end, low, size) in enumerate(self.rectangles):
             assert start < end, self
             assert size > 0 <= low <= self.size - size, self
-            assert not k or self.pieces[k - 1].start <= start, self
-            for other in self.pieces[:k]:
+            assert not k or self.rectangles[k - 1].start <= start, self
+            for other in self.rectangles[:k]:
                 assert other.end <= start or other.low + other.size <= low or low + size <= other.low, self
 
     @property
     def start(self) -> int:
         """First step at which it is there; 0 if it takes no room."""
-        return self.pieces[0].start if self.pieces else 0
+        return self.rectangles[0].start if self.rectangles else 0
 
     @property
     def end(self) -> int:
         """Step after the last one at which it is there; 0 if it takes no room."""
-        return max((p.end for p in self.pieces), default=0)
+        return max((p.end for p in self.rectangles), default=0)
 
     @property
     def at_once(self) -> bool:
         """Whether several of its rectangles are there at one step."""
-        return any(p.end > q.start for p, q in pairwise(self.pieces))
+        return any(p.end > q.start for p, q in pairwise(self.rectangles))
 
     @property
     def area(self) -> int:
         """Bytes times steps."""
-        return sum((p.end - p.start) * p.size for p in self.pieces)
+        return sum((p.end - p.start) * p.size for p in self.rectangles)
 
 
 def block(name: str, start: int, end: int, size: int, alignment: int = 1) -> Buffer:
     """Buffer of a single rectangle; of none if `size` is 0."""
-    return Buffer(name, size, (Piece(start, end, 0, size),) if size else (), alignment)
+    return Buffer(name, size, (Rectangle(start, end, 0, size),) if size else (), alignment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Problem:
             [b.size for b in buffers],
             [b.alignment for b in buffers],
             [-1 if b.offset is None else b.offset for b in buffers],
-            [(i, start, end, low, size) for i, b in enumerate(buffers) for start, end, low, size in b.pieces],
+            [(i, start, end, low, size) for i, b in enumerate(buffers) for start, end, low, size in b.rectangles],
             [(p.lower, p.upper, p.distance) for p in self.pairs],
             list(self.apart),
         )
@@ -176,7 +176,7 @@ def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
     """Sweep over time: the steps at which something begins or ends, and the bytes live from each one on."""
     change: dict[int, int] = {}
     for buffer in buffers:
-        for p in buffer.pieces:
+        for p in buffer.rectangles:
             change[p.start] = change.get(p.start, 0) + p.size
             change[p.end] = change.get(p.end, 0) - p.size
     steps = sorted(change)
@@ -203,8 +203,8 @@ def _who(buffers: Sequence[Buffer], clash: int) -> str:
     for i, other in enumerate(buffers):
         apart = (other.offset or 0) - (mine.offset or 0)
         if i != clash and other.offset is not None:
-            for p in mine.pieces:
-                for q in other.pieces:
+            for p in mine.rectangles:
+                for q in other.rectangles:
                     below, above = p.low - q.size, p.low + p.size
                     if p.start < q.end and q.start < p.end and below < apart + q.low < above:
                         return f"{other.name}, fixed at {other.offset},"
@@ -325,13 +325,15 @@ class _StorageBuffers:
             made.append(Buffer(name, size, tuple(rectangles), self.alignment, offset))
         return made
 
-    def _rectangles(self, buffer: int, storage: int, low: int, exact: bool) -> Iterator[Piece]:
+    def _rectangles(self, buffer: int, storage: int, low: int, exact: bool) -> Iterator[Rectangle]:
         """The rectangles of a storage `low` bytes above its buffer's offset, and of what is written over it in turn.
 
         Sizes are rounded up to the alignment, unless `exact`.
         """
         size = self.model.storages[storage].size
-        piece = Piece(max(self.first[storage], 0), self.end[storage], low, size if exact else self._rounded(low, size))
+        rectangle = Rectangle(
+            max(self.first[storage], 0), self.end[storage], low, size if exact else self._rounded(low, size)
+        )
         self.place_of[storage] = (buffer, low)
         while storage in self.into:
             storage, displacement = self.into[storage]
@@ -341,12 +343,12 @@ class _StorageBuffers:
             if not exact:
                 size = self._rounded(low, size)
             end = self.end[storage]
-            if (piece.low, piece.size) == (low, size):
-                piece = piece._replace(end=end)
-            elif piece.end < end:
-                yield piece
-                piece = Piece(piece.end, end, low, size)
-        yield piece
+            if (rectangle.low, rectangle.size) == (low, size):
+                rectangle = rectangle._replace(end=end)
+            elif rectangle.end < end:
+                yield rectangle
+                rectangle = Rectangle(rectangle.end, end, low, size)
+        yield rectangle
 
     def _rounded(self, low: int, size: int) -> int:
         return size if low % self.alignment else round_up(size, self.alignment)

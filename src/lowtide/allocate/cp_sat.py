@@ -28,7 +28,7 @@ KEYS = ("duration", "contention", "area", "contention-area")
 SLICES = (0.05,)
 """Deterministic seconds of CP-SAT that each order gets, one round after the other; one is about ten of CPU time."""
 
-MOST_PIECES = 3_000
+MOST_RECTANGLES = 3_000
 """Above that `NoOverlap2D` is too slow to be of use."""
 
 
@@ -52,7 +52,7 @@ class CpSat:
         """Buffers, rigid groups, alignments and fixed offsets, where OR-tools is installed."""
         if problem.pairs or problem.apart:
             return "pairs, or buffers kept apart"
-        if sum(len(b.pieces) for b in problem.buffers) > MOST_PIECES:
+        if sum(len(b.rectangles) for b in problem.buffers) > MOST_RECTANGLES:
             return "too many buffers"
         return None if find_spec("ortools") is not None else "needs OR-tools: `pip install '.[solvers]'` in the clone"
 
@@ -121,7 +121,7 @@ class _Question:
         times: list[cp_model.IntervalVar] = []
         places: list[cp_model.IntervalVar] = []
         for b, step in zip(buffers, steps, strict=True):
-            for p in b.pieces:
+            for p in b.rectangles:
                 low = step * _stride(b, self.unit) + p.low // self.unit
                 times.append(model.new_fixed_size_interval_var(p.start, p.end - p.start, ""))
                 places.append(model.new_fixed_size_interval_var(low, p.size // self.unit, ""))

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import MAX_BYTES
@@ -249,12 +249,12 @@ def _row(row: dict[str, str], where: str) -> Buffer:
         raise InputError(f"lower {lower} is not below upper {upper}; lifetimes are half-open", where)
     alignment = _number(row, "alignment", where, least=1) if row.get("alignment") else 1
     offset = _number(row, "offset", where, least=-1) if row.get("offset") else -1
-    pieces = _pieces(row.get("gaps", ""), lower, upper, size, inclusive, where) if size else ()
-    if size and not pieces:
+    rectangles = _rectangles(row.get("gaps", ""), lower, upper, size, inclusive, where) if size else ()
+    if size and not rectangles:
         raise InputError("the gaps leave nothing of the lifetime", where)
     if offset >= 0 and offset % alignment:
         raise InputError(f"offset {offset} is no multiple of the alignment {alignment}", where)
-    return Buffer(name, size, pieces, alignment, None if offset < 0 else offset)
+    return Buffer(name, size, rectangles, alignment, None if offset < 0 else offset)
 
 
 def _number(row: dict[str, str], column: str, where: str, least: int = -MAX_BYTES) -> int:
@@ -265,8 +265,8 @@ def _number(row: dict[str, str], column: str, where: str, least: int = -MAX_BYTE
     return int(text)
 
 
-def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where: str) -> tuple[Piece, ...]:
-    pieces: list[Piece] = []
+def _rectangles(text: str, lower: int, upper: int, size: int, inclusive: bool, where: str) -> tuple[Rectangle, ...]:
+    rectangles: list[Rectangle] = []
     at = lower
     for gap in text.split():
         match = _GAP.fullmatch(gap)
@@ -276,17 +276,17 @@ def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where
         if not at <= begin < end <= upper:
             raise InputError(f"gap {gap} is empty, outside the lifetime, or not after the gap before it", where)
         if at < begin:
-            pieces.append(Piece(at, begin, 0, size))
+            rectangles.append(Rectangle(at, begin, 0, size))
         if match[3] is not None:
             low, high = int(match[3]), int(match[4])
             if not low <= high <= size:
                 raise InputError(f"the window of gap {gap} is not within the buffer's {size} bytes", where)
             if low < high:
-                pieces.append(Piece(begin, end, low, high - low))
+                rectangles.append(Rectangle(begin, end, low, high - low))
         at = end
     if at < upper:
-        pieces.append(Piece(at, upper, 0, size))
-    return tuple(pieces)
+        rectangles.append(Rectangle(at, upper, 0, size))
+    return tuple(rectangles)
 
 
 def _gaps(buffer: Buffer) -> str:
@@ -294,7 +294,7 @@ def _gaps(buffer: Buffer) -> str:
         raise InputError(f"a CSV cannot hold {buffer.name!r}, several pieces of which are there at one step")
     gaps = []
     at = buffer.start
-    for p in buffer.pieces:
+    for p in buffer.rectangles:
         if at < p.start:
             gaps.append(f"{at}-{p.start}")
         if p.size < buffer.size:

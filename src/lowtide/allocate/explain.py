@@ -47,8 +47,8 @@ def _as_in_plans(
     largest = [max(row, key=lambda s: (model.storages[s].size, -s)) for row in held.values() if row]
     workspaces = sorted(op for op, b in buffers.workspace_of.items() if b in members)
     sizes = [model.storages[s].size for s in largest] + [model.workspace[model.graph.index_of[op]] for op in workspaces]
-    whole = sum(-(-size // model.alignment) * model.alignment for size in sizes)
-    if conflict.needed_bytes <= room and whole != conflict.needed_bytes:
+    aligned = sum(-(-size // model.alignment) * model.alignment for size in sizes)
+    if conflict.needed_bytes <= room and aligned != conflict.needed_bytes:
         return None  # a part of a storage is less than the whole, which the checker divides
     return PlanConflict(
         tensors=sorted(model.storages[s].tensors[0] for s in largest),

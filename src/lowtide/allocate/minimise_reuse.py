@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lowtide.allocate.arena import Engine, allocate_best
-from lowtide.allocate.buffers import Piece, Problem
+from lowtide.allocate.buffers import Problem, Rectangle
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.stop import Limits
 
@@ -35,7 +35,7 @@ def minimise_reuse(
     if placed.height_bytes > capacity:
         return placed, 0
     tied = {i for p in problem.pairs for i in (p.lower, p.upper)}
-    free = [i for i, b in enumerate(problem.buffers) if b.pieces and i not in tied]
+    free = [i for i, b in enumerate(problem.buffers) if b.rectangles and i not in tied]
     order = sorted(free, key=lambda i: (problem.buffers[i].size, i))
     best, low, high = placed, 0, len(order) + 1
     for _ in range(ROUNDS):
@@ -53,13 +53,13 @@ def minimise_reuse(
 
 def _alone(problem: Problem, members: Sequence[int]) -> Problem:
     """The problem with these buffers there at every step."""
-    start = min((b.start for b in problem.buffers if b.pieces), default=0)
+    start = min((b.start for b in problem.buffers if b.rectangles), default=0)
     end = max((b.end for b in problem.buffers), default=1)
     alone = set(members)
     return replace(
         problem,
         buffers=tuple(
-            replace(b, pieces=(Piece(start, end, 0, b.size),)) if i in alone else b
+            replace(b, rectangles=(Rectangle(start, end, 0, b.size),)) if i in alone else b
             for i, b in enumerate(problem.buffers)
         ),
     )

@@ -90,14 +90,14 @@ def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -
         Bytes.
     """
     assert not problem.pairs, "pairs overlap without a price"
-    beside = never_share(problem)
-    soft = {pair: cost for pair, cost in costs.items() if not beside[pair[0]] >> pair[1] & 1}
+    neighbours = never_share(problem)
+    soft = {pair: cost for pair, cost in costs.items() if not neighbours[pair[0]] >> pair[1] & 1}
     offsets = [0] * len(problem.buffers)
     bound = 0
     fits: bool | None = True
     interrupted = False
-    for members in _components(beside, soft):
-        part = _part(problem, beside, soft, members, capacity)
+    for members in _components(neighbours, soft):
+        part = _part(problem, neighbours, soft, members, capacity)
         placed = _place(part, limits)
         interrupted |= placed.interrupted
         bound += placed.lower_bound
@@ -113,13 +113,13 @@ def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -
 
 def reuse_cost(problem: Problem, costs: Costs, offsets: Sequence[int]) -> int:
     """Sum of the penalties of pairs whose bytes overlap; `costs` without pairs that are there at once."""
-    ends = [at + (b.size if b.pieces else 0) for at, b in zip(offsets, problem.buffers, strict=True)]
+    ends = [at + (b.size if b.rectangles else 0) for at, b in zip(offsets, problem.buffers, strict=True)]
     return sum(cost for (i, j), cost in costs.items() if max(offsets[i], offsets[j]) < min(ends[i], ends[j]))
 
 
-def _components(beside: Sequence[int], soft: Costs) -> list[list[int]]:
+def _components(neighbours: Sequence[int], soft: Costs) -> list[list[int]]:
     """Buffers that are something to each other, directly or by others; ascending."""
-    near = list(beside)
+    near = list(neighbours)
     for i, j in soft:
         near[i] |= 1 << j
         near[j] |= 1 << i
@@ -136,9 +136,9 @@ def _components(beside: Sequence[int], soft: Costs) -> list[list[int]]:
     return result
 
 
-def _part(problem: Problem, beside: Sequence[int], soft: Costs, members: Sequence[int], capacity: int) -> Part:
+def _part(problem: Problem, neighbours: Sequence[int], soft: Costs, members: Sequence[int], capacity: int) -> Part:
     at = {i: k for k, i in enumerate(members)}
-    hard = {(at[i], at[j]) for i in members for j in bits_of(beside[i]) if i < j}
+    hard = {(at[i], at[j]) for i in members for j in bits_of(neighbours[i]) if i < j}
     prices = {(at[i], at[j]): cost for (i, j), cost in soft.items() if i in at}
     apart = tuple((at[i], at[j]) for i, j in problem.apart if i in at and j in at)
     buffers = tuple(problem.buffers[i] for i in members)

@@ -119,9 +119,9 @@ def _count(model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tupl
         for n in range(2, len(ranked) + 1):
             some = ranked[:n]
             pairs = [pair for pair in combinations(sorted(some), 2) if pair in shares]
-            beside = least_edges(n, grid.cells // grid.sizes[some[-1]])
-            if beside and (n == len(ranked) or grid.sizes[ranked[n]] < grid.sizes[some[-1]]):
-                model.add(sum(shares[pair] for pair in pairs) >= beside)
+            overlapping = least_edges(n, grid.cells // grid.sizes[some[-1]])
+            if overlapping and (n == len(ranked) or grid.sizes[ranked[n]] < grid.sizes[some[-1]]):
+                model.add(sum(shares[pair] for pair in pairs) >= overlapping)
             cells = least_edges(sum(grid.sizes[i] for i in some), grid.cells)
             if cells:
                 model.add(sum(min(grid.sizes[i], grid.sizes[j]) * shares[i, j] for i, j in pairs) >= cells)

@@ -277,12 +277,14 @@ def runners_up(model: MemoryModel, order: Sequence[int], steps: Profile, most: i
 
 def fission(model: MemoryModel, steps: Profile) -> Fission | None:
     """What cuts could give at most (`Inspection.fission`); `steps` are those of the own order."""
-    from lowtide.ops.floor import floor
+    from lowtide.ops.working_set import working_set_bound
 
     graph, target = model.graph, model.target
     if not graph.dialect or not target.count_inputs or len(graph.ops) > MOST_CUT_OPS:
         return None
-    bound = floor(graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule))
+    bound = working_set_bound(
+        graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule)
+    )
     reasons = {entry.op: entry.opaque for entry in bound.ops if entry.opaque is not None}
     at_peak = [i for i, height in enumerate(steps.footprint) if height == steps.peak]
     opaque = tuple((_name(model, i), reasons[graph.ops[i].id]) for i in at_peak if graph.ops[i].id in reasons)

@@ -43,9 +43,9 @@ class Kernel:
     sizes: Three
     macs: int = 0
     taps: int = 1
-    pieces: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
     sizes_in: Three = (0, 0, 0)
-    whole_pixels: bool = True
+    full_pixels: bool = True
     op: str = ""
 
 

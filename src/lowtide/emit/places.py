@@ -38,7 +38,7 @@ class View:
         return f"{{{', '.join(map(str, numbers))}}}"
 
     @property
-    def channels_beside(self) -> bool:
+    def channels_last(self) -> bool:
         """Whether a pixel's channels are contiguous."""
         return self.position[2] == 0 and self.inside[2] == self.unit
 
@@ -77,7 +77,7 @@ def element_bytes(tensor: Tensor) -> int:
     return ELEMENT_BYTES.get(tensor.dtype or "", 1)
 
 
-def whole(base: int, sizes: Three, unit: int = 1) -> View:
+def complete(base: int, sizes: Three, unit: int = 1) -> View:
     """A complete tensor; `unit`: bytes of an element.
 
     >>> complete(16, (4, 5, 3)).text
@@ -116,7 +116,7 @@ class Places:
         """Byte at which a complete tensor begins; None if it has no place."""
         return self._offsets.get(tensor)
 
-    def whole_at(self, tensor: int) -> int:
+    def complete_at(self, tensor: int) -> int:
         """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.
 
         Raises
@@ -134,13 +134,13 @@ class Places:
         t = self.graph.tensor_by_id[tensor]
         sizes = sizes_of(t)
         if loop is None or str(tensor) not in loop.axis:
-            return whole(self.whole_at(tensor), sizes, element_bytes(t))
+            return complete(self.complete_at(tensor), sizes, element_bytes(t))
         home = tensor
         while str(home) in loop.keep and (over := loop.keep[str(home)].over) is not None:
             home = over
-        ring = loop.keep.get(str(home))
-        if ring is None:
-            return whole(self.whole_at(home), sizes, element_bytes(t))
+        line_buffer = loop.keep.get(str(home))
+        if line_buffer is None:
+            return complete(self.complete_at(home), sizes, element_bytes(t))
         which = dims_of(t.shape or ())
         along = [which[d] for d in loop.axis[str(tensor)]]
         position, inside = [0, 0, 0], [0, 0, 0]
@@ -152,7 +152,7 @@ class Places:
                 inside[dimension] = step
                 step *= sizes[dimension]
         position_, inside_ = (*position,), (*inside,)
-        return View(ring.offset or 0, ring.slots, ring.bytes, position_, inside_, element_bytes(t))  # type: ignore[arg-type]
+        return View(line_buffer.offset or 0, line_buffer.slots, line_buffer.bytes, position_, inside_, element_bytes(t))  # type: ignore[arg-type]
 
 
 def initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
@@ -160,6 +160,6 @@ def initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> s
     return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
 
 
-def piece(view: View, place: Sequence[tuple[int, int]]) -> str:
+def operand_text(view: View, place: Sequence[tuple[int, int]]) -> str:
     """A tensor that is copied to a place in another one: from where to where in rows, columns and channels."""
     return f"{{{view.text}, {{{', '.join(f'{begin}, {end}' for begin, end in place)}}}}}"

@@ -24,10 +24,10 @@ from lowtide.ops.forms import (
     Custom,
     Form,
     Generate,
+    Indexed,
     Labelled,
     Labels,
     Opaque,
-    Piece,
     Pointwise,
     Pool,
     Reduction,
@@ -59,7 +59,7 @@ def flops_of(form: Form, reads: Shapes, writes: Shapes) -> int:
 
 def family_of(form: Form) -> str:
     """Name of a form's family."""
-    return form.family if isinstance(form, Labelled | Piece | Custom) else FAMILIES[type(form)].name
+    return form.family if isinstance(form, Labelled | Indexed | Custom) else FAMILIES[type(form)].name
 
 
 def elements(shape: Shape | None) -> int:
@@ -67,7 +67,7 @@ def elements(shape: Shape | None) -> int:
     return 0 if shape is None else prod(shape)
 
 
-def whole(shape: Shape | None) -> Labels | None:
+def untiled(shape: Shape | None) -> Labels | None:
     """Labels of an operand that is read in full."""
     return None if shape is None else (None,) * len(shape)
 
@@ -79,7 +79,7 @@ def aligned_last(shape: Shape | None, rank: int) -> Labels | None:
 
 def _pointwise(form: Pointwise, reads: Shapes, writes: Shapes) -> Access:
     rank = len(writes[0] or ())
-    labels = tuple(whole(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
+    labels = tuple(untiled(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
     results = tuple(aligned_last(s, rank) or () for s in writes)
     return _of(form, labelled(labels, results, reads, writes))
 
@@ -89,7 +89,7 @@ def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
 
     def labels(i: int, shape: Shape | None) -> Labels | None:
         if shape is None or i in form.literal:
-            return whole(shape)
+            return untiled(shape)
         return tuple(None if d in form.dims or d < 0 else d for d in range(rank - len(shape), rank))
 
     operands = tuple(labels(i, s) for i, s in enumerate(reads))
@@ -100,8 +100,8 @@ def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
 def _channelwise(form: Channelwise, reads: Shapes, writes: Shapes) -> Access:
     data = reads[0] or ()
     channels = data[form.channel]
-    whole_dims = set(form.whole)
-    axes = [d for d in range(len(data)) if d not in whole_dims]
+    untiled_dims = set(form.untiled)
+    axes = [d for d in range(len(data)) if d not in untiled_dims]
     number = {d: i for i, d in enumerate(axes)}
     grain = [1] * len(axes)
     if form.groups:
@@ -167,7 +167,7 @@ def _reduction(form: Reduction, reads: Shapes, writes: Shapes) -> Access:
         result = tuple(None if d in form.dims else d for d in range(rank))
     else:
         result = tuple(d for d in range(rank) if d not in form.dims)
-    labels = (data, *(whole(s) for s in reads[1:]))
+    labels = (data, *(untiled(s) for s in reads[1:]))
     access = labelled(labels, (result,) * len(writes), reads, writes)
     return _of(form, access, merge=form.merge or "sum", merged=form.merged)
 
@@ -231,7 +231,7 @@ FAMILIES: Mapping[type, Family] = {
     Transpose: Family("rearrange", rearrange.transpose, _nothing),
     Blocks: Family("rearrange", rearrange.blocks, _nothing),
     Concat: Family("piece", rearrange.concat, _nothing),
-    Piece: Family("piece", rearrange.piece, _result),
+    Indexed: Family("piece", rearrange.indexed, _result),
     Split: Family("piece", rearrange.split, _nothing),
     Repeat: Family("piece", rearrange.repeat, _nothing),
     Generate: Family("generate", _generate, _nothing),

@@ -74,7 +74,7 @@ class Channelwise:
 
     channel: int
     vectors: tuple[int, ...] = ()
-    whole: Dims = ()
+    untiled: Dims = ()
     groups: int | None = None
     blocks: tuple[tuple[int, int], ...] = ()
     cost: int = 2
@@ -238,7 +238,7 @@ class Concat:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Indexed:
     """Result 0 is what indices pick of operand 0: slice, pad, resize, rolled windows.
 
     Attributes
@@ -329,7 +329,7 @@ Form = (
     | Transpose
     | Blocks
     | Concat
-    | Piece
+    | Indexed
     | Split
     | Repeat
     | Generate

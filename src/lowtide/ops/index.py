@@ -72,30 +72,6 @@ class Index:
         end = min(size, (high * self.num + self.hi) // self.den + 1)
         return (first, end) if first < end else (0, 0)
 
-    def then(self, producer: Index) -> Index:
-        """This index, then the producer's: from rows of a result through a tensor between to the producer's operand.
-
-        Exact where `den` is 1 or ``producer.num`` is 1, else never too narrow and wider by at most
-        ``abs(producer.num)`` rows of the operand. Clipping to the tensor between is left out, which can only widen.
-        """
-        if producer.axis == FIXED:
-            return producer
-        if self.axis == FIXED:
-            first, end = producer.need(self.lo, self.hi + 1, _FAR)
-            return fixed(first, end)
-        outer = self.reduced()
-        rounded = 0 if producer.num == 1 else outer.den - 1
-        low, high = producer.num * (outer.lo - rounded), producer.num * outer.hi
-        if producer.num < 0:
-            low, high = high, low
-        return Index(
-            outer.axis,
-            outer.num * producer.num,
-            outer.den * producer.den,
-            low + producer.lo * outer.den,
-            high + producer.hi * outer.den,
-        ).reduced()
-
     def reduced(self) -> Index:
         """The same rows with `num` and `den` free of common factors (floors nest, so that this is exact)."""
         g = gcd(self.num, self.den)
@@ -104,9 +80,6 @@ class Index:
     def on(self, axis: int) -> Index:
         """The same index along another axis."""
         return replace(self, axis=axis)
-
-
-_FAR = 2**62
 
 
 def fixed(first: int, end: int) -> Index:
@@ -161,11 +134,6 @@ class Window:
     def reach(self) -> int:
         """Rows from the first tap to the last, both counted."""
         return (self.taps - 1) * self.dilation + 1
-
-    @property
-    def pointwise(self) -> bool:
-        """Whether each row of the result reads the row at its own place alone."""
-        return self.taps == 1 and self.stride == 1 and self.before == 0
 
     def index(self, axis: int) -> Index:
         """Rows of the operand that rows of the result read."""

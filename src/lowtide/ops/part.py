@@ -24,7 +24,7 @@ _SPELLERS = {"onnx": "lowtide.ops.onnx.part", "tflite": "lowtide.ops.tflite.part
 
 
 @dataclass(frozen=True)
-class Spelled:
+class Written:
     """What a part of an op has of its own.
 
     Attributes
@@ -56,7 +56,7 @@ class Padded:
     """
 
     row_elements: int
-    beside: bool
+    other_axes: bool
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Spelling:
     """
 
     grain: int
-    spell: Callable[[Range, tuple[Shape, ...]], Spelled]
+    spell: Callable[[Range, tuple[Shape, ...]], Written]
     padded: Padded | None = None
     stretch: Stretch | None = None
 
@@ -156,7 +156,7 @@ class Adapter(Protocol):
     """
 
     NUMBERS: Literal["int32", "int64"]
-    MOST_JOINED: int
+    MOST_OPERANDS: int
 
     def spelling(self, graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
         """How parts of an op along an axis of its access are written in the format; None: they cannot be."""

@@ -26,7 +26,7 @@ from math import prod
 from typing import Generic, TypeVar
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.forms import Channelwise, Concat, Convolution, Piece, Pointwise, Pool, Split
+from lowtide.ops.forms import Channelwise, Concat, Convolution, Indexed, Pointwise, Pool, Split
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
 
@@ -82,7 +82,7 @@ def _images(graph: Graph) -> frozenset[int]:
             if data is not None and channel == 1 and min((d for d, _ in form.windows), default=0) == 2:
                 found |= {data, *op.outputs}
             tied = {t for t in (data, *op.outputs) if t is not None}
-        elif isinstance(form, Pointwise | Concat | Split | Piece | Channelwise) and op.outputs:
+        elif isinstance(form, Pointwise | Concat | Split | Indexed | Channelwise) and op.outputs:
             most = rank[op.outputs[0]]
             tied = {t for t in (*operands, *op.outputs) if rank[t] == most}
             tied -= {t for t in operands if isinstance(form, Channelwise) and t != operands[0]}

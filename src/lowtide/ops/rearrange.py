@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import gcd, prod
 
 from lowtide.ops.access import Access, Shape, Shapes
-from lowtide.ops.forms import Blocks, Concat, Piece, Repeat, Reshape, Split, Transpose
+from lowtide.ops.forms import Blocks, Concat, Indexed, Repeat, Reshape, Split, Transpose
 from lowtide.ops.index import Index
 
 Dims = tuple[int, ...]
@@ -113,7 +113,7 @@ def concat(form: Concat, reads: Shapes, writes: Shapes) -> Access:
     return Access(result, (tuple(range(len(result))),), tuple(inputs), literal=form.literal)
 
 
-def piece(form: Piece, reads: Shapes, writes: Shapes) -> Access:
+def indexed(form: Indexed, reads: Shapes, writes: Shapes) -> Access:
     """Axes: the result's dimensions that an index runs along."""
     result = writes[0] or ()
     used = sorted({index.axis for index in form.indices if index is not None and index.axis >= 0})

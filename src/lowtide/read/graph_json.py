@@ -184,8 +184,8 @@ def _own_fields(entry: Mapping[str, Any], struct: type[msgspec.Struct], where: s
     for key in entry:
         if key not in fields and not key.startswith(OWN_KEYS):
             hint = did_you_mean(key, fields)
-            mend = hint or f"; {where} has {', '.join(fields)}"
-            raise InputError(f"unknown key {key[:80]!r} in {where}{mend} (keys of your own begin with x_)", source)
+            fix = hint or f"; {where} has {', '.join(fields)}"
+            raise InputError(f"unknown key {key[:80]!r} in {where}{fix} (keys of your own begin with x_)", source)
     return {key: value for key, value in entry.items() if key in fields}
 
 

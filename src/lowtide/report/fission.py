@@ -37,11 +37,11 @@ def _least(claim: StepFission) -> str:
 
 
 def _part_text(part: PlanFission) -> str:
-    again = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
+    recomputed = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
     body, swapping = format_size(int(part.body["required_bytes"])), part.body.get("swapping")
     return (
         f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts, {body} each; "
-        f"{format_count(again, 'run')} again in each" + ("" if swapping is None else _moved_text(part, swapping))
+        f"{format_count(recomputed, 'run')} again in each" + ("" if swapping is None else _moved_text(part, swapping))
     )
 
 

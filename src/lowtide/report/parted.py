@@ -38,12 +38,12 @@ def _with_body(view: PlanView, part: PlanFission, body: PlanView) -> PlanView:
     outside = [i for i, r in enumerate(view.rectangles) if not (r.tensor is None and r.start == at)]
     new = {i: n for n, i in enumerate(outside)}
     rectangles = [_moved(view.rectangles[i], at, more, new) for i in outside]
-    whole = view.live_bytes[at] - sum(r.size for r in view.rectangles if r.tensor is None and r.start == at)
+    around = view.live_bytes[at] - sum(r.size for r in view.rectangles if r.tensor is None and r.start == at)
     for k in range(count):
         first = len(rectangles)
         rectangles += [_inside(r, at + k * body.steps, base, first) for r in body.rectangles]
     ops = [replace(op, edit=op.edit or "part") for op in body.ops] * count
-    live = [whole + size for size in body.live_bytes] * count
+    live = [around + size for size in body.live_bytes] * count
     return replace(
         view,
         ops=(*view.ops[:at], *ops, *view.ops[at + 1 :]),

@@ -186,15 +186,15 @@ def bodies_text(parts: RuntimeParts, names: Mapping[int, str]) -> str:
 
 def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:
     """What TFLM and a reserve need at the least, in bytes, as it is compared with a budget: the sum, and of what."""
-    least, beside = least_required(lower_bound_bytes, parts), parts.least_beside
+    least, tail = least_required(lower_bound_bytes, parts), parts.least_beside
     head = lower_bound_bytes if parts.least_head is None else min(lower_bound_bytes, parts.least_head)
     of = f"a head of {head:,} B{' (reference kernels)' if head < lower_bound_bytes else ''}"
-    if beside is None:
+    if tail is None:
         of = "the lower bound"
-    elif least > head + beside:
+    elif least > head + tail:
         of = f"{least:,} B while TFLM starts"
-    elif beside:
-        of += f" and {beside:,} B beside it" if beside > 0 else f" less {-beside:,} B that other kernels may spare"
+    elif tail:
+        of += f" and {tail:,} B beside it" if tail > 0 else f" less {-tail:,} B that other kernels may spare"
     of += f" and a reserve of {reserve_bytes:,} B" if reserve_bytes else ""
     return f"{least + reserve_bytes:,} B at the least: {of}"
 
@@ -279,24 +279,24 @@ def _cost_text(cost: PlanCost) -> str:
 
 def recomputed_text(plan: Plan) -> str:
     """How many ops are recomputed, what that costs, and what it costs at least."""
-    told = plan.recomputation
-    assert told is not None, plan.graph
-    again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
+    cost = plan.recomputation
+    assert cost is not None, plan.graph
+    recomputed = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
     if plan.swapping is not None:
-        return _swapped_text(plan, told, plan.swapping, again)
-    if told.least_peak_bytes is not None:
-        return _lowest_text(plan, told, again)
-    if not again:
+        return _swapped_text(plan, cost, plan.swapping, recomputed)
+    if cost.least_peak_bytes is not None:
+        return _lowest_text(plan, cost, recomputed)
+    if not recomputed:
         over = "none was found that fits, and that there is none is not proved"
         why = {"impossible": "no plan fits", "over_budget": over}
         return "no op: " + why.get(plan.status, "the best order fits without")
-    added, least = 100 * told.overhead, 100 * told.least_overhead
-    proof = "the least there is" if told.planned == told.lower_bound else f"{least:.3f} % at least, in any order"
+    added, least = 100 * cost.overhead, 100 * cost.least_overhead
+    proof = "the least there is" if cost.planned == cost.lower_bound else f"{least:.3f} % at least, in any order"
     proof = proof if plan.status in ("ok", "unproved") else f"within the budget {least:.3f} % at least"
-    return f"{format_count(again, 'op')}, {added:.3f} % more {COUNTED[told.counted]}; {proof}"
+    return f"{format_count(recomputed, 'op')}, {added:.3f} % more {COUNTED[cost.counted]}; {proof}"
 
 
-def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, again: int) -> str:
+def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, recomputed: int) -> str:
     """The same of a plan whose tensors may leave memory."""
     swaps = sum(isinstance(r, Swap) for r in plan.rewrites or ())
     away = f"{format_count(swaps, 'tensor')} {'leaves' if swaps == 1 else 'leave'} memory"
@@ -308,13 +308,13 @@ def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, again: in
     if cost.least_peak_bytes is not None:
         least = f"no peak below {format_size(cost.least_peak_bytes)} within {100 * (cost.max_overhead or 0):g} %"
     added = f"{100 * cost.overhead:.3f} % more time than {cost.once / 1e6:,.3f} ms"
-    return f"{format_count(again, 'op')}; {away}: {moved}; {waits}; {added}; {least}"
+    return f"{format_count(recomputed, 'op')}; {away}: {moved}; {waits}; {added}; {least}"
 
 
-def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
+def _lowest_text(plan: Plan, cost: Recomputation, recomputed: int) -> str:
     """The same of a plan of least peak within a bound on the cost."""
     added, most = f"{100 * cost.overhead:.3f} % more {COUNTED[cost.counted]}", f"{100 * (cost.max_overhead or 0):g} %"
-    runs = f"{format_count(again, 'op')}, {added}" if again else "no op"
+    runs = f"{format_count(recomputed, 'op')}, {added}" if recomputed else "no op"
     proof = f"no plan within {most} has a peak below {format_size(cost.least_peak_bytes or 0)}, in any order"
     if plan.peak_bytes == cost.least_peak_bytes:
         proof = f"no plan within {most} has a lower peak, in any order"
@@ -350,8 +350,8 @@ def _arena_text(plan: Plan) -> str:
 
 def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """All memories together, and each: what the plan takes of it, what there is, which of TFLM's arenas lie there."""
-    whole = plan.arena_bytes if plan.runtime_arenas is None else plan.runtime_arena_bytes
-    rows = [("memories", whole or 0, _slow_text(plan))]
+    arena_bytes = plan.arena_bytes if plan.runtime_arenas is None else plan.runtime_arena_bytes
+    rows = [("memories", arena_bytes or 0, _slow_text(plan))]
     for m in plan.memories or ():
         rows.append((f"  {m.name}", m.size_bytes or 0, _memory_text(m) + _held(plan.runtime_arenas, m.name)))
     return rows

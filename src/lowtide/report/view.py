@@ -253,7 +253,7 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
     alone |= {part.op: "part" for part in (() if plan.fission is None else plan.fission.parts)}
     for r in plan.rewrites or ():
         alone |= {r.store: "store", **{load.op: "load" for load in r.loads}} if isinstance(r, Swap) else {}
-    again = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
+    recomputed = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
     for v in plan.order:
         op = by_id[v]
         if v in alone:
@@ -263,14 +263,14 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
             yield ViewOp(v, op.name or f"op {v}", op.type, first.name or f"op {first.id}", "again")
         elif op.part is not None:
             of = by_id.get(op.origin[0]) if op.origin else None
-            name = "" if not op.origin else of.name if of is not None else _whole_name(op)
-            role = "again" if op.part.role == "part" and again.intersection(op.origin or ()) else op.part.role
+            name = "" if not op.origin else of.name if of is not None else _untiled_name(op)
+            role = "again" if op.part.role == "part" and recomputed.intersection(op.origin or ()) else op.part.role
             yield ViewOp(v, op.name or f"op {v}", op.type, name, role)
         else:
             yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}")
 
 
-def _whole_name(op: PlanOp) -> str:
+def _untiled_name(op: PlanOp) -> str:
     """Name of the user's op that a part is of: rows 0 to 2 of ``conv`` are called ``conv/0-3``, with a mark before the
     slash where it is recomputed."""
     rows = None if op.part is None else op.part.rows
@@ -371,12 +371,12 @@ def _named(plan: Plan, profile: PlanProfile, tensors: Mapping[int, PlanTensor]) 
     """The tensor by which the storage goes that holds each one: the root, or of a group of storages with lifetimes of
     their own the one at the same place, if there is one, else one of them."""
     root_of = _roots(tensors)
-    pieces: dict[int, list[int]] = {}
+    stretches: dict[int, list[int]] = {}
     for t in profile.storages:
-        pieces.setdefault(root_of[t], []).append(t)
+        stretches.setdefault(root_of[t], []).append(t)
     offsets = {int(t): at for t, at in (plan.offsets or {}).items()}
     for t, root in dict(root_of).items():
-        names = pieces.get(root, [root])
+        names = stretches.get(root, [root])
         if names != [root]:
             same = [n for n in names if (offsets.get(n), tensors[n].size) == (offsets.get(t), tensors[t].size)]
             root_of[t] = t if t in names else (same or names)[0]

@@ -79,7 +79,7 @@ class LoopArena:
             if o in loops:
                 self._loop(loops[o])
             else:
-                self._whole(o)
+                self._untiled(o)
         for t in self.graph.tensors:
             if t.kind is Kind.OUTPUT:
                 self._look(t.id, "the end")
@@ -117,7 +117,7 @@ class LoopArena:
         if not np.array_equal(room, self.true(tensor)):
             raise broken(f"{who} finds other bytes in {self.graph.tensor_by_id[tensor].label}")
 
-    def _whole(self, op: int) -> None:
+    def _untiled(self, op: int) -> None:
         """An op that runs outside of loops."""
         node = self.graph.op_by_id[op]
         for t in dict.fromkeys(node.inputs):
@@ -129,9 +129,9 @@ class LoopArena:
         """A loop, position by position."""
         play = LoopPlay(self.graph, loop)
         places = {t: Positions(self, loop, play, t) for t in play.dims}
-        for ring in loop.keep.values():
-            if ring.offset is not None:
-                self._spoil(loop, ring.offset, ring.slots * ring.bytes)
+        for line_buffer in loop.keep.values():
+            if line_buffer.offset is not None:
+                self._spoil(loop, line_buffer.offset, line_buffer.slots * line_buffer.bytes)
         outside = {
             op.id: [t for t in dict.fromkeys(op.inputs) if t not in play.dims and self.bytes_of(t) is not None]
             for op in play.ops
@@ -227,17 +227,17 @@ class Positions:
         home = tensor
         while str(home) in loop.keep and loop.keep[str(home)].over is not None:
             home = loop.keep[str(home)].over or 0
-        ring = loop.keep.get(str(home))
-        self.slots = count if ring is None else ring.slots
-        if ring is None:
+        line_buffer = loop.keep.get(str(home))
+        self.slots = count if line_buffer is None else line_buffer.slots
+        if line_buffer is None:
             room = arena.bytes_of(home)
             if room is None:
                 raise broken(f"{self.label} has no place")
             self.room, self.sizes = along(room), sizes
         else:
-            begin = ring.offset or 0
-            memory = arena.arena[begin : begin + ring.slots * ring.bytes]
-            self.room, self.sizes = memory.reshape(ring.slots, ring.bytes), None
+            begin = line_buffer.offset or 0
+            memory = arena.arena[begin : begin + line_buffer.slots * line_buffer.bytes]
+            self.room, self.sizes = memory.reshape(line_buffer.slots, line_buffer.bytes), None
 
     def _at(self, position: int) -> Array:
         """The bytes of a position, as they lie."""

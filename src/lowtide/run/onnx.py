@@ -331,10 +331,10 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     ops are recomputed the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
     rewrites = plan.all_rewrites
-    whole = {r.op for r in rewrites if isinstance(r, Recompute)}
-    whole.update(op for r in rewrites if isinstance(r, Sections | Sums) for op in r.ops)
-    whole.update(op.id for one in plan.rounds or () for op in one.ops if op.part is not None)
-    new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in whole}
+    replaced = {r.op for r in rewrites if isinstance(r, Recompute)}
+    replaced.update(op for r in rewrites if isinstance(r, Sections | Sums) for op in r.ops)
+    replaced.update(op.id for one in plan.rounds or () for op in one.ops if op.part is not None)
+    new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in replaced}
     place = {}
     for i, node in enumerate(rewritten):
         op = own.get(node.output[0]) if node.output else None
@@ -342,7 +342,7 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
             place[i] = op
         elif node.name in new:
             place[i] = new[node.name]
-        elif op is not None and whole and node.op_type == original[op].op_type:
+        elif op is not None and replaced and node.op_type == original[op].op_type:
             place[i] = op
     missing = set(plan.order) - set(place.values())
     if missing:

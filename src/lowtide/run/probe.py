@@ -117,12 +117,14 @@ class Probe:
         if not self._access.cuttable():
             return self.findings
         side = [a for a in self._access.cuttable() if any(a in dims for dims in self._access.outputs)]
-        whole = self._feeds.of(0)[2]
-        shapes = tuple(y.shape for y in whole)
+        expected = self._feeds.of(0)[2]
+        shapes = tuple(y.shape for y in expected)
         if self._shapes is not None and shapes != self._shapes:
             raise RefusedError(f"its results have shapes {shapes}, and the graph says {self._shapes}")
         self._check_sizes(shapes)
-        self._small = sum(y.size for y in whole) + sum(x.size for x in self._feeds.of(0)[0] if x is not None) <= _SMALL
+        self._small = (
+            sum(y.size for y in expected) + sum(x.size for x in self._feeds.of(0)[0] if x is not None) <= _SMALL
+        )
         for axis in side:
             for count, part in enumerate(self._parts(axis)):
                 self._part({axis: part}, edges=self._small or count < _EDGED)
@@ -179,16 +181,16 @@ class Probe:
 
     def _outside(self, part: Part, boxes: Sequence[Slices | None], palette: int) -> int | None:
         """The result whose part depends on values outside these boxes, if there is one."""
-        base, other, whole = self._feeds.of(palette)
+        base, other, expected = self._feeds.of(palette)
         around = [a if box is None else b for a, b, box in zip(base, other, boxes, strict=True)]
-        return self._moved(mixed(around, base, boxes), whole, part)
+        return self._moved(mixed(around, base, boxes), expected, part)
 
     def _matters(self, part: Part, boxes: Sequence[Slices | None]) -> int | None:
         """The first palette under which other numbers in these boxes move the part."""
         for palette in range(PALETTES):
             try:
-                base, other, whole = self._feeds.of(palette)
-                if self._moved(mixed(base, other, boxes), whole, part) is not None:
+                base, other, expected = self._feeds.of(palette)
+                if self._moved(mixed(base, other, boxes), expected, part) is not None:
                     return palette
             except RefusedError:  # numbers that the op does not take: another palette may do
                 continue
@@ -219,9 +221,9 @@ class Probe:
                 if index is None or index.axis in part:
                     yield from ((i, d, row, index is not None) for row in sorted({box[d][0], box[d][1] - 1}))
 
-    def _moved(self, given: Arrays, whole: Sequence[np.ndarray], part: Part) -> int | None:
+    def _moved(self, given: Arrays, expected: Sequence[np.ndarray], part: Part) -> int | None:
         """The first result whose part has other bits than the full run's; one that lacks an axis has no part."""
-        for j, (was, now) in enumerate(zip(whole, self._kernel(given), strict=True)):
+        for j, (was, now) in enumerate(zip(expected, self._kernel(given), strict=True)):
             if not set(part).issubset(self._access.outputs[j]):
                 continue
             box = _slices(self._access.written(j, was.shape, part))
@@ -231,7 +233,7 @@ class Probe:
 
     def _sum(self, axis: int) -> None:
         """Results of two or three parts of a reduced axis, the rest filled with what adds nothing."""
-        base, _, whole = self._feeds.of(0)
+        base, _, expected = self._feeds.of(0)
         merge = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self._access.merge]
         merged: list[np.ndarray] | None = None
         reduced = [j for j, dims in enumerate(self._access.outputs) if axis not in dims]
@@ -257,7 +259,7 @@ class Probe:
                 ]
         self.findings.sums += 1
         for j in reduced:
-            a, b = whole[j].astype(np.float64), (merged or whole)[j].astype(np.float64)
+            a, b = expected[j].astype(np.float64), (merged or expected)[j].astype(np.float64)
             if not np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * max(1.0, float(np.abs(a).max(initial=0)))):
                 self.findings.wrong.append(f"axis {axis}: parts of result {j} do not merge by {self._access.merge}")
 

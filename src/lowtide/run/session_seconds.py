@@ -86,8 +86,8 @@ def session_seconds(
     result = []
     for (_, graph), taken, rows in zip(files, answer["taken"], answer["profiles"], strict=True):
         events = {(kind, size, name): times for kind, size, name, times in rows}
-        beside = statistics.median(own / other for own, other in zip(taken, first, strict=True))
-        result.append(_of_graph(graph, events, level, beside * middle))
+        ratio = statistics.median(own / other for own, other in zip(taken, first, strict=True))
+        result.append(_of_graph(graph, events, level, ratio * middle))
     return result
 
 

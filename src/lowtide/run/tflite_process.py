@@ -72,8 +72,8 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
     rng = np.random.default_rng(seed)
     feeds = [[draw(rng, dtype, shape) for dtype, shape in kinds] for _ in range(inputs)]
     results = [[session.run(feed) for feed in feeds] for session in sessions]
-    again = make(runtime, files[0])
-    repeated = [again.run(feed) for feed in feeds[:2]]
+    second = make(runtime, files[0])
+    repeated = [second.run(feed) for feed in feeds[:2]]
     base = results[0]
     outputs = []
     for i in range(len(base[0])):

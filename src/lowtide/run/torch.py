@@ -57,7 +57,7 @@ def run_torch(
         before = torch.export.load(original)
         feeds = [_draw(torch, before.example_inputs, shapes, seed + k) for k in range(inputs)]
         original_runs = [_run(torch, before, feed) for feed in feeds]
-        again = _run(torch, before, feeds[0])
+        repeated = _run(torch, before, feeds[0])
     except InputError as error:
         raise InputError(str(error), str(original)) from None
     except Exception as error:  # torch raises whatever its parts do
@@ -70,10 +70,10 @@ def run_torch(
     return TorchRunReport(
         tuple(
             _compare(torch, i, [a[i] for a, _ in original_runs], [b[i] for b, _ in planned_runs])
-            for i in range(len(again[0]))
+            for i in range(len(repeated[0]))
         ),
         inputs,
-        all(_same(torch, a, b) for a, b in zip(original_runs[0][0], again[0], strict=True)),
+        all(_same(torch, a, b) for a, b in zip(original_runs[0][0], repeated[0], strict=True)),
         _names(after) == _in_order(_names(before), plan),
         max(peak for _, peak in original_runs),
         max(peak for _, peak in planned_runs),

@@ -140,8 +140,8 @@ class Run:
     def cost(self, s: int) -> int:
         """Bytes that it takes to let a storage go now: the write, if there is no copy, and the read."""
         size = self.problem.traffic_bytes[s]
-        again = self.next_use(s) <= len(self.order)
-        return (0 if self.copied[s] else size) + (size if again else 0)
+        needed = self.next_use(s) <= len(self.order)
+        return (0 if self.copied[s] else size) + (size if needed else 0)
 
     def leave(self, s: int, end: int) -> None:
         """Take a storage out; it was there until `end`."""

@@ -23,7 +23,7 @@ MOST_TRIES = 200
 def rematerialise(
     problem: SpillProblem,
     answer: SpillAnswer,
-    again: Callable[[Graph], SpillProblem],
+    recomputed: Callable[[Graph], SpillProblem],
     spill: Callable[[SpillProblem], SpillAnswer],
     in_time: Callable[[], bool],
 ) -> tuple[SpillProblem, SpillAnswer, tuple[Change[Clone], ...]]:
@@ -53,7 +53,7 @@ def rematerialise(
             if tries > MOST_TRIES or not in_time():
                 return problem, _unproved(answer, clones), clones
             change = apply(problem.model.graph, clone)
-            other = again(change.graph)
+            other = recomputed(change.graph)
             if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:

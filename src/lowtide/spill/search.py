@@ -126,15 +126,15 @@ class _TrafficSearch:
                 self._ask(alone, state_limit=CHAIN_STATES)
             if self.proved:
                 return
-        whole = core_problem(problem)
-        beams = self._beams(whole)
+        question = core_problem(problem)
+        beams = self._beams(question)
         next(beams, None)
         next(beams, None)
-        if self._prove(whole, 20_000):
+        if self._prove(question, 20_000):
             return
         parts = self._parts()
         next(beams, None)
-        if self.proved or self._prove(whole, 200_000):
+        if self.proved or self._prove(question, 200_000):
             return
         for _ in beams:
             if self.proved:
@@ -196,16 +196,16 @@ class _TrafficSearch:
         assert self.best is not None
         return [self.best.order[t] for t in sorted(self.best.leaving_steps)]
 
-    def _beams(self, whole: CoreProblem) -> Iterator[None]:
+    def _beams(self, question: CoreProblem) -> Iterator[None]:
         for width in WIDTHS:
-            self._ask(whole, width=width)
+            self._ask(question, width=width)
             yield
 
-    def _prove(self, whole: CoreProblem, state_limit: int, parts: Sequence[BoundedWindow] = ()) -> bool:
+    def _prove(self, question: CoreProblem, state_limit: int, parts: Sequence[BoundedWindow] = ()) -> bool:
         """Whether the search ended: then the best is proved. `parts`: windows that `question` counts on."""
         if self.interrupted or self.limits.left_seconds <= 0:
             return False
-        result = self._ask(whole, state_limit=min(state_limit, self.options.states))
+        result = self._ask(question, state_limit=min(state_limit, self.options.states))
         if self.best is None:
             self.no_room = result.proved
         else:

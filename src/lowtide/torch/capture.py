@@ -121,13 +121,13 @@ def capture(
         with contextlib.ExitStack() as stack:
             _prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
-            tensors, stands_for = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
+            tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             traced = reader.traced(type(model).__name__)
-            given = {name: stands_for.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
-            return Capture(traced, given, output, bool(stands_for), _of_user(state.changed()), state.draws())
+            given = {name: replaced.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
+            return Capture(traced, given, output, bool(replaced), _of_user(state.changed()), state.draws())
     except InputError:
         raise
     except (ImportError, AttributeError) as error:
@@ -236,7 +236,7 @@ def _wrapper(
     leaves, spec, places = batch
     fixed = [None if k in set(places) else leaf for k, leaf in enumerate(leaves)]
 
-    class Whole(torch.nn.Module):
+    class FlatStep(torch.nn.Module):
         """The step as one module."""
 
         def __init__(self) -> None:
@@ -260,9 +260,9 @@ def _wrapper(
             outputs = tuple([leaves[k] for k in self.holes])
             return outputs if len(outputs) != 1 else outputs[0]
 
-    whole = Whole()
-    whole.training = model.training
-    return whole
+    step = FlatStep()
+    step.training = model.training
+    return step
 
 
 def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[Any]) -> Any:
@@ -284,7 +284,7 @@ class _Reader:
     """Makes a trace of a joint graph."""
 
     torch: Any
-    whole: Any
+    step: Any
     module: Any
     backward: bool
     names: dict[Any, str] = field(default_factory=dict)
@@ -328,7 +328,7 @@ class _Reader:
         role: Role
         if kind in ("ParamAOTInput", "BufferAOTInput"):
             role = "parameter" if kind == "ParamAOTInput" else "buffer"
-            tensor = _attribute(self.whole, str(target))
+            tensor = _attribute(self.step, str(target))
             same = next((n for n, t in self.tensors.items() if t is tensor), None)
             if same is not None:  # tied: one tensor under two names
                 self.names[node] = same
@@ -422,7 +422,7 @@ class _Reader:
 
     def _sparse(self, layout: Any) -> str:
         """Which layers make sparse gradients, where they say so, and what to do."""
-        layers = self.whole.named_modules()
+        layers = self.step.named_modules()
         names = [name.removeprefix("model").lstrip(".") for name, layer in layers if getattr(layer, "sparse", False)]
         if not names:
             return f"the step has a tensor of layout {layout}, and only dense ones can be planned; write it without one"
@@ -457,7 +457,7 @@ class _Reader:
 
     def _parameter(self, target: str) -> str:
         """Name in the source of a parameter, the first one where it is tied."""
-        tensor = _attribute(self.whole, target)
+        tensor = _attribute(self.step, target)
         return next(name for name, t in self.tensors.items() if t is tensor)
 
 

@@ -117,7 +117,7 @@ def signature(program: Program, action: Action) -> str:
 
 
 def roofline(
-    program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, whole: int = 0
+    program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, untiled: int = 0
 ) -> float:
     """Seconds by bytes and operations, for an op that was not measured.
 
@@ -131,5 +131,5 @@ def roofline(
     names = dict.fromkeys(ref.name for ref in refs(action.call))
     read = sum(program.forms[name].extent_bytes for name in names)
     written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)
-    moved = max(0, read + written - whole) / parts + whole
+    moved = max(0, read + written - untiled) / parts + untiled
     return parts * (LAUNCH_SECONDS + max(moved / rates.bytes, operations / parts / rates.operations))

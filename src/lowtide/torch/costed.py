@@ -87,8 +87,8 @@ def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, O
 def seconds_in_parts(torch: Any, program: Program, body: Body, wanted: list[bool], rates: Rates = ANY) -> float:
     """Seconds by a roofline of those ops of a body that are wanted, all parts together."""
     total = 0.0
-    for inner, whole, asked in zip(body.actions, body.whole_bytes, wanted, strict=True):
+    for inner, full_bytes, asked in zip(body.actions, body.full_bytes, wanted, strict=True):
         if asked:
             alone = Program(program.name, (), (inner,), program.forms, ())
-            total += roofline(program, inner, operations_of(torch, alone)[0], rates, body.parts, whole)
+            total += roofline(program, inner, operations_of(torch, alone)[0], rates, body.parts, full_bytes)
     return total

@@ -42,7 +42,7 @@ def source_of(program: Program, sequence: Sequence) -> str:
             name, load = instance.moved
             lines.append(f"    {(begin_load if load else end_store)(name, program.forms[name])}")
         else:
-            lines += _lines(program.actions[instance.op], instance.made, instance.again)
+            lines += _lines(program.actions[instance.op], instance.made, instance.recomputed)
         lines += [f"    {begin_store(name, program.forms[name])}" for name in instance.begins]
         dies = sequence.dies[k]
         if dies:
@@ -52,9 +52,9 @@ def source_of(program: Program, sequence: Sequence) -> str:
     return "\n".join(lines)
 
 
-def _lines(action: Action, read: frozenset[str], again: bool) -> Iterator[str]:
+def _lines(action: Action, read: frozenset[str], recomputed: bool) -> Iterator[str]:
     """The line of an op, and what becomes of results without a consumer."""
-    call, note = expression(action.call), "  # again" if again else ""
+    call, note = expression(action.call), "  # again" if recomputed else ""
     if not action.several:
         name = action.outputs[0] if action.outputs else None
         yield f"    {name} = {call}{note}" if name is not None and name in read else f"    {call}{note}"

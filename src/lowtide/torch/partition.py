@@ -56,12 +56,12 @@ class Report:
     own_peak_bytes: int
     peak_bytes: int
     saved_bytes: int
-    again: int
+    recomputed: int
     overhead: float
     met: bool
 
     def __repr__(self) -> str:
-        return brief(self, "own_peak_bytes peak_bytes saved_bytes again overhead met")
+        return brief(self, "own_peak_bytes peak_bytes saved_bytes recomputed overhead met")
 
 
 @typed
@@ -152,11 +152,11 @@ def split(
     halves = partitioners._extract_fwd_bwd_modules(
         gm, joint.with_given(saved), [], num_fwd_outputs=outputs, static_lifetime_input_nodes=_static(info)
     )
-    again = joint.again(saved)
+    recomputed = joint.recomputed(saved)
     total = sum(joint.costs)
     report = Report(
-        joint.own_peak, peak, sum(joint.size[node] for node in saved), len(again),
-        sum(joint.costs[k] for k in again) / total if total else 0.0, met,
+        joint.own_peak, peak, sum(joint.size[node] for node in saved), len(recomputed),
+        sum(joint.costs[k] for k in recomputed) / total if total else 0.0, met,
     )  # fmt: skip
     return (halves[0], partitioners.reordering_to_mimic_autograd_engine(halves[1])), report
 
@@ -258,7 +258,7 @@ class _Joint:
             seen.add(value)
         return seen
 
-    def again(self, saved: Sequence[Any]) -> list[int]:
+    def recomputed(self, saved: Sequence[Any]) -> list[int]:
         """Ops of the forward pass that the backward pass recomputes."""
         makers = {self.maker[value] for value in self._behind(set(saved)) - set(saved)}
         return sorted(k for k in makers if self.ops[k].name in self.forward)

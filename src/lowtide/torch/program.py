@@ -127,7 +127,7 @@ class Body:
         How often each of them runs, on some of the rows.
     workspace_bytes
         What it takes in addition to its results, by the shapes.
-    whole_bytes
+    full_bytes
         For each action, what every part of it moves all the same: operands without rows, and sums twice.
     """
 
@@ -135,7 +135,7 @@ class Body:
     actions: tuple[Action, ...]
     parts: int
     workspace_bytes: int
-    whole_bytes: tuple[int, ...]
+    full_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)

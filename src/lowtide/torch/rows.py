@@ -72,7 +72,7 @@ class Row:
     start: Start
     operands: tuple[Operand, ...]
     dims: tuple[Along | None, ...]
-    again: bool = False
+    recomputed: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class Region:
     @property
     def indices(self) -> tuple[int, ...]:
         """Positions of the ops that run here alone."""
-        return tuple([row.index for row in self.ops if not row.again])
+        return tuple([row.index for row in self.ops if not row.recomputed])
 
     @property
-    def again(self) -> tuple[int, ...]:
+    def recomputed(self) -> tuple[int, ...]:
         """Positions of those that run elsewhere, too."""
-        return tuple([row.index for row in self.ops if row.again])
+        return tuple([row.index for row in self.ops if row.recomputed])
 
     @property
     def start(self) -> Start:
@@ -131,21 +131,23 @@ def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[
             for along in starts[apart]:
                 one = finder.first(seed, along, large, apart)
                 if one is not None:
-                    found.setdefault((one.region.start, one.region.indices, one.region.again), one)
-    ordered = sorted(found.values(), key=lambda one: (bool(one.region.again), len(one.region.ops)))
+                    found.setdefault((one.region.start, one.region.indices, one.region.recomputed), one)
+    ordered = sorted(found.values(), key=lambda one: (bool(one.region.recomputed), len(one.region.ops)))
     return [finder.alike(one, seed) for one in ordered]
 
 
 def region_of(
-    torch: Any, program: Program, graph: Graph, ops: Collection[int], again: Collection[int], start: Start
+    torch: Any, program: Program, graph: Graph, ops: Collection[int], recomputed: Collection[int], start: Start
 ) -> Region | None:
     """The region of just these ops, `start` the axis of the first; None if they are none."""
-    finder, inside = _Finder(torch, program, graph), {*ops, *again}
+    finder, inside = _Finder(torch, program, graph), {*ops, *recomputed}
     if not inside or not all(0 <= k < len(program.actions) for k in inside):
         return None
     try:
-        axes = finder.grown(min(inside), start, set(finder.maker), finder.side(min(ops)) if again else None, inside)
-        region = None if axes.keys() != inside else finder.checked(axes, set(again))
+        axes = finder.grown(
+            min(inside), start, set(finder.maker), finder.side(min(ops)) if recomputed else None, inside
+        )
+        region = None if axes.keys() != inside else finder.checked(axes, set(recomputed))
     except _Contradiction:
         return None
     return region if region is not None and not finder.between(region.indices) else None
@@ -253,10 +255,10 @@ class _Finder:
         side, wide = self.side(seed) if apart else None, set(large)
         for _ in range(_ROUNDS):
             axes = self.grown(seed, start, wide, side)
-            again = {k for k in axes if side is not None and self.side(k) != side}
-            between = self.between([k for k in axes if k not in again])
+            recomputed = {k for k in axes if side is not None and self.side(k) != side}
+            between = self.between([k for k in axes if k not in recomputed])
             if not between:
-                return self.checked(axes, again)
+                return self.checked(axes, recomputed)
             for k in between:
                 action = self.program.actions[k]
                 names = (*action.outputs, *(ref.name for ref in refs(action.call)))
@@ -354,16 +356,16 @@ class _Finder:
                 ahead.update(before[k])
         return sorted((behind & ahead) - own)
 
-    def checked(self, axes: Mapping[int, Start], again: set[int]) -> Region | None:
+    def checked(self, axes: Mapping[int, Start], recomputed: set[int]) -> Region | None:
         """The region of these ops, if each of them can run for some rows."""
         rows: list[Row] = []
         dims: dict[str, Along | None] = {}
         counts = set[int]()
-        for k in sorted(axes, key=lambda k: (k not in again, k)):
+        for k in sorted(axes, key=lambda k: (k not in recomputed, k)):
             known, (axis, each), action = self._required(k), axes[k], self.program.actions[k]
             counts.add(known.access.sizes[axis] // each)
             outputs = tuple([Along(d.index(axis), each) if axis in d else None for d in known.access.outputs])
-            if None in outputs and (k in again or not _adds_up(known.access, axis)):
+            if None in outputs and (k in recomputed or not _adds_up(known.access, axis)):
                 return None
             operands = []
             for n, read in enumerate(known.reads):
@@ -374,13 +376,13 @@ class _Finder:
                     return None
                 operands.append(operand)
             dims.update({name: d for name, d in zip(action.outputs, outputs, strict=False) if name is not None})
-            rows.append(Row(k, axes[k], tuple(operands), outputs, k in again))
-        alone = [k for k in axes if k not in again]
+            rows.append(Row(k, axes[k], tuple(operands), outputs, k in recomputed))
+        alone = [k for k in axes if k not in recomputed]
         own = [n for k in sorted(alone) for n in self.program.actions[k].outputs if n is not None]
         made = [n for n in own if n in self.ends or any(r not in alone for r in self.readers.get(n, ()))]
         given = dict.fromkeys(o.root for row in rows for o in row.operands if o.root not in dims)
-        read_again = {o.root for row in rows if row.again for o in row.operands}
-        if len(counts) != 1 or len(rows) < 2 or self._is_overwritten(read_again, alone):
+        read_twice = {o.root for row in rows if row.recomputed for o in row.operands}
+        if len(counts) != 1 or len(rows) < 2 or self._is_overwritten(read_twice, alone):
             return None
         return Region(tuple(rows), counts.pop(), tuple(given), tuple(made))
 

@@ -54,7 +54,7 @@ def footprints(graph: Graph) -> dict[int, int]:
     }
 
 
-def floor(graph: Graph) -> tuple[int, int]:
+def largest_op(graph: Graph) -> tuple[int, int]:
     """What the largest op takes; and its id."""
     most = footprints(graph)
     at = max(most, key=lambda op: (most[op], -op), default=0)
@@ -85,7 +85,7 @@ def search(
     Own order where no budget asks for another, or the exact scheduler's where that fits.
     """
     own = list(range(len(graph.ops)))
-    if budget is None or floor(graph)[0] > budget:
+    if budget is None or largest_op(graph)[0] > budget:
         return graph.own_order
     problem = problem_of(graph, seconds, moves)
     if max(problem.footprints(own), default=0) <= budget:

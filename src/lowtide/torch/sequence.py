@@ -30,7 +30,7 @@ class Instance:
 
     op: int
     made: frozenset[str]
-    again: bool
+    recomputed: bool
     begins: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
     moved: tuple[str, bool] | None = None

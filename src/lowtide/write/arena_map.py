@@ -190,11 +190,11 @@ def map_of_buffers(
             home.get(b.name, ARENA),
             offsets[b.name],
             b.size,
-            tuple((p.start, p.end) for p in b.pieces),
+            tuple((p.start, p.end) for p in b.rectangles),
             b.alignment,
         )
         for b in buffers
-        if b.pieces
+        if b.rectangles
     )
     known: Mapping[str, tuple[int | None, int]] = {ARENA: (capacity, 1)} if regions is None else regions
     result = []

@@ -113,8 +113,8 @@ def _workspaces(plan: Plan, first: str) -> dict[int, Workspace]:
 def _streamed(plan: Plan) -> tuple[set[int], set[int], set[int]]:
     """Tensors that are loaded and stored, and ops that are nothing but that, where full tensors are resident on the
     host."""
-    whole = {s.tensor for s in plan.streams or []}
-    if not whole:
+    streamed = {s.tensor for s in plan.streams or []}
+    if not streamed:
         return set(), set(), set()
     parts = {op.id: op.part for op in plan.ops if op.part is not None}
     readers: dict[int, list[int]] = {}
@@ -122,20 +122,20 @@ def _streamed(plan: Plan) -> tuple[set[int], set[int], set[int]]:
         for t in part.inputs:
             if t is not None:
                 readers.setdefault(t, []).append(op)
-    slices = {op for op, part in parts.items() if part.role == "slice" and part.inputs[0] in whole}
+    slices = {op for op, part in parts.items() if part.role == "slice" and part.inputs[0] in streamed}
     joins: set[int] = set()
     for op in reversed(plan.order):
         part = parts.get(op)
         if part is not None and part.role == "join":
             of = readers.get(part.outputs[0], [])
-            if part.outputs[0] in whole or (of and joins.issuperset(of)):
+            if part.outputs[0] in streamed or (of and joins.issuperset(of)):
                 joins.add(op)
     put_together = {parts[op].outputs[0] for op in joins}
-    pieces = {t for op in joins for t in parts[op].inputs if t is not None and t not in put_together}
+    operands = {t for op in joins for t in parts[op].inputs if t is not None and t not in put_together}
     made = {t for op in parts.values() for t in op.outputs} - put_together
     inputs = {t.id for t in plan.tensors if t.kind == "input"}
-    loaded = {parts[op].outputs[0] for op in slices} | (whole & put_together) | (whole & inputs)
-    return loaded, pieces | (whole - loaded - made), slices | joins
+    loaded = {parts[op].outputs[0] for op in slices} | (streamed & put_together) | (streamed & inputs)
+    return loaded, operands | (streamed - loaded - made), slices | joins
 
 
 _RANK: dict[Action, int] = {"spill": 2, "store": 3, "free": 4, "allocate": 5, "load": 6, "fill": 7, "run": 8}

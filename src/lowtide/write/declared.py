@@ -60,8 +60,8 @@ def declared_of(plan: Plan) -> dict[str, Declared]:
         rest = size - planned - parts.persistent
         first = _array([*head, (moment, rest)], parts.alignment, sure)
         return {arenas.head_memory: first, arenas.tail_memory: _array(tail, parts.alignment, sure)}
-    whole = [*head, *tail, (moment, size - planned - parts.persistent)]
-    return {"" if arenas is None else arenas.head_memory: _array(whole, parts.alignment, sure)}
+    parts_of_one = [*head, *tail, (moment, size - planned - parts.persistent)]
+    return {"" if arenas is None else arenas.head_memory: _array(parts_of_one, parts.alignment, sure)}
 
 
 def _array(rows: Sequence[tuple[str, int]], alignment: int, sure: str) -> Declared:

@@ -155,21 +155,21 @@ class _Writer:
             {name: self.nodes[index][3:] for name, index in made_by.items()},
         )
         for t in dict.fromkeys(t for op in self.graph.ops for t in op.inputs):
-            tensor, piece = self.graph.tensor_by_id[t], self.parts.pieces.get(t)
+            tensor, of_file = self.graph.tensor_by_id[t], self.parts.pieces.get(t)
             if tensor.kind is not Kind.CONSTANT or t in self.names:
                 continue
-            if piece is None:
+            if of_file is None:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value or b"")
                 continue
-            piece = piece_of_file(self.parts.pieces, piece)
-            of = self.names[piece.of]
-            rows = None if of in self.may_be_fed else weights.rows(of, piece.box, tensor.name)
+            of_file = piece_of_file(self.parts.pieces, of_file)
+            of = self.names[of_file.of]
+            rows = None if of in self.may_be_fed else weights.rows(of, of_file.box, tensor.name)
             if rows is not None:
                 self.initializers.append(rows)
             elif tensor.value is not None and of not in self.may_be_fed:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value)
             else:
-                self._slice(tensor, piece.of, piece.box)
+                self._slice(tensor, of_file.of, of_file.box)
 
     def _number(self, name: str, shape: tuple[int, ...], dtype: str, value: bytes) -> None:
         proto = self.proto.TensorProto

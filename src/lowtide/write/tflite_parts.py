@@ -169,25 +169,25 @@ class _Writer:
         ]
 
     def _tensor(self, tensor: Tensor) -> Table:
-        piece = self.parts.pieces.get(tensor.id)
-        piece = None if piece is None else piece_of_file(self.parts.pieces, piece)
-        whole = None if piece is None else OldTable(self.old, self.tensor_tables[piece.of])
+        rows = self.parts.pieces.get(tensor.id)
+        rows = None if rows is None else piece_of_file(self.parts.pieces, rows)
+        origin = None if rows is None else OldTable(self.old, self.tensor_tables[rows.of])
         fields: dict[int, Entry] = {
             0: Numbers("i", tensor.shape or ()),
             1: Number("b", _type(tensor.dtype or "")),
             2: Number("I", 0),
             3: Text(tensor.name),
-            8: Number("B", 1 if whole is None else whole.number(8, "B")),
+            8: Number("B", 1 if origin is None else origin.number(8, "B")),
         }
-        if whole is not None and piece is not None and whole.place(4) is not None:
-            of = self.graph_quant(piece.of)
+        if origin is not None and rows is not None and origin.place(4) is not None:
+            of = self.graph_quant(rows.of)
             same = tensor.quant is None or of == tensor.quant
-            fields[4] = self._lead(whole, 4) if same else _quant(tensor.quant)
+            fields[4] = self._lead(origin, 4) if same else _quant(tensor.quant)
         if tensor.kind is Kind.CONSTANT:
             content = tensor.value
             if content is None:
-                assert piece is not None, tensor.name
-                content = self._rows(self.parsed.model.subgraphs[0].tensors[piece.of], piece.box)
+                assert rows is not None, tensor.name
+                content = self._rows(self.parsed.model.subgraphs[0].tensors[rows.of], rows.box)
             fields[2] = Number("I", self._buffer(content))
         return Table(fields)
 

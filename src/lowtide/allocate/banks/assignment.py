@@ -72,7 +72,7 @@ def least_cost(
     limits
         For the time that the others take; `report` hears of the cost and its bound.
     """
-    if _hopeless(loads, demands, capacities):
+    if _never_fits(loads, demands, capacities):
         return Assignment(None, 0, True)
     limit: tuple[int, ...] | None = None
     for key in _ORDERS:
@@ -106,7 +106,7 @@ def _over(limits: Limits | None, cost: int | None, bound: int, first: bool) -> b
     return not first and limits.left_seconds <= 0
 
 
-def _hopeless(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> bool:
+def _never_fits(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> bool:
     """Whether all memories together are too small at some step, or each one for some buffer."""
     if not loads.shared and any(sum(s.live.values()) > sum(capacities) for s in loads.sections):
         return True

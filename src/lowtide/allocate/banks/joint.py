@@ -90,14 +90,14 @@ def _offset(
     """
     unit = lcm(buffer.alignment, bank.alignment)
     most = bank.capacity - buffer.size
-    if not buffer.pieces:
+    if not buffer.rectangles:
         return model.new_constant(0), unit
     if most < 0 or (buffer.offset is not None and (buffer.offset > most or buffer.offset % unit)):
         model.add(inside == 0)
         return None
     low, high = (0, most // unit) if buffer.offset is None else (buffer.offset // unit,) * 2
     y = model.new_int_var(low, high, "")
-    for p in buffer.pieces:
+    for p in buffer.rectangles:
         across = model.new_optional_fixed_size_interval_var(p.start, p.end - p.start, inside, "")
         up = model.new_optional_fixed_size_interval_var(y * unit + p.low, p.size, inside, "")
         rectangles.append((across, up))

@@ -216,6 +216,6 @@ def part_of(problem: Problem, members: Sequence[int], alignment: int = 1) -> Pro
 def _heights(problem: Problem, bank_of: Sequence[int], offsets: Sequence[int], count: int) -> tuple[int, ...]:
     used = [0] * count
     for b, k, offset in zip(problem.buffers, bank_of, offsets, strict=True):
-        if b.pieces:
+        if b.rectangles:
             used[k] = max(used[k], offset + b.size)
     return tuple(used)

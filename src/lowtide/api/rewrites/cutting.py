@@ -97,7 +97,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSe
     best = best.under(job.allow, interrupted=search.interrupted)
     keys = best.keys
     if job.costs is not None and timed and not changed:
-        whole = job.costs.model(search.cutter).whole()
+        whole = job.costs.model(search.cutter).untiled()
         keys["cost"] = job.costs.of_plan(whole)
     beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
     if not beyond:

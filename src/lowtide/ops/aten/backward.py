@@ -13,7 +13,7 @@ from math import prod
 from lowtide.ops.access import labelled
 from lowtide.ops.aten.norms import normalised, one_dim
 from lowtide.ops.aten.windows import outer, planes, required_ints
-from lowtide.ops.families import access_of, whole
+from lowtide.ops.families import access_of, untiled
 from lowtide.ops.forms import Custom, Form, Labelled, Labels
 from lowtide.ops.index import NOTHING
 from lowtide.ops.node import Node, NoForm
@@ -61,13 +61,13 @@ def _convolution(node: Node) -> Form:
     rest = (None,) * (node.rank() - 2)
     n, o, c = 0, 1, None if output_mask(node)[2] else 2
     weights: Labels = (c, o, *rest) if node.attribute("transposed", False) else (o, c, *rest)
-    reads = ((n, o, *rest), (n, c, *rest), weights, *(whole(shape) for shape in node.reads[3:]))
+    reads = ((n, o, *rest), (n, c, *rest), weights, *(untiled(shape) for shape in node.reads[3:]))
     return custom(node, "convolution", reads, ((n, c, *rest), weights, (o,)), _convolution_flops(node))
 
 
 def _convolution_by_batch(node: Node) -> Form:
     rest = (None,) * (node.rank() - 1)
-    reads = ((0, *rest), (0, *rest), *(whole(shape) for shape in node.reads[2:]))
+    reads = ((0, *rest), (0, *rest), *(untiled(shape) for shape in node.reads[2:]))
     writes = ((0, *rest), (None,) * node.rank(2), (None,))
     return custom(node, "convolution", reads, writes, _convolution_flops(node))
 
@@ -171,8 +171,8 @@ def _nll(node: Node) -> Form:
     rank = node.rank()
     apart = int(node.attribute("reduction", 1)) != 1 and rank == 2
     row = 0 if apart else None
-    beside = tuple(whole(shape) for shape in node.reads[2:])
-    reads = ((row, *(None,) * (rank - 1)), (row,) if node.rank(1) else (), *beside)
+    others = tuple(untiled(shape) for shape in node.reads[2:])
+    reads = ((row, *(None,) * (rank - 1)), (row,) if node.rank(1) else (), *others)
     result: Labels = (row,) if node.result() else ()  # the weight is summed, and 0 where nothing is
     access = labelled(reads, (result, ()), node.reads, node.writes, broadcast=False)
     return Custom("gather", access, node.shape()[0], ((1, node.shape()[-1]),))

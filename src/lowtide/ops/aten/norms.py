@@ -48,8 +48,8 @@ def _batch_norm(training: bool | None) -> Callable[[Node], Form]:
         if node.rank() < 2:
             raise NoForm("no dimension of channels")
         vectors = tuple(range(1, len(node.operands)))
-        whole = (0, *range(2, node.rank())) if train else ()
-        return Channelwise(1, vectors, whole, cost=4)
+        untiled = (0, *range(2, node.rank())) if train else ()
+        return Channelwise(1, vectors, untiled, cost=4)
 
     return row
 

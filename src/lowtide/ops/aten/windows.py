@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from lowtide.ops.forms import Convolution, Form, Labelled, Piece, Pool, Reduction
+from lowtide.ops.forms import Convolution, Form, Indexed, Labelled, Pool, Reduction
 from lowtide.ops.index import Index, Window
 from lowtide.ops.node import Node, NoForm
 
@@ -146,7 +146,7 @@ def _nearest(count: int) -> Callable[[Node], Form]:
                 return planes(node, count)
             shared = gcd(size, rows)
             indices[d] = Index(d, size // shared, rows // shared)
-        return Piece("resample", tuple(indices))
+        return Indexed("resample", tuple(indices))
 
     return row
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from lowtide.ops.forms import Form, Pointwise, Reshape
 from lowtide.ops.node import Node, NoForm
 from lowtide.ops.table import kind_of
-from lowtide.ops.tflite import pieces, products, windows
+from lowtide.ops.tflite import movement, products, windows
 
 Row = Callable[[Node], Form]
 
-ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **pieces.ROWS}
+ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **movement.ROWS}
 """What is not in here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
 
 POINTWISE = frozenset(

@@ -60,10 +60,10 @@ class Flatbuffer:
     def integers(self, form: str, at: int, count: int) -> tuple[Any, ...]:
         """So many little-endian numbers of `struct` form ``form``, in a row. Raises `WireError` as `number`."""
         self.spend(count)
-        whole = f"<{count}{form}"
-        if not 0 <= at <= self.size - struct.calcsize(whole):
+        layout = f"<{count}{form}"
+        if not 0 <= at <= self.size - struct.calcsize(layout):
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
-        return struct.unpack_from(whole, self.data, at)
+        return struct.unpack_from(layout, self.data, at)
 
     def offset(self, at: int) -> int:
         """Where the offset at `at` leads.

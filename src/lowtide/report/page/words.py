@@ -65,10 +65,10 @@ def _sum(view: PlanView) -> str:
     """The peak as a sum of groups, with shares of the budget where there is one."""
     if not view.steps:
         return "<p>No ops run.</p>"
-    of, whole = share_of(view)
+    of, total = share_of(view)
     rows = []
     for g in peak_groups(view):
-        share = 100 * g.bytes / max(whole, 1)
+        share = 100 * g.bytes / max(total, 1)
         wide = f'<svg width="{min(share, 100):.0f}" height="10" aria-hidden="true">'
         bar = f'{wide}<rect width="100" height="10" fill="#56b4e9"/></svg>'
         rows.append(
@@ -80,7 +80,7 @@ def _sum(view: PlanView) -> str:
     if shared:
         rows.append(
             '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td><td></td>'
-            f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
+            f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(total, 1):.1f} %</td>'
             "<td></td></tr>"
         )
     return (

@@ -128,7 +128,7 @@ def _is_measured(graph: Graph, op: Op) -> bool:
             return not op.attributes.get("antialias")
         case "Einsum":
             equation, operands = op.attributes.get("equation"), [shape for shape in shapes if shape is not None]
-            whole = isinstance(equation, str) and len(operands) == len(shapes)
-            return whole and einsum_chunks(str(equation), operands, 4) is not None
+            known = isinstance(equation, str) and len(operands) == len(shapes)
+            return known and einsum_chunks(str(equation), operands, 4) is not None
         case _:
             return True

@@ -165,8 +165,8 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _turns(graph: Graph, op: Op, rank: int) -> bool:
     """Whether a softmax runs along an axis that is not the last; before opset 13 it ran along all from an axis on."""
-    whole = 0 < graph.opset < _SOFTMAX_ALONG_ONE_AXIS
-    return not whole and op.attributes.get("axis", -1) not in (-1, rank - 1)
+    flattens = 0 < graph.opset < _SOFTMAX_ALONG_ONE_AXIS
+    return not flattens and op.attributes.get("axis", -1) not in (-1, rank - 1)
 
 
 def _quantised(op: Op, read: Shape, weights: Shape, output: Shape) -> tuple[int, ...]:

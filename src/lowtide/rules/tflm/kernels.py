@@ -102,8 +102,8 @@ KERNELS: tuple[Kernel, ...] = (
         dtypes=("int8", "int16"),
     ),
     Kernel(
-        ("CONCATENATION", "PACK"), "pieces", (),
-        "concatenation.h: memcpy, so that a piece may not touch its own copy; pack.cc where it copies whole inputs",
+        ("CONCATENATION", "PACK"), "runs", (),
+        "concatenation.h: memcpy, so that a run may not touch its own copy; pack.cc where it copies whole inputs",
     ),
     Kernel(
         COPIED, "copies", (0,),
@@ -138,7 +138,7 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if output.shape is None or output.dtype not in _WIDTH or (row.dtypes and output.dtype not in row.dtypes):
         return ()
-    if row.reads == "pieces":
+    if row.reads == "runs":
         return _concatenated(op, data, output)
     if (
         row.reads == "flat"
@@ -184,27 +184,27 @@ def _concatenated(op: Op, data: list[Tensor], output: Tensor) -> tuple[tuple[int
     width, inner = _WIDTH[output.dtype or ""], prod(shape[axis + 1 :])
     times = prod(shape[:axis])
     packs = op.type == "PACK"
-    pieces = []
+    runs = []
     for t in data:
         if t.shape is None or len(t.shape) != len(shape) - packs or t.dtype != output.dtype:
             return ()
-        pieces.append((1 if packs else t.shape[axis]) * inner * width)
-    if sum(pieces) != shape[axis] * inner * width or 0 in pieces or (packs and times != 1):
+        runs.append((1 if packs else t.shape[axis]) * inner * width)
+    if sum(runs) != shape[axis] * inner * width or 0 in runs or (packs and times != 1):
         return ()
     free = [k for k, t in enumerate(data) if t.kind is not Kind.CONSTANT and op.inputs.count(t.id) == 1]
     least = output.size - min((data[k].size for k in free), default=0)
-    pairs = ((data[k].id, max(least, piece_distance(pieces, k, times, at_once=not packs))) for k in free)
+    pairs = ((data[k].id, max(least, run_distance(runs, k, times, at_once=not packs))) for k in free)
     return tuple((t, d) for t, d in pairs if d < output.size)
 
 
-def piece_distance(pieces: list[int], k: int, times: int, *, at_once: bool = True) -> int:
+def run_distance(runs: list[int], k: int, times: int, *, at_once: bool = True) -> int:
     """Distance of input `k` of a kernel that copies a run of each input in turn, and so on, so many times.
 
     The last copy of a run of `k` ends nearest above where it came from, and the two may not overlap if it is made
     `at_once`, by memcpy; else its first element counts (one round only).
     """
     assert at_once or times == 1
-    return (times - 1) * (sum(pieces) - pieces[k]) + sum(pieces[: k + at_once])
+    return (times - 1) * (sum(runs) - runs[k]) + sum(runs[: k + at_once])
 
 
 def _types_match(read: Tensor, output: Tensor) -> bool:
@@ -280,7 +280,7 @@ def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int
     if constant(data, 1) != out[1:3] or max(out) > _MOST_ROWS or output.dtype not in ("int8", "float32"):
         return None
     rows, columns = (
-        [first_interpolated(i, source[axis], out[axis], op, whole=output.dtype == "int8") for i in range(out[axis])]
+        [first_interpolated(i, source[axis], out[axis], op, integer=output.dtype == "int8") for i in range(out[axis])]
         for axis in (1, 2)
     )
     within = _within_pixel(out[3], source[3], width, width, channelwise=True, groups=1)

@@ -77,7 +77,7 @@ class _Tail:
         self.apart = apart
 
     @property
-    def beside_head(self) -> int:
+    def tail_bytes(self) -> int:
         """Bytes of it in the head's arena."""
         return 0 if self.apart else self.used
 
@@ -121,7 +121,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
         for t in subgraph.tensors:
             if t.variable:
                 tail.take(t.size)
-    planning = _up(tail.beside_head, 16) + _planning(model, count, build)
+    planning = _up(tail.tail_bytes, 16) + _planning(model, count, build)
     main = model.subgraphs[0]
     for listed in (main.inputs, main.outputs):
         tail.take(build.abi.pointer * len(listed))
@@ -155,14 +155,14 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
     reaches down into them, and spoils them: room is counted for both.
     """
     least = 0
-    pieces = prepared_of(op, subgraph, build)
+    blocks = prepared_of(op, subgraph, build)
     temporary = head
     for look in looks_of(op, build):
         if look == "|":
-            for size in pieces:
+            for size in blocks:
                 tail.take(size)
-                least = max(least, temporary + tail.beside_head)
-            pieces = []
+                least = max(least, temporary + tail.tail_bytes)
+            blocks = []
             continue
         listed, position = (op.outputs, int(look[1:])) if look[0] == "o" else (op.inputs, int(look))
         if position >= len(listed) or listed[position] < 0:
@@ -172,10 +172,10 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
         if channels:
             temporary = _up(temporary, build.quantisation[1]) + build.quantisation[0]
             temporary = _up(temporary, 4) + 4 + 4 * channels
-        least = max(least, temporary + tail.beside_head)
-    for size in pieces:
+        least = max(least, temporary + tail.tail_bytes)
+    for size in blocks:
         tail.take(size)
-        least = max(least, temporary + tail.beside_head)
+        least = max(least, temporary + tail.tail_bytes)
     return least
 
 

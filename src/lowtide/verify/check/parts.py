@@ -18,7 +18,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
 from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
+from lowtide.ops.part import Adapter, Glue, Written, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
@@ -345,7 +345,7 @@ class _Parts:
         access: Access,
         part: PlanPart,
         read: Sequence[int | None],
-        spelled: Spelled | None,
+        spelled: Written | None,
         later: bool,
     ) -> None:
         """Each operand holds just the rows that the part needs, and all of what is not cut."""
@@ -476,7 +476,7 @@ class _Parts:
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
-        most = self._adapter().MOST_JOINED
+        most = self._adapter().MOST_OPERANDS
         if most and len(pieces) > most:
             raise fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))

@@ -27,7 +27,11 @@ class VelaHillClimb:
 
     def supports(self, problem: Problem) -> str | None:
         """Plain rectangles, up to `most_buffers`: it lists the neighbours of each at every step."""
-        if problem.pairs or problem.apart or any(len(b.pieces) != 1 or b.offset is not None for b in problem.buffers):
+        if (
+            problem.pairs
+            or problem.apart
+            or any(len(b.rectangles) != 1 or b.offset is not None for b in problem.buffers)
+        ):
             return "plain rectangles only"
         return None if len(problem.buffers) <= self.most_buffers else "too many buffers"
 

@@ -11,8 +11,8 @@ from lowtide.ops.forms import (
     Custom,
     Form,
     Generate,
+    Indexed,
     Labelled,
-    Piece,
     Repeat,
     Reshape,
     Split,
@@ -101,7 +101,7 @@ def _slice(node: Node) -> Form:
     start = min(max(start + size if start < 0 else start, 0), size)
     indices = [Index(axis) for axis in range(rank)]
     indices[d] = Index(d, step, 1, start, start)
-    return Piece("piece", tuple(indices))
+    return Indexed("piece", tuple(indices))
 
 
 def _select(node: Node) -> Form:
@@ -110,7 +110,7 @@ def _select(node: Node) -> Form:
     row = int(required(node, "index")) % max(1, node.shape()[gone])
     indices = [Index(d if d < gone else d - 1) for d in range(rank)]
     indices[gone] = fixed(row, row + 1)
-    return Piece("piece", tuple(indices))
+    return Indexed("piece", tuple(indices))
 
 
 def _pad(node: Node) -> Form:
@@ -122,14 +122,14 @@ def _pad(node: Node) -> Form:
     for k in range(len(pads) // 2):
         d = rank - 1 - k
         indices[d] = Index(d, 1, 1, -pads[2 * k], -pads[2 * k])
-    return Piece("piece", tuple(indices))
+    return Indexed("piece", tuple(indices))
 
 
 def _flip(node: Node) -> Form:
     rank = node.rank()
     required(node, "dims")
     turned = {node.dim(d, rank) for d in node.ints("dims")}
-    return Piece(
+    return Indexed(
         "piece",
         tuple(Index(d, -1, 1, size - 1, size - 1) if d in turned else Index(d) for d, size in enumerate(node.shape())),
     )
@@ -140,7 +140,7 @@ def _roll(node: Node) -> Form:
     rank = node.rank()
     required(node, "shifts")
     rolled = {node.dim(d, rank) for d in node.ints("dims")} or set(range(rank))
-    return Piece("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
+    return Indexed("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
 
 
 def _embedding(node: Node) -> Form:

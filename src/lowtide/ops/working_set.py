@@ -23,7 +23,7 @@ from lowtide.ops.table import kind_of
 
 
 @dataclass(frozen=True, slots=True)
-class OpFloor:
+class OpWorkingSet:
     """Least working set of one part of an op.
 
     Attributes
@@ -42,13 +42,13 @@ class OpFloor:
 
     op: int
     size: int
-    whole: int
+    untiled: int
     axis: int | None = None
     opaque: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class WorkingSetBound:
     """Least working set of a model under any cut.
 
     Attributes
@@ -63,10 +63,10 @@ class Floor:
 
     size: int
     op: int | None
-    ops: tuple[OpFloor, ...]
+    ops: tuple[OpWorkingSet, ...]
 
 
-def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Floor:
+def working_set_bound(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> WorkingSetBound:
     """Lower bound on the peak of a graph over all cuts along one axis an op (B0).
 
     Parameters
@@ -79,7 +79,7 @@ def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Flo
     meanings = {op.id: meaning(graph, op) for op in graph.ops}
     share, all_run = _roots(graph), _all_run(graph, meanings)
     ops = tuple(
-        _op_floor(graph, op, meanings[op.id], share, streamed=streamed or op.id not in all_run, overlap=overlap)
+        _op_working_set(graph, op, meanings[op.id], share, streamed=streamed or op.id not in all_run, overlap=overlap)
         for op in graph.ops
         if not _is_view(op)
     )
@@ -91,25 +91,25 @@ def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Flo
         results = {t.id: t.size for t in graph.tensors if t.kind is Kind.OUTPUT}
         ends = max(_together(inputs, share), _together(results, share))
     if worst is None or ends >= worst.size:
-        return Floor(ends, None, ops)
-    return Floor(worst.size, worst.op, ops)
+        return WorkingSetBound(ends, None, ops)
+    return WorkingSetBound(worst.size, worst.op, ops)
 
 
-def _op_floor(
+def _op_working_set(
     graph: Graph, op: Op, op_meaning: Meaning | None, share: Mapping[int, int], *, streamed: bool, overlap: bool
-) -> OpFloor:
+) -> OpWorkingSet:
     """Least working set of one part of an op, over the axes that it can be cut along."""
 
     def need(reads: Mapping[int, int], writes: int) -> int:
         read = _together(reads, share)
         return max(read, writes) if overlap else read + writes
 
-    whole = need(_reads(graph, op, None, {}), _writes(graph, op, None, {}))
+    untiled = need(_reads(graph, op, None, {}), _writes(graph, op, None, {}))
     if op_meaning is None:
-        return OpFloor(op.id, whole, whole, opaque="ops of no known format")
+        return OpWorkingSet(op.id, untiled, untiled, opaque="ops of no known format")
     if op_meaning.opaque is not None:
-        return OpFloor(op.id, whole, whole, opaque=op_meaning.opaque)
-    best, access = OpFloor(op.id, whole, whole), op_meaning.access
+        return OpWorkingSet(op.id, untiled, untiled, opaque=op_meaning.opaque)
+    best, access = OpWorkingSet(op.id, untiled, untiled), op_meaning.access
     for axis in access.cuttable():
         grains = list(_grains(access, axis))
         size = max(need(_reads(graph, op, access, part), _writes(graph, op, access, part)) for part in grains)
@@ -117,7 +117,7 @@ def _op_floor(
             inputs = _inputs(graph, op, access, axis)
             size = max(size, need(inputs, min(_writes(graph, op, access, part) for part in grains)))
         if size < best.size:
-            best = OpFloor(op.id, size, whole, axis)
+            best = OpWorkingSet(op.id, size, untiled, axis)
     return best
 
 
@@ -151,9 +151,9 @@ def _all_run(graph: Graph, meanings: Mapping[int, Meaning | None]) -> set[int]:
         own = meanings[op.id]
         readers = {(r, t) for t in op.outputs for r in graph.consumers.get(t, ())}
         result = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in op.outputs)
-        whole = own is None or own.opaque is not None or not own.access.cuttable()
+        opaque = own is None or own.opaque is not None or not own.access.cuttable()
         given = (r in found and _is_given_all(graph, graph.op_by_id[r], meanings[r], t) for r, t in readers)
-        if whole or result or not readers or any(given):
+        if opaque or result or not readers or any(given):
             found.add(op.id)
     return found
 
