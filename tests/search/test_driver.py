@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.search.driver import Incumbent, search
+from lowtide.search.driver import Incumbent, Key, Move, search
 from lowtide.stop import Limits
 
 Plan = frozenset[str]
@@ -16,7 +16,7 @@ Plan = frozenset[str]
 
 
 @dataclass
-class _Toy:
+class _Toy(Move[Plan]):
     """A move that adds its name, where it was not made yet."""
 
     name: str
@@ -31,8 +31,18 @@ class _Toy:
         return None if self.name in base else base | {self.name}
 
 
-def _key(costs: dict[Plan, int]) -> Callable[[Plan], tuple[int, ...]]:
-    return lambda plan: (costs[plan],)
+@dataclass
+class _Objective:
+    """Fewer of what a plan costs, until it costs little enough."""
+
+    costs: Callable[[Plan], int]
+    enough: int = -1
+
+    def key(self, plan: Plan) -> Key:
+        return (self.costs(plan),)
+
+    def is_enough(self, plan: Plan) -> bool:
+        return self.costs(plan) <= self.enough
 
 
 def _reached(costs: dict[Plan, int], closing: Plan, names: tuple[str, ...]) -> int:
@@ -62,8 +72,8 @@ def test_what_moves_reach_is_a_local_optimum(numbers: list[int]) -> None:
     brute force over all descents finds."""
     costs = dict(zip(_PLANS, numbers, strict=True))
     moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", closes=True)]
-    incumbent = Incumbent(_key(costs), frozenset[str]())
-    assert not search(incumbent, moves, Limits(), lambda _: False)
+    incumbent = Incumbent(_Objective(costs.__getitem__), frozenset[str]())
+    assert not search(incumbent, moves, Limits())
     base, best = incumbent.base, incumbent.best
     assert "alias" not in base
     assert all(costs[base | {name}] >= costs[base] for name in ("tile", "halo"))
@@ -79,7 +89,7 @@ def test_each_move_has_one_turn_on_an_incumbent(numbers: list[int]) -> None:
     runs = []
     for _ in range(2):
         moves = [_Toy("tile"), _Toy("halo"), _Toy("alias", closes=True)]
-        search(Incumbent(_key(costs), frozenset[str]()), moves, Limits(), lambda _: False)
+        search(Incumbent(_Objective(costs.__getitem__), frozenset[str]()), moves, Limits())
         assert all(len(set(move.turns)) == len(move.turns) for move in moves)
         runs.append([move.turns for move in moves])
     assert runs[0] == runs[1]
@@ -88,21 +98,21 @@ def test_each_move_has_one_turn_on_an_incumbent(numbers: list[int]) -> None:
 def test_enough_ends_it() -> None:
     """Once a plan is good enough, no move has a turn."""
     move = _Toy("tile")
-    incumbent = Incumbent(lambda plan: (9 - len(plan),), frozenset[str]())
-    assert not search(incumbent, [move], Limits(), lambda _: True)
+    incumbent = Incumbent(_Objective(lambda plan: 9 - len(plan), enough=9), frozenset[str]())
+    assert not search(incumbent, [move], Limits())
     assert move.turns == []
 
 
 def test_an_interrupt_keeps_the_best() -> None:
     """Ctrl-C in a move ends the search with what was found before."""
-    incumbent = Incumbent(lambda plan: (9 - len(plan),), frozenset[str]())
-    assert search(incumbent, [_Toy("tile"), _Toy("halo", stops=True)], Limits(), lambda _: False)
+    incumbent = Incumbent(_Objective(lambda plan: 9 - len(plan)), frozenset[str]())
+    assert search(incumbent, [_Toy("tile"), _Toy("halo", stops=True)], Limits())
     assert incumbent.best == {"tile"}
 
 
 def test_what_closes_may_be_best_and_is_no_base() -> None:
     """Other moves build on the plan without."""
     costs = {plan: 9 - len(plan) - 3 * ("alias" in plan) for plan in _PLANS}
-    incumbent = Incumbent(_key(costs), frozenset[str]())
-    search(incumbent, [_Toy("alias", closes=True), _Toy("tile")], Limits(), lambda _: False)
+    incumbent = Incumbent(_Objective(costs.__getitem__), frozenset[str]())
+    search(incumbent, [_Toy("alias", closes=True), _Toy("tile")], Limits())
     assert (incumbent.base, incumbent.best) == ({"tile"}, {"tile", "alias"})

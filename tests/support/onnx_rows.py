@@ -249,6 +249,8 @@ INSTANCES: tuple[Instance, ...] = (
       {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}),
     I("Resize", ((1, 2, 6, 3), None, floats(1, 1, 2, 2)),
       {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+    I("Resize", ((1, 2, 3, 5), None, floats(1, 1, 3, 1)),
+      {"coordinate_transformation_mode": "align_corners", "nearest_mode": "floor"}),
     I("Resize", ((1, 2, 9, 6), None, floats(1, 1, 3, 2)), {"mode": "cubic"}),
     I("Resize", ((1, 2, 9, 6), None, floats(1, 1, 3, 2)), {"mode": "nearest", "nearest_mode": "ceil"}),
     I("Resize", ((1, 2, 8, 7), None, None, ints(1, 2, 3, 9)),

@@ -17,12 +17,8 @@ from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
-from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
 from lowtide.api.rewrites.cutting import allowed
-from lowtide.api.rewrites.fissioning import solve_fissioning
-from lowtide.api.rewrites.looping import solve_looping
 from lowtide.api.rewrites.means import with_all_means
-from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.api.rewrites.solving import check_warm_start, solve_by_moves, solve_order
 from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
@@ -296,16 +292,8 @@ def plan_job(
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     """As the job allows it."""
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
-    if "loops" in job.allow:
-        return solve_looping(replace(job, goal=goal), problem, limits)
-    of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(job.allow)
-    if {"recompute", "fission"} <= set(job.allow) and of_step:
-        return solve_fissioning(replace(job, goal=goal), problem, limits)
-    if "swap" in job.allow or ("recompute" in job.allow and "fission" not in job.allow):
-        return solve_recomputing(replace(job, goal=goal), problem, limits)
     if job.allow:
-        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_by_moves
-        return solve(replace(job, goal=goal), problem, limits)
+        return solve_by_moves(replace(job, goal=goal), problem, limits)
     if job.warm_start is not None:
         return solve_order(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)

@@ -3,41 +3,64 @@
     opening -> incumbent -> the move that gained the most when it last had a turn -> incumbent -> ...
 
 A move gets the incumbent, whatever means are in it already. Its plan may be built on the incumbent, or start from the
-user's graph. Each move has one turn on an incumbent; a better incumbent gives every move another turn. The clock ends
-turns and the search: only a search in which no turn is cut short gives the same result each time.
+user's graph. Each move has one turn on an incumbent; a better incumbent gives every move another turn. The moves that
+wait for a turn share the time that is left. The clock ends turns and the search: only a search in which no turn is cut
+short gives the same result each time.
 
-A move that places tensors in others gives a result on which nothing else can be built. Such a result may be the best
-plan; the base, on which others are built, remains the best one without.
+Some moves give a result on which nothing else can be built. Such a result may be the best plan; the base, on which
+others are built, remains the best one without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from lowtide.stop import Limits
 
 P = TypeVar("P")
+C = TypeVar("C", contravariant=True)
 
-Key = tuple[int, ...]
+Key = tuple[float, ...]
 """How good a plan is; less is better."""
 
-_TURN = 0.5
-"""Share of the time left that a turn may take, where a clock has to stop it."""
+
+class Objective(Protocol[C]):
+    """What a search looks for: the only comparison of its plans."""
+
+    def key(self, plan: C, /) -> Key:
+        """How good a plan is; the first entry is the figure whose decrease a move is judged by."""
+        ...
+
+    def is_enough(self, plan: C, /) -> bool:
+        """Whether a plan need not be improved."""
+        ...
 
 
-class Move(Protocol[P]):
-    """A way to better plans."""
+class Move(ABC, Generic[P]):
+    """A way to better plans.
+
+    Attributes
+    ----------
+    closes
+        Whether nothing can be built on what it gives.
+    unfinished
+        Whether time ended its last turn.
+    """
+
+    closes: bool = False
+    unfinished: bool = False
 
     @property
-    def closes(self) -> bool:
-        """Whether nothing can be built on what it gives."""
-        ...
+    def figures(self) -> Mapping[str, int]:
+        """What a plan says of this move in the end, for example what it tried."""
+        return {}
 
+    @abstractmethod
     def propose(self, base: P, limits: Limits) -> P | None:
         """A plan built on another one; None: none was found. Raises `KeyboardInterrupt` as the user does."""
-        ...
 
 
 @dataclass
@@ -46,9 +69,6 @@ class Incumbent(Generic[P]):
 
     Attributes
     ----------
-    key
-        The comparison of plans that this search uses; the driver reads the first entry as bytes. For plans of one arena
-        these are the bytes that the plan requires, then its operators (`api/rewrites/solving.py`).
     base
         The best plan that others can be built on.
     best
@@ -57,7 +77,7 @@ class Incumbent(Generic[P]):
         How many plans were the base.
     """
 
-    key: Callable[[P], Key]
+    objective: Objective[P]
     base: P
     best: P = field(init=False)
     version: int = 0
@@ -65,39 +85,32 @@ class Incumbent(Generic[P]):
     def __post_init__(self) -> None:
         self.best = self.base
 
-    def offer(self, candidate: P, *, closes: bool = False) -> int:
-        """Take a plan where it is better. Returns the bytes that it saves, 0 if it is no better."""
-        before = self.best if closes else self.base
-        saved = self.key(before)[0] - self.key(candidate)[0]
-        if self.key(candidate) < self.key(self.best):
+    def offer(self, candidate: P, *, closes: bool = False) -> float:
+        """Take a plan where it is better. Returns what the first entry of the key falls by, 0 if it is no better."""
+        key = self.objective.key
+        gain = key(self.best if closes else self.base)[0] - key(candidate)[0]
+        if key(candidate) < key(self.best):
             self.best = candidate
-        if not closes and self.key(candidate) < self.key(self.base):
+        if not closes and key(candidate) < key(self.base):
             self.base, self.version = candidate, self.version + 1
-        return max(0, saved)
+        return max(0.0, gain)
 
 
-def search(incumbent: Incumbent[P], moves: Sequence[Move[P]], limits: Limits, is_enough: Callable[[P], bool]) -> bool:
-    """Improve an incumbent. Returns whether Ctrl-C ended the search.
-
-    Parameters
-    ----------
-    is_enough
-        Whether a plan need not be improved.
-    """
+def search(incumbent: Incumbent[P], moves: Sequence[Move[P]], limits: Limits) -> bool:
+    """Improve an incumbent. Returns whether Ctrl-C ended the search."""
     seen: dict[int, int] = {}
-    gained = [0] * len(moves)
-    while not limits.over() and not is_enough(incumbent.best):
+    gained = [0.0] * len(moves)
+    while not limits.over() and not incumbent.objective.is_enough(incumbent.best):
         waiting = [k for k in range(len(moves)) if seen.get(k) != incumbent.version]
         if not waiting:
             break
         k = max(waiting, key=lambda k: (k not in seen, gained[k], -k))
         seen[k] = incumbent.version
         began = limits.seconds - limits.left_seconds
-        share = 1.0 if len(waiting) == 1 else _TURN
-        turn = replace(limits, seconds=began + share * limits.left_seconds)
+        turn = replace(limits, seconds=began + limits.left_seconds / len(waiting))
         try:
             found = moves[k].propose(incumbent.base, turn)
         except KeyboardInterrupt:
             return True
-        gained[k] = 0 if found is None else incumbent.offer(found, closes=moves[k].closes)
+        gained[k] = 0.0 if found is None else incumbent.offer(found, closes=moves[k].closes)
     return limits.interrupt.seen

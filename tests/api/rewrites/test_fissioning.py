@@ -51,13 +51,13 @@ def test_ctrl_c_ends_with_the_best_plan_until_then(
     how: dict[str, str], after: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is being searched, and the plan holds: a search that went on would take an hour."""
-    solve = fissioning._Step.solve
+    changed = fissioning._Step.changed
 
-    def begun(step: fissioning._Step) -> Answer:
+    def begun(step: fissioning._Step) -> Answer | None:
         threading.Timer(after, signal.raise_signal, [signal.SIGINT]).start()
-        return solve(step)
+        return changed(step)
 
-    monkeypatch.setattr(fissioning._Step, "solve", begun)
+    monkeypatch.setattr(fissioning._Step, "changed", begun)
     made = _plan(time=3600, **how)
     assert (made.stopped, made.exit_status) == ("interrupt", 130)
 

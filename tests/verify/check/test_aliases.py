@@ -10,7 +10,9 @@ from random import Random
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from onnx.numpy_helper import from_array
 
 import lowtide
 from lowtide.errors import VerificationError
@@ -223,3 +225,22 @@ def test_a_plan_that_lists_other_aliases_than_it_uses_fails(tmp_path: Path):
     for rewrites in (entries[1:], [moved, *entries[1:]]):
         with pytest.raises(VerificationError):
             verify_plan(graph, msgspec.structs.replace(plan, rewrites=rewrites or None), target)
+
+
+def test_a_tile_knows_the_rows_that_its_constant_names(tmp_path: Path) -> None:
+    """A Gather of three rows that are one: each tile has one index, so that it is known which bytes it makes."""
+    net = model(
+        [
+            node("SpaceToDepth", "x", "a", blocksize=2),
+            node("Gather", "a rows", "b", axis=0),
+            node("MatMul", "w b", "c"),
+        ],
+        [value("x", (1, 2, 12, 16))],
+        [value("c", (3, 8, 3, 8))],
+        [from_array(np.zeros(3, np.int64), "rows"), from_array(np.zeros((3, 6), np.float32), "w")],
+    )
+    path = saved(net, tmp_path, "rows.onnx")
+    plan = lowtide.plan(path, target="generic", allow="fission,alias", time=3)
+    gathers = {op.id for op in plan.ops if op.type == "Gather"}
+    assert any(isinstance(r, LiesIn) and r.op in gathers for r in plan.rewrites or ())
+    lowtide.verify(path, plan)

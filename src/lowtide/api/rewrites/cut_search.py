@@ -131,20 +131,6 @@ class CutSearch:
         """Whether the runtime keeps bytes for each op beside what is planned."""
         return bool(beside(self.problem, self.problem.graph))
 
-    def best(self) -> Answer:
-        """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
-        before one was of use, that is why it ends."""
-        best = self.best_cut()
-        if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
-            self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
-        if best is None:
-            return self.uncut
-        if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
-            return best
-        uncut = self.uncut.keys
-        figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
-        return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
-
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
         as all of it is below what is needed without cuts."""

@@ -26,9 +26,13 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_search import CutSearch
 from lowtide.api.rewrites.cutting import check_format
 from lowtide.api.rewrites.decisions import as_rewrites, exactness
+from lowtide.api.rewrites.moves import TileAgain
+from lowtide.api.rewrites.objective import LeastTraffic, objective_of
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.rewrites import Exactness
+from lowtide.search.driver import Incumbent, Move
+from lowtide.search.driver import search as find_better
 from lowtide.sizes import round_up
 from lowtide.spill.one_order import along
 from lowtide.spill_plan import PlanStream
@@ -47,8 +51,8 @@ and the quick look at what there is are over."""
 _WORKING = (1.0, 0.9, 0.75, 0.5)
 """Parts of the fast memory that working sets are to be within: sizes that are rounded up, and room for what stays."""
 
-_BEFORE_ROUNDS, _PLACED = 0.5, 0.25
-"""Share of the time after which parts are cut again, where they may be, and of the rest that is left to plan these."""
+_FIRST, _PLACED = 0.5, 0.25
+"""Where parts are cut again: share of that time for the first level, and share that is left to plan the result."""
 
 _ROOM = 0.75
 """Part of the fast memory that parts are cut again for: small ones leave gaps where they are placed."""
@@ -74,14 +78,6 @@ class Candidate:
         return (self.traffic_bytes, len(self.parts.graph.ops))
 
 
-def _traffic(answer: Answer) -> int:
-    return answer.keys.get("traffic_bytes", 0)
-
-
-def _rank(answer: Answer) -> tuple[int, int]:
-    return (_traffic(answer), len(answer.graph.ops))
-
-
 def _joined(parts: PartGraph, t: int) -> int:
     """What a tensor is put together to in the end, if that is one of the graph that was cut; else the tensor."""
     while t in parts.pieces:
@@ -93,8 +89,8 @@ def _joined(parts: PartGraph, t: int) -> int:
     return t
 
 
-def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The plan with the least traffic, cut or not.
+def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
+    """The plan without tiles, or where no order fits the fast memory the best with tiles; and the moves to tiles.
 
     Raises
     ------
@@ -107,7 +103,54 @@ def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
         raise InputError("pieces are handed on in one arena; leave out unjoined, or --memory")
     if "halos" in job.allow:
         raise InputError("rows run again in one arena; leave out halos, or --memory")
-    return CutSpilling(job, problem, limits).best()
+    search = CutSpilling(job, problem, limits)
+    try:
+        uncut = search.goal.solve(problem, job.search, search.until(_UNCUT))
+    except InputError as error:
+        best = search.best_cut(None)
+        if best is None:
+            raise error from None
+        return best.under(job.allow), []
+    opening = uncut.under(job.allow)
+    if uncut.keys["status"] == "impossible":
+        opening.keys["stopped"] = "complete"
+    if "moves" not in opening.keys:
+        opening.keys["search"] = {**opening.keys.get("search", {}), **search.floor()}
+    search.interrupted |= uncut.keys["stopped"] == "interrupt"
+    moves: list[Move[Answer]] = [TileForTraffic(search, uncut)]
+    moves += [TileAgainForTraffic(search, uncut)] if "rounds" in job.allow else []
+    return opening, moves
+
+
+@dataclass
+class TileForTraffic(Move[Answer]):
+    """Tiles the user's graph so that fewer bytes move; some tensors are streamed."""
+
+    search: CutSpilling
+    uncut: Answer
+    closes: bool = True
+
+    def find(self) -> Answer | None:
+        """The best plan with tiles."""
+        return self.search.best_cut(self.uncut)
+
+    def propose(self, base: Answer, limits: Limits) -> Answer | None:
+        """The best plan with tiles; it has one turn on what is there without."""
+        search = self.search
+        search.limits = replace(search.limits, seconds=limits.seconds)
+        found = self.find()
+        self.unfinished = search.limits.over()
+        if search.interrupted:
+            limits.interrupt.seen = True
+        return None if found is None else found.under(search.job.allow)
+
+
+class TileAgainForTraffic(TileForTraffic):
+    """Tiles tiles until all of it fits in one arena of the fast memory's size."""
+
+    def find(self) -> Answer | None:
+        """The best plan of parts that are cut again."""
+        return self.search.best_again(self.uncut)
 
 
 @dataclass
@@ -151,73 +194,48 @@ class CutSpilling:
 
         return Cutter(self.problem.graph, exact_bits=self.job.exact_bits)
 
-    def best(self) -> Answer:
-        """The uncut plan, or the one with cuts that moves less."""
-        failure, uncut = None, None
-        limits, rounds = self.limits, "rounds" in self.job.allow
-        if rounds:
-            self.limits = self._until(_BEFORE_ROUNDS)
-        try:
-            uncut = self.goal.solve(self.problem, self.job.search, self._until(_UNCUT))
-        except InputError as error:
-            failure = error
-        best = uncut if uncut is not None and "moves" in uncut.keys else None
-        self.interrupted |= uncut is not None and uncut.keys["stopped"] == "interrupt"
-        if not self.interrupted and (best is None or _traffic(best)):
-            best = self._best_cut(uncut, best)
-        self.limits = limits
-        if rounds and uncut is not None and not self.interrupted and (best is None or _traffic(best)):
-            best = self._best_in_rounds(uncut, best)
-        answer = best or uncut
-        if answer is None:
-            assert failure is not None
-            raise failure
-        best = answer.under(self.job.allow, interrupted=self.interrupted)
-        if answer.keys["status"] == "impossible" and not self.interrupted:
-            best.keys["stopped"] = "time" if self.limits.over() else "complete"
-        if "moves" not in best.keys:
-            best.keys["search"] = {**best.keys.get("search", {}), **self._floor()}
-        return best
-
-    def _floor(self) -> dict[str, int]:
+    def floor(self) -> dict[str, int]:
         """What the op needs whose smallest part along one axis needs most, and which it is: no cuts go below."""
         from lowtide.ops.working_set import working_set_bound
 
         least = working_set_bound(self.problem.graph, streamed=True, overlap=self.problem.target.in_place != "never")
         return {} if least.op is None else {"cut_floor_bytes": least.size, "cut_floor_op": least.op}
 
-    def _best_cut(self, uncut: Answer | None, best: Answer | None) -> Answer | None:
-        """The best of the candidates that are searched in full, and of the plan that there is without cuts."""
+    def best_cut(self, uncut: Answer | None) -> Answer | None:
+        """The best of the candidates that are searched in full."""
+        key, best = LeastTraffic().key, uncut
         chosen = self._candidates(uncut)
         for k, candidate in enumerate(chosen):
-            if best is not None and candidate.streamed.bytes >= _traffic(best):
+            if best is not None and candidate.streamed.bytes >= key(best)[0]:
                 continue
             if self.interrupted or (k and self.limits.over()):
                 break
             share = 1.0 / (len(chosen) - k)
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
             answer = self._answer(candidate, replace(self.limits, seconds=over))
-            if answer is not None and (best is None or _rank(answer) < _rank(best)):
-                best = answer
-            if best is not None and (best.keys["stopped"] == "interrupt" or not _traffic(best)):
+            best = best if answer is None else answer if best is None else min(best, answer, key=key)
+            if best is not None and (best.keys["stopped"] == "interrupt" or not key(best)[0]):
                 break
-        return best
+        return None if best is uncut else best
 
-    def _best_in_rounds(self, uncut: Answer, best: Answer | None) -> Answer | None:
-        """The plan that there is, or one of parts that are cut again, if that moves less."""
-        left = self.limits.left_seconds
-        from lowtide.api.rewrites.solving import tiled_again
-
+    def best_again(self, uncut: Answer) -> Answer | None:
+        """The plan of parts that are cut again."""
         search = self._arena_search(uncut, 1.0, _ROOM)
         search.job, search.again = replace(search.job, allow=("fission", "rounds")), True
-        found = tiled_again(search, replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now()))
+        left = self.limits.left_seconds
+        limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
+        search.limits = replace(limits, seconds=limits.seconds * _FIRST)
+        found = search.best_cut()
+        if found is not None:
+            incumbent = Incumbent(objective_of(search.job), found)
+            search.interrupted = find_better(incumbent, [TileAgain(search)], limits)
+            found = incumbent.best
         self.interrupted = self.interrupted or search.interrupted
         if found is None or found.parts is None or self.interrupted:
-            return best
+            return None
         ops = tuple(found.problem.graph.ops[i] for i in found.order)
         candidate = self.candidate(replace(found.parts, graph=replace(found.parts.graph, ops=ops)))
-        answer = None if candidate is None else self._answer(candidate, self.limits, found.keys.get("exactness"))
-        return best if answer is None or (best is not None and _rank(best) <= _rank(answer)) else answer
+        return None if candidate is None else self._answer(candidate, self.limits, found.keys.get("exactness"))
 
     def _candidates(self, uncut: Answer | None) -> list[Candidate]:
         """Part graphs in which every op fits, the best first, these with what more is worth streaming."""
@@ -277,9 +295,9 @@ class CutSpilling:
         memory, graph = self.problem.memory, self.problem.graph
         too_large = {op.id for i, op in enumerate(graph.ops) if alone(memory, i) > self.goal.fast.capacity_bytes}
         sets = [int(part * self.goal.fast.capacity_bytes) for part in _WORKING]
-        ways = working_ways(self.cutter, memory, order, self._until(_WAYS), sets)
+        ways = working_ways(self.cutter, memory, order, self.until(_WAYS), sets)
         if not self.interrupted:
-            ways += front_ways(self.cutter, memory, order, self._until(_FRONT))
+            ways += front_ways(self.cutter, memory, order, self.until(_FRONT))
         fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
         return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
 
@@ -288,7 +306,7 @@ class CutSpilling:
         arena = OneArena(int(self.goal.fast.capacity_bytes * room))
         search = replace(self.job.search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         job = replace(self.job, goal=arena, search=search)
-        return CutSearch(job, arena, self.problem, uncut, self._until(share))
+        return CutSearch(job, arena, self.problem, uncut, self.until(share))
 
     def candidate(self, parts: PartGraph) -> Candidate | None:
         """A part graph with what has to be streamed, and the model's inputs and outputs too if that moves less; None if
@@ -389,5 +407,6 @@ class CutSpilling:
             answer, problem=whole, keys=keys, parts=parts, own_order_peak_bytes=self.problem.own_order_peak_bytes
         )
 
-    def _until(self, share: float) -> Limits:
+    def until(self, share: float) -> Limits:
+        """Limits of a search that is over after a share of the time."""
         return replace(self.limits, seconds=self.limits.seconds * share)

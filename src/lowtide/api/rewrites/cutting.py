@@ -1,25 +1,28 @@
-"""Plans that cut: what may be changed, and the best of what the search for cuts gives."""
+"""Plans that tile: what may be changed, and the moves to tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.moves import TileAgain
+from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.rewrites import ALL, ALLOWED, RegionBound
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 from lowtide.target import Target
 
 if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
 
-_UNCUT, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
+ORDER, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
 """Shares of the time after which the search for the uncut graph's order is over, that of each bound over all cuts, and
 that for cuts with products by sections."""
 
@@ -60,8 +63,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in listed if word))
 
 
-def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSearch]:
-    """The best plan with one level of tiles, or without if that needs no more; and the search that found it.
+def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
+    """The best order, and the moves to tiles of the user's graph and of tiled graphs.
 
     What is proved of budgets is about orders of one graph, so that none is impossible here.
 
@@ -72,37 +75,80 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, CutSe
     """
     from lowtide.api.rewrites.cut_search import CutSearch
 
+    recomputes = "recompute" in job.allow
+    if recomputes:
+        check_multi_pass(job, goal, problem)
+        job = replace(job, costs=None if job.costs is None else job.costs.of_operations(problem.graph.dialect))
     check_format(problem, job.allow)
-    assert isinstance(job.goal, OneArena), job.goal
-    limits = limits.over_choices()
     timed = job.costs is not None and job.costs.timed
     if "unjoined" in job.allow and timed:
         raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
     if "rounds" in job.allow and timed:
         raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
-    uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
-    within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
-    interrupted = uncut.keys["stopped"] == "interrupt"
-    bounds = [] if interrupted else _region_bounds(job, problem, uncut, limits)
-    peak = uncut.keys["peak_bytes"]
-    least = any(bound.bytes == peak and not bound.joined for bound in bounds)
-    search = CutSearch(job, job.goal, problem, uncut, limits)
-    search.joins = all(bound.bytes < peak for bound in bounds)
+    uncut = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * ORDER))
+    bounds = [] if uncut.keys["stopped"] == "interrupt" else _region_bounds(job, problem, uncut, limits)
+    search = CutSearch(job, goal, problem, uncut, limits)
+    search.joins = all(bound.bytes < uncut.keys["peak_bytes"] for bound in bounds)
     search.again = "rounds" in job.allow and "seams" not in job.allow
     search.least = min((bound.bytes for bound in bounds), default=0)
-    search.by_sections = None if within or interrupted else _by_sections(search, least=least)
-    done = within or interrupted or (least and search.by_sections is None)
-    best = uncut if done else search.best()
-    changed = best.parts is not None
-    best = best.under(job.allow, interrupted=search.interrupted)
-    keys = best.keys
-    if job.costs is not None and timed and not changed:
-        whole = job.costs.model(search.cutter).untiled()
-        keys["cost"] = job.costs.of_plan(whole)
-    beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
-    if not beyond:
-        _say_bound(keys, bounds)
-    return best, search
+    opening = uncut.under(job.allow)
+    if job.costs is not None and timed:
+        opening.keys["cost"] = job.costs.of_plan(job.costs.model(search.cutter).untiled())
+    _say_bound(opening.keys, bounds)
+    moves: list[Move[Answer]] = [Tile(search, bounds)]
+    moves += [MultiPass(search)] if recomputes else []
+    moves += [TileAgain(search)] if "rounds" in job.allow else []
+    return opening, moves
+
+
+@dataclass
+class Tile(Move[Answer]):
+    """Tiles the user's graph: its first level.
+
+    Attributes
+    ----------
+    bounds
+        What all plans with one level need.
+    rejected
+        The best plan with tiles, if it requires no less than the best order.
+    """
+
+    search: CutSearch
+    bounds: Sequence[RegionBound]
+    rejected: Answer | None = None
+    done: bool = False
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """Bytes of the best plan with tiles, if that is no better than the best order."""
+        if self.rejected is None:
+            return {}
+        keys = self.rejected.keys
+        return {"cut_peak_bytes": keys["peak_bytes"], "cut_required_bytes": keys["required_bytes"]}
+
+    def propose(self, base: Answer, limits: Limits) -> Answer | None:
+        """The best plan with one level of tiles; it has one turn, since it builds on no other plan."""
+        if self.done:
+            return None
+        self.done = True
+        search, peak = self.search, self.search.uncut.keys["peak_bytes"]
+        search.limits = limits
+        least = any(bound.bytes == peak and not bound.joined for bound in self.bounds)
+        search.by_sections = _by_sections(search, least=least)
+        if least and search.by_sections is None:
+            return None
+        best = search.best_cut()
+        self.unfinished = search.unfinished
+        limits.interrupt.seen |= search.interrupted
+        if best is None:
+            return None
+        if best.keys["required_bytes"] >= search.uncut.keys["required_bytes"]:
+            self.rejected = best
+            return None
+        best = best.under(search.job.allow)
+        if best.parts is not None and not (best.parts.earlier or best.parts.before):
+            _say_bound(best.keys, self.bounds)
+        return best
 
 
 def _say_bound(keys: PlanKeys, bounds: Sequence[RegionBound]) -> None:
@@ -138,7 +184,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
     own = Problem.of(sectioned.graph, problem.target)
     half = replace(limits, seconds=limits.seconds * _SECTIONS)
     began = limits.seconds - limits.left_seconds
-    until = min(half.seconds, began + limits.seconds * _UNCUT)
+    until = min(half.seconds, began + limits.seconds * ORDER)
     uncut = search.goal.solve(own, job.search, replace(limits, seconds=until))
     bounds = _region_bounds(job, own, uncut, limits) if least else []
     if any(bound.bytes >= search.uncut.keys["peak_bytes"] and not bound.joined for bound in bounds):

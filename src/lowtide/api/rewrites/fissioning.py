@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.bounding import bound_on_plans
 from lowtide.api.rewrites.merging import merged_step
+from lowtide.api.rewrites.objective import objective_of
 from lowtide.api.rewrites.step_plans import ORDERS, Placed, StepPlans, until
 from lowtide.api.rewrites.subsets import reached
 from lowtide.api.rewrites.swapping import bandwidth_of, costs_of_step
@@ -21,6 +22,7 @@ from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanMerge, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
+from lowtide.search.driver import Move
 from lowtide.stop import Limits, Progress, noting
 
 if TYPE_CHECKING:
@@ -56,8 +58,9 @@ _LOWEST = 3
 """Plans that are placed for the least arena within a bound on time."""
 
 
-def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The plan of least peak within a bound on time, or of least time within the budget, with ops that run in parts.
+def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
+    """The step's best order, and the move to operators that run in parts and again; where siblings may be one, that of
+    the step as it stands in a part of the time, too.
 
     Raises
     ------
@@ -65,43 +68,46 @@ def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
         There is neither a budget nor a bound on time, the ops say nothing of rows, or something asked for does not go
         with parts of a step.
     """
-    goal = job.goal
-    assert isinstance(goal, OneArena), goal
+    from lowtide.optimize.parted import share
+
     _check(job, goal, problem)
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if (goal.budget is None) == (not bounded):
         words = ",".join(job.allow)
         raise InputError(f"--allow {words} needs --budget or --max-overhead, and takes one of them")
     with noting(limits.interrupt):
-        if "merge" not in job.allow:
-            return _Step(job, goal, problem, limits).solve()
-        return _merged_or_not(job, goal, problem, limits)
+        steps = [_Step(job, goal, problem, limits)]
+        if steps[0].merged:
+            apart = replace(job, allow=tuple(word for word in job.allow if word != "merge"))
+            steps.insert(0, _Step(apart, goal, problem, share(limits, limits.left_seconds * _APART)))
+        moves = [TileStep(step, job.allow) for step in steps]
+        opening = steps[0].unchanged()
+        fits = goal.budget is not None and opening.keys["required_bytes"] <= goal.budget
+        if isinstance(job.repeats, Microbatch) and not fits:  # a published method's plan is what it makes
+            plans = [plan for plan in (move.propose(opening, limits) for move in moves) if plan is not None]
+            return min(plans, key=objective_of(job).key, default=opening), []
+    opening.keys["allow"] = list(job.allow)
+    return opening, [*moves]
 
 
-def _merged_or_not(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> Answer:
-    """The better of two plans: the step's own, in a part of the time, and that of the step with siblings as one."""
-    from lowtide.optimize.parted import share
+@dataclass
+class TileStep(Move[Answer]):
+    """Runs operators of a training step in parts, and again."""
 
-    began = limits.left_seconds
-    step = _Step(job, goal, problem, limits)
-    if not step.merged:
-        return step.solve()
-    apart = replace(job, allow=tuple(word for word in job.allow if word != "merge"))
-    first = _Step(apart, goal, problem, share(limits, limits.left_seconds * _APART)).solve()
-    answer = min(step.solve(), first, key=_better)
-    return replace(answer.under(job.allow), schedule_seconds=began - limits.left_seconds)
+    step: _Step
+    allow: tuple[str, ...]
+    closes: bool = True
 
-
-def _better(answer: Answer) -> tuple[bool, float, float]:
-    """By which the better of two answers stands."""
-    fission, room = answer.keys.get("fission"), answer.keys["required_bytes"]
-    assert fission is not None, answer.method
-    met, seconds = answer.keys["status"] in ("ok", "unproved"), fission.predicted_seconds
-    return (not met, room, seconds) if answer.keys.get("budget_bytes") is None else (not met, seconds, room)
+    def propose(self, base: Answer, limits: Limits) -> Answer | None:
+        """The plan of least peak within a bound on time, or of least time within the budget."""
+        with noting(limits.interrupt):
+            found = self.step.changed()
+        self.unfinished = limits.over()
+        return None if found is None else replace(found, keys={**found.keys, "allow": list(self.allow)})
 
 
 def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
-    """Peaks of a training step in parts and again, and what each adds to its time. Raises as `solve_fissioning`."""
+    """Peaks of a training step in parts and again, and what each adds to its time. Raises as `step_moves`."""
     from lowtide.optimize.parted import front
     from lowtide.optimize.recompute.front import Front, FrontPoint
 
@@ -198,11 +204,13 @@ class _Step:
             raise KeyboardInterrupt
         return order
 
-    def solve(self) -> Answer:
-        """The best choice, placed."""
+    def unchanged(self) -> Answer:
+        """The step as it stands, placed."""
+        return self._answer(self.plans.place(self._whole(), None))
+
+    def changed(self) -> Answer | None:
+        """The best choice, placed; within a budget what comes nearest to it. None: nothing is found within the time."""
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        if budget is not None and self.once.keys["required_bytes"] <= budget:
-            return self._answer(self.plans.place(self._whole(), None))
         whole = self._whole()
         begun: Sequence[Found] = ()
         if not isinstance(self.job.repeats, Microbatch):
@@ -214,9 +222,10 @@ class _Step:
         with self.limits.interrupt:
             found = begun if enough else self._ranked(choices, budget, begun)
             best = self._lowest(found) if budget is None else self._fastest(found, budget)
-        if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
-            lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
-            best = self.plans.place(self._whole() if budget is None else lowest, None)
+        if best is None and budget is not None:
+            best = self.plans.place(min(choices, key=lambda c: (c.peak(c.begin), c.count)), None)
+        if best is None:
+            return self.unchanged() if self.merged else None
         return self._answer(best)
 
     def _lowest(self, entries: Sequence[Found]) -> Placed | None:

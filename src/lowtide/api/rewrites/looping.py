@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
 from lowtide.api.answer import Answer, PlanKeys
@@ -13,6 +13,7 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.rewrites import Exactness, LoopMerge, PlanLoop, PlanRing, PlanSum
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -31,40 +32,55 @@ _ALONG = ((0.4, 0.7), (0.85, 1.0))
 are made neighbours; if the time was not enough for the first, none is left for another order."""
 
 
-def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The best path of loops along the best order and along the file's own, then the best order of these loops.
+def loop_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
+    """The best order, and the move to loops.
 
     Raises
     ------
     InputError
         The target's runtime has no loops, something asked for does not go with them, or no input can be handed over.
     """
-    from lowtide.transform.loops import LoopRules
-
-    goal = job.goal
-    assert isinstance(goal, OneArena), goal
     check_looping(job, goal, problem)
-    limits = limits.over_choices()
     whole = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
-    room = goal.room(problem) or 0
-    fits = goal.budget is not None and whole.keys["required_bytes"] <= goal.budget
-    if whole.keys["stopped"] == "interrupt" or (fits and not job.stream_input):
-        return whole.under(job.allow)
-    with limits.interrupt:
-        limits.tell("looking for loops")
-    rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
-    orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
-    search = replace(limits, seconds=limits.seconds * _SEARCH)
-    path, searches, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
-    if not path.loops:
-        best = whole
-    else:
+    return whole.under(job.allow), [Loops(job, goal, problem, whole)]
+
+
+@dataclass
+class Loops(Move[Answer]):
+    """Runs operators in row loops: the best path of loops along the best order and along the file's own, then the best
+    order of these loops.
+
+    Attributes
+    ----------
+    whole
+        The best plan without loops.
+    """
+
+    job: Job
+    goal: OneArena
+    problem: Problem
+    whole: Answer
+    closes: bool = True
+
+    def propose(self, base: Answer, limits: Limits) -> Answer | None:
+        """The best plan with loops."""
+        from lowtide.transform.loops import LoopRules
+
+        job, goal, problem, whole = self.job, self.goal, self.problem, self.whole
+        room = goal.room(problem) or 0
+        with limits.interrupt:
+            limits.tell("looking for loops")
+        rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
+        orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
+        search = replace(limits, seconds=limits.seconds * _SEARCH)
+        path, searches, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
+        limits.interrupt.seen |= interrupted
+        if not path.loops:
+            return None
         best = _answer(job, goal, problem, whole, rules, path, limits)
         for other in searches:
             best = _lower_arena(best, other, lambda path: _answer(job, goal, problem, whole, rules, path, limits), room)
-        if best.keys["required_bytes"] > whole.keys["required_bytes"]:
-            best = whole
-    return best.under(job.allow, interrupted=interrupted or limits.interrupt.seen)
+        return best.under(job.allow)
 
 
 def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:

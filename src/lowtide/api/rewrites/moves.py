@@ -1,4 +1,4 @@
-"""Two moves of the search over plans of one arena: nested tiling and aliasing. `multi_pass.py` has the third."""
+"""Two moves of the search over plans of one arena: nested tiling, and aliasing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.rewrites import LiesIn
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _TILED_AGAIN = frozenset({"fission", "halos"})
 
 
 @dataclass
-class TileAgain:
+class TileAgain(Move[Answer]):
     """Tiles the lowered graph of a plan: a level on top of those that it has.
 
     Attributes
@@ -31,7 +32,6 @@ class TileAgain:
     """
 
     user: CutSearch
-    closes: bool = False
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with one more level of tiles."""
@@ -49,7 +49,7 @@ class TileAgain:
 
 
 @dataclass
-class Alias:
+class Alias(Move[Answer]):
     """Places tensors in others, so that pieces are not copied.
 
     Attributes
@@ -65,6 +65,11 @@ class Alias:
     tried: int = 0
     least: bool = False
     closes: bool = True
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """What was tried, and whether it was the least, if anything was."""
+        return {"aliases_tried": self.tried, "aliases_least": self.least} if self.tried else {}
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with tensors in others, for the graph of a plan without; where the first choice within a budget

@@ -14,6 +14,7 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.rewrites import Recomputation, Recompute
 from lowtide.schedule.order import Fixed
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _ROOM = (1.0, 0.99, 0.97, 0.94)
 
 
 @dataclass
-class MultiPass:
+class MultiPass(Move[Answer]):
     """Recomputes operators, and statistics over tiled rows in passes of their own: a level of the user's graph.
 
     Nothing of the plan that it is to better is kept, since such a level changes the graph before it is tiled.
@@ -39,13 +40,9 @@ class MultiPass:
     ----------
     tiles
         The search for tiles of the user's graph.
-    unfinished
-        Whether time ended the last turn.
     """
 
     tiles: CutSearch
-    unfinished: bool = False
-    closes: bool = False
 
     @cached_property
     def checkpoints(self) -> Checkpoints:

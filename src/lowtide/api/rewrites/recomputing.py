@@ -12,12 +12,14 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.objective import objective_of
 from lowtide.api.rewrites.roomier import roomier
 from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
 from lowtide.ops.meaning import rounds_by_neighbours
 from lowtide.rewrites import Recomputation, Recompute, Rewrite
 from lowtide.schedule.order import Fixed
+from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -47,9 +49,8 @@ class _Sequence(Fixed):
     name: ClassVar[str] = "sequence"
 
 
-def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The plan of least time within the budget, or of least peak within a bound on the time. Without repetitions where
-    the best order fits the budget.
+def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
+    """The best order, and the move that runs operators again or stores values, where the budget is not met without.
 
     Raises
     ------
@@ -58,8 +59,6 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     """
     from lowtide.optimize.recompute.sequence import sequenced
 
-    goal = job.goal
-    assert isinstance(goal, OneArena), goal
     _check(job, goal)
     _check_method(job, problem)
     if job.exact_bits and any(rounds_by_neighbours(problem.graph, op) for op in problem.graph.ops):
@@ -69,30 +68,74 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
             problem.place,
         )
     host = host_of(job, problem.graph)
-    limits = limits.over_choices()
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
     sequence = sequence if host is None else host.problem(sequence)
-    return repeated(RecomputeCall(job, goal, problem, sequence, once, limits, host))
+    opening, move = begun(RecomputeCall(job, goal, problem, sequence, once, limits, host))
+    return opening, [] if move is None else [move]
+
+
+def begun(call: RecomputeCall) -> tuple[Answer, Repeat | None]:
+    """The plan without repetitions, and the move to plans with some; None: it fits, or no plan does. A published
+    method's plan is what it makes."""
+    from lowtide.optimize.recompute.bound import PriceBound
+    from lowtide.optimize.recompute.sequence import least_possible
+
+    goal, once, most = call.goal, call.once, call.most_units
+    room = None if goal.budget is None else goal.budget - goal.reserve
+    if room is not None:
+        never = least_possible(call.sequence)[0] > room
+        if once.keys["required_bytes"] <= (goal.budget or 0) or never or once.keys["stopped"] == "interrupt":
+            return _without(call), None
+    bound = PriceBound(0) if room is None else _bound(call, room)
+    move = Repeat(call, bound, None if most is None else _peak_bound(call, most - call.sequence.costs.total))
+    if room is not None and call.job.repeats is not None:
+        return move.said(_by_method(call, room, call.job.repeats)), None
+    return move.said(placed(call, once.order, once.keys["stopped"], {}, roomy=True)), move
+
+
+@dataclass
+class Repeat(Move[Answer]):
+    """Runs operators again, or stores values and loads them: the sequence of least time within the budget, or of least
+    peak within a bound on the time.
+
+    Attributes
+    ----------
+    bound
+        On the time within the budget.
+    least_peak
+        On the peak within the bound on time, where it is known.
+    """
+
+    call: RecomputeCall
+    bound: PriceBound
+    least_peak: PeakBound | None = None
+    closes: bool = True
+
+    def propose(self, base: Answer, limits: Limits) -> Answer | None:
+        """The best plan with repetitions."""
+        call = replace(self.call, limits=limits)
+        budget, most = call.goal.budget, call.most_units
+        found = None if budget is None else _cheapest(call, budget - call.goal.reserve, self.bound)
+        if found is None or (most is not None and (call.units(found) > most or found.keys["status"] != "ok")):
+            assert most is not None, call.job
+            assert self.least_peak is not None, call.job
+            found = _lowest(call, most, self.least_peak)
+        self.unfinished = limits.over()
+        return None if found is None else self.said(found)
+
+    def said(self, answer: Answer) -> Answer:
+        """An answer with what a plan says of repetitions."""
+        return replace(answer, keys=recomputation_keys(self.call, answer, self.bound, self.least_peak))
 
 
 def repeated(call: RecomputeCall) -> Answer:
     """The plan of a call whose best order is known."""
-    from lowtide.optimize.recompute.sequence import least_possible
-
-    job, goal, once = call.job, call.goal, call.once
-    least, _ = least_possible(call.sequence)
-    if goal.budget is None:
-        return _lowest(call, None)
-    room = goal.budget - goal.reserve
-    if once.keys["required_bytes"] <= goal.budget or least > room or once.keys["stopped"] == "interrupt":
-        return _without(call)
-    bound = _bound(call, room)
-    best = _cheapest(call, room, bound) if job.repeats is None else _by_method(call, room, job.repeats)
-    most = call.most_units
-    if most is not None and (call.units(best) > most or best.keys["status"] != "ok"):
-        return _lowest(call, bound)
-    return replace(best, keys=recomputation_keys(call, best, bound))
+    opening, move = begun(call)
+    if move is None or call.once.keys["stopped"] == "interrupt":
+        return opening
+    found = move.propose(opening, call.limits)
+    return opening if found is None else min(opening, found, key=objective_of(call.job).key)
 
 
 @dataclass(frozen=True)
@@ -212,13 +255,14 @@ def _bound(call: RecomputeCall, room: int) -> PriceBound:
     return price_bound(call.sequence, room, ops, lambda: not share.over())
 
 
-def _peak_bound(call: RecomputeCall, extra: int, limits: Limits) -> PeakBound:
+def _peak_bound(call: RecomputeCall, extra: int) -> PeakBound:
     """The same for bytes within so much time."""
     from lowtide.optimize.recompute.bound import peak_bound
     from lowtide.optimize.recompute.sequence import least_possible
     from lowtide.optimize.recompute.swap_bound import swap_peak_bound
 
     least, ops = least_possible(call.sequence)[0], _crowded_ops(call)
+    limits = Limits(call.limits.left_seconds * _BOUND)
     if call.host is not None:
         return swap_peak_bound(call.sequence, extra, least, ops, call.host.bandwidth, lambda: not limits.over())
     return peak_bound(call.sequence, extra, least, ops, lambda: not limits.over())
@@ -228,19 +272,18 @@ def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
     """The cheapest sequence whose arena fits, sought for a smaller peak where addresses lose bytes."""
     from lowtide.optimize.recompute.sequence import search
 
-    budget, total = call.goal.budget, call.sequence.costs.total
-    assert budget is not None, call.goal
-    begin, best = call.once.order, call.once
+    key, total = objective_of(call.job).key, call.sequence.costs.total
+    begin, best = call.once.order, None
     for part in _SEARCHED if call.most_units is None else [part * _WITHIN for part in _SEARCHED]:
         result = search(call.sequence, begin, room, call.until(part), enough=total + bound.units)
         answer = placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
-        if best is call.once or answer.keys["required_bytes"] < best.keys["required_bytes"]:
-            best = answer
-        excess = answer.keys["required_bytes"] - budget
+        best = answer if best is None else min(best, answer, key=key)
+        excess = answer.keys["required_bytes"] - (call.goal.budget or 0)
         if excess <= 0 or not result.found or result.stopped == "interrupt":
             break
         room -= max(excess, call.problem.target.alignment)
         begin = tuple(result.order)
+    assert best is not None, call.job
     return best
 
 
@@ -267,39 +310,37 @@ def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answe
     return best
 
 
-def _lowest(call: RecomputeCall, bound: PriceBound | None) -> Answer:
+def _lowest(call: RecomputeCall, most: int, least_peak: PeakBound) -> Answer | None:
     """The sequence of least peak within the bound on time: of the last few found the one of the smallest arena."""
-    from lowtide.optimize.recompute.bound import PriceBound
     from lowtide.optimize.recompute.least_bytes import least_bytes
 
-    most, share = call.most_units, Limits(call.limits.left_seconds * _BOUND)
-    assert most is not None, call.job
-    least_peak = _peak_bound(call, most - call.sequence.costs.total, share)
-    best = call.once
-    if best.keys["stopped"] != "interrupt":
-        lowest = least_bytes(call.sequence, best.order, most, least_peak.bytes, call.until(_SEARCHED[0]))
-        for spent in lowest.found[: -_MOST_PLACED - 1 : -1]:
-            if best is not call.once and spent.peak >= best.keys["required_bytes"] - call.goal.reserve:
-                break
-            answer = placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
-            if (answer.keys["required_bytes"], answer.keys["peak_bytes"]) < (
-                best.keys["required_bytes"],
-                best.keys["peak_bytes"],
-            ):
-                best = answer
-    if best is call.once:  # what is proved of orders says nothing of sequences
-        best = placed(call, best.order, best.keys["stopped"], {})
-    return replace(best, keys=recomputation_keys(call, best, bound or PriceBound(0), least_peak))
+    key, best = objective_of(call.job).key, None
+    lowest = least_bytes(call.sequence, call.once.order, most, least_peak.bytes, call.until(_SEARCHED[0]))
+    for spent in lowest.found[: -_MOST_PLACED - 1 : -1]:
+        if best is not None and spent.peak >= best.keys["required_bytes"] - call.goal.reserve:
+            break
+        answer = placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
+        best = answer if best is None else min(best, answer, key=key)
+    return best
 
 
-def placed(call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
+def placed(
+    call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object], *, roomy: bool = False
+) -> Answer:
     """A sequence as a graph, with its arena: in another order of no higher peak and no more time, where that takes less
-    room, and there is none too much."""
+    room, and there is none too much.
+
+    Parameters
+    ----------
+    roomy
+        Whether no other order is looked for.
+    """
     from lowtide.transform.runs import apply
 
     runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))
     at, problem = runs.graph.index_of, Problem.of(runs.graph, call.problem.target)
-    given = _roomier(call, problem, tuple(at[v] for v in runs.order), runs.rewrites)
+    given = tuple(at[v] for v in runs.order)
+    given = given if roomy else _roomier(call, problem, given, runs.rewrites)
     fixed = replace(call.job.search, method=_Sequence(given), require_optimal=False, gap=0.0)
     answer = call.goal.solve(problem, fixed, call.limits)
     keys: PlanKeys = {

@@ -1,111 +1,94 @@
-"""Plans of one arena whose ops are tiled, or whose tensors lie in others: the opening, then the search over moves."""
+"""Plans that change the graph: the plan that changes nothing, then one search over the moves of all means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
-from lowtide.api.goals import OneArena
+from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.cutting import solve_cut
-from lowtide.api.rewrites.moves import Alias, TileAgain
-from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
+from lowtide.api.rewrites.cut_spilling import traffic_moves
+from lowtide.api.rewrites.cutting import ORDER, tile_moves
+from lowtide.api.rewrites.fissioning import step_moves
+from lowtide.api.rewrites.looping import loop_moves
+from lowtide.api.rewrites.moves import Alias
+from lowtide.api.rewrites.objective import objective_of
+from lowtide.api.rewrites.recomputing import recompute_moves
 from lowtide.errors import InputError
 from lowtide.rewrites import ALL
 from lowtide.schedule.order import Fixed
-from lowtide.search.driver import Incumbent, Key, Move, search
+from lowtide.search.driver import Incumbent, Move, search
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.decision import Decision
     from lowtide.transform.parts import PartGraph
 
-_OPENING, _BEFORE_PASSES = 0.5, 0.3
-"""Share of the time after which the opening ends, where a clock has to stop it, and other moves wait; recomputation is
-one of them."""
+Begun = tuple[Answer, list[Move[Answer]]]
+"""The plan that changes nothing, and the moves of a call."""
 
 
 def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The best plan whose changes are those that the job allows.
-
-    What is proved of budgets is about orders of one graph, so that none is impossible here.
 
     Raises
     ------
     InputError
         The model's format has none of these changes, or something is asked for that they have nothing to do with.
     """
-    goal = job.goal
-    assert isinstance(goal, OneArena), goal
-    check_aliases(job, problem)
-    recomputes = "recompute" in job.allow
-    if recomputes:
-        check_multi_pass(job, goal, problem)
-        job = replace(job, costs=None if job.costs is None else job.costs.of_operations(problem.graph.dialect))
+    objective = objective_of(job)
     limits = limits.over_choices()
-    waiting = {"rounds", "alias", "recompute"} & set(job.allow)
-    share = _BEFORE_PASSES if recomputes else _OPENING if waiting else 1.0
-    first = replace(limits, seconds=limits.seconds * share)
-    aliases, moves = Alias(job, goal), list[Move[Answer]]()
-    starts = _starts(job, problem, aliases, limits)
-    if goal.budget is not None and any(_required(start) <= goal.budget for start in starts):
-        return min(starts, key=_required)
-    if job.allow == ("alias",):
-        opening = goal.solve(problem, job.search, first).under(job.allow)
-    else:
-        opening, tiles = solve_cut(job, problem, first)
-        passes = MultiPass(tiles)
-        moves += [passes] if recomputes else []
-        moves += [TileAgain(tiles)] if "rounds" in job.allow else []
-    moves += [aliases] if "alias" in job.allow else []
-    if opening.keys["stopped"] == "interrupt":
-        return min([opening, *starts], key=_required).under(job.allow, interrupted=True)
-    best, interrupted = best_by_moves(goal, opening, moves, limits, starts)
-    if best.parts is None and any(m.unfinished for m in moves if isinstance(m, MultiPass)):
-        best = replace(best, keys={**best.keys, "stopped": "time"})
-    best = best.under(job.allow, interrupted=interrupted)
-    if aliases.tried:
-        figures = {"aliases_tried": aliases.tried, "aliases_least": aliases.least}
-        best.keys["search"] = {**best.keys.get("search", {}), **figures}
-    return best
-
-
-def best_by_moves(
-    goal: OneArena, opening: Answer, moves: list[Move[Answer]], limits: Limits, starts: Sequence[Answer] = ()
-) -> tuple[Answer, bool]:
-    """The best plan that some moves lead to, and whether Ctrl-C ended the search.
-
-    Parameters
-    ----------
-    starts
-        Plans that there are beside the opening; the first can be built on.
-    """
-
-    def key(answer: Answer) -> Key:
-        return (answer.keys["required_bytes"], len(answer.graph.ops))
-
-    def is_enough(answer: Answer) -> bool:
-        return goal.budget is not None and answer.keys["required_bytes"] <= goal.budget
-
-    incumbent = Incumbent(key, opening)
+    check_aliases(job, problem)
+    starts = _starts(job, problem, limits)
+    best = min(starts, key=objective.key, default=None)
+    if best is not None and objective.is_enough(best):
+        return best
+    opening, moves = _begun(job, problem, limits)
+    incumbent = Incumbent(objective, opening)
     for k, start in enumerate(starts):
         incumbent.offer(start, closes=k > 0)
-    interrupted = search(incumbent, moves, limits, is_enough)
-    return incumbent.best, interrupted
+    interrupted = opening.keys["stopped"] == "interrupt" or search(incumbent, moves, limits)
+    best = incumbent.best
+    keys: PlanKeys = {**best.keys}
+    figures = {name: figure for move in moves for name, figure in move.figures.items()}
+    if figures:
+        keys["search"] = {**keys.get("search", {}), **figures}
+    if best is opening and keys["stopped"] in ("proof", "complete") and any(move.unfinished for move in moves):
+        keys["stopped"] = "time"
+    if interrupted:
+        keys["stopped"] = "interrupt"
+        keys["status"] = "over_budget" if keys["status"] == "impossible" else keys["status"]
+    return replace(best, keys=keys)
 
 
-def _required(answer: Answer) -> int:
-    return answer.keys["required_bytes"]
+def _begun(job: Job, problem: Problem, limits: Limits) -> Begun:
+    """The best plan that changes nothing, and the moves that a job allows, in the order of their first turns."""
+    words, goal = set(job.allow), job.goal
+    if isinstance(goal, FastMemory):
+        return traffic_moves(job, problem, limits)
+    assert isinstance(goal, OneArena), goal
+    if "loops" in words:
+        return loop_moves(job, goal, problem, limits)
+    of_step = problem.graph.dialect == "labels" or not {"swap", "merge"}.isdisjoint(words)
+    if {"recompute", "fission"} <= words and of_step:
+        return step_moves(job, goal, problem, limits)
+    if "swap" in words or ("recompute" in words and "fission" not in words):
+        return recompute_moves(job, goal, problem, limits)
+    moves: list[Move[Answer]] = []
+    if words == {"alias"}:
+        first = replace(limits, seconds=limits.seconds * ORDER)
+        opening = goal.solve(problem, job.search, first).under(job.allow)
+    else:
+        opening, moves = tile_moves(job, goal, problem, limits)
+    return opening, [*moves, *([Alias(job, goal)] if "alias" in words else [])]
 
 
 def solve_order(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The best order, from that of the plan that the search begins with."""
     own = problem.own_order_peak_bytes
-    started = _begun(job, problem)[1]
+    started = _warm(job, problem)[1]
     answer = job.goal.solve(Problem.of(started.graph, problem.target), job.search, limits)
     return replace(answer, own_order_peak_bytes=own)
 
@@ -126,7 +109,7 @@ def check_warm_start(job: Job) -> None:
         raise InputError(f"the plan in warm_start may do more than this call; allow {', '.join(sorted(more))} too")
 
 
-def _begun(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
+def _warm(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
     """What the plan decided that the search begins with, and its lowered graph in its order, tensors apart."""
     from lowtide.api.rewrites.decisions import decision_of
     from lowtide.transform.lower import lower
@@ -142,7 +125,7 @@ def _begun(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
         raise InputError(f"the plan in warm_start is of another model: {error}", problem.place) from None
 
 
-def _starts(job: Job, problem: Problem, aliases: Alias, limits: Limits) -> list[Answer]:
+def _starts(job: Job, problem: Problem, limits: Limits) -> list[Answer]:
     """The plan that the search begins with, made again: without tensors in others, then with them; empty: there is
     none."""
     from lowtide.api.rewrites.decisions import as_rewrites
@@ -150,9 +133,10 @@ def _starts(job: Job, problem: Problem, aliases: Alias, limits: Limits) -> list[
     plan = job.warm_start
     if plan is None:
         return []
-    decision, parts = _begun(job, problem)
+    assert isinstance(job.goal, OneArena), job.goal
+    decision, parts = _warm(job, problem)
     own = Problem.of(parts.graph, problem.target)
-    answer = aliases.goal.solve(own, replace(job.search, method=Fixed()), limits)
+    answer = job.goal.solve(own, replace(job.search, method=Fixed()), limits)
     if decision.levels:
         keys: PlanKeys = {**answer.keys, "rewrites": [*as_rewrites(parts)], "exactness": plan.exactness}
         keys["proved_over"] = "orders"
@@ -160,17 +144,7 @@ def _starts(job: Job, problem: Problem, aliases: Alias, limits: Limits) -> list[
             keys["halos"] = plan.halos
         answer = replace(answer, keys=keys, parts=parts)
     answer = replace(answer, own_order_peak_bytes=problem.own_order_peak_bytes).under(job.allow)
-    return [answer, *([aliases.placed(answer, decision.aliases, limits)] if decision.aliases else [])]
-
-
-def tiled_again(search: CutSearch, limits: Limits) -> Answer | None:
-    """The best plan of a search for tiles, its tiles tiled again; None: there is none, or Ctrl-C came first."""
-    search.limits = replace(limits, seconds=limits.seconds * _OPENING)
-    opening = search.best_cut()
-    if opening is None:
-        return None
-    best, search.interrupted = best_by_moves(search.goal, opening, [TileAgain(search)], limits)
-    return best
+    return [answer, *([Alias(job, job.goal).placed(answer, decision.aliases, limits)] if decision.aliases else [])]
 
 
 def check_aliases(job: Job, problem: Problem) -> None:

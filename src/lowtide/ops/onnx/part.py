@@ -192,17 +192,17 @@ def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         return _sliced(Node(graph, op), d)
     if op.type == "Pad" and Node(graph, op).text("mode", "constant") == "constant":
         return _padded(Node(graph, op), d, -index.lo, op_meaning.access.sizes[axis])
-    repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
-    if op.type not in ("Resize", "Upsample"):
+    if op.type not in ("Resize", "Upsample") or op_meaning.access.sizes[axis] != size * index.den:
         return None
-    return _sized(op, index.den) if repeated else _stretched(op, index, size, op_meaning.access.sizes[axis])
+    repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
+    return _sized(op, index.den) if repeated else _stretched(op, index, size)
 
 
-def _stretched(op: Op, index: Index, size: int, rows: int) -> Spelling | None:
+def _stretched(op: Op, index: Index, size: int) -> Spelling | None:
     """Rows that are mixed of neighbours, in the same way wherever they stand."""
     place = op.attributes.get("coordinate_transformation_mode", "half_pixel")
     moves = place in _MOVES and not op.attributes.get("antialias")
-    if not moves or index.num != 1 or rows != size * index.den:
+    if not moves or index.num != 1:
         return None
     how = _sized(op, 1)
     return None if how is None else replace(how, stretch=Stretch(index, size))

@@ -1,0 +1,68 @@
+"""Which of two plans of a call is better: the only comparison of whole plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from lowtide.api.answer import Answer
+from lowtide.api.goals import FastMemory, OneArena
+from lowtide.api.job import Job
+from lowtide.search.driver import Key, Objective
+
+
+def objective_of(job: Job) -> Objective[Answer]:
+    """What a call looks for."""
+    if isinstance(job.goal, FastMemory):
+        return LeastTraffic()
+    assert isinstance(job.goal, OneArena), job.goal
+    return LeastMemory(job.goal.budget, streams=job.stream_input)
+
+
+@dataclass(frozen=True)
+class LeastMemory:
+    """The fewest required bytes; within a budget the least work, whose unit is the same in all plans of a call.
+
+    Attributes
+    ----------
+    budget
+        Bytes that a plan may require; None: it is to require as few as possible.
+    streams
+        Whether inputs have to be streamed, which a plan is not enough without.
+    """
+
+    budget: int | None
+    streams: bool = False
+
+    def key(self, plan: Answer) -> Key:
+        """Bytes above the budget, or required bytes; then work, required bytes, operators, and the peak."""
+        required = plan.keys["required_bytes"]
+        above = required if self.budget is None else max(0, required - self.budget)
+        return (above, _work(plan), required, len(plan.graph.ops), plan.keys["peak_bytes"])
+
+    def is_enough(self, plan: Answer) -> bool:
+        """Whether it is within the budget; of training steps, whether it takes no more time than the step, too."""
+        fission = plan.keys.get("fission")
+        slower = fission is not None and fission.overhead > 0
+        return self.budget is not None and plan.keys["required_bytes"] <= self.budget and not (self.streams or slower)
+
+
+@dataclass(frozen=True)
+class LeastTraffic:
+    """The fewest bytes moved between two memories, then the fewest operators."""
+
+    def key(self, plan: Answer) -> Key:
+        """Bytes moved, and operators; a plan without moves does not fit the fast memory."""
+        return (plan.keys.get("traffic_bytes", 0) if "moves" in plan.keys else inf, len(plan.graph.ops))
+
+    def is_enough(self, plan: Answer) -> bool:
+        """Whether nothing is moved."""
+        return not self.key(plan)[0]
+
+
+def _work(plan: Answer) -> float:
+    """Predicted time or operations of a plan that recomputes; 0: it recomputes nothing."""
+    fission, recomputation = plan.keys.get("fission"), plan.keys.get("recomputation")
+    if fission is not None:
+        return fission.predicted_seconds
+    return 0.0 if recomputation is None else recomputation.planned
