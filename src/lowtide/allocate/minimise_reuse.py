@@ -22,9 +22,7 @@ ROUNDS = 40
 """Placements that are tried at the most."""
 
 
-def minimise_reuse(
-    problem: Problem, capacity: int, placed: Packing, limits: Limits, engines: Sequence[Engine] = ENGINES
-) -> tuple[Packing, int]:
+def minimise_reuse(problem: Problem, capacity: int, placed: Packing, limits: Limits) -> tuple[Packing, int]:
     """A placement within the capacity with as many buffers to themselves as is found, and how many those are.
 
     Parameters
@@ -43,7 +41,7 @@ def minimise_reuse(
             break
         middle = len(order) if high == len(order) + 1 and low == 0 else (low + high) // 2
         trial = _alone(problem, order[:middle])
-        packing = allocate_best(trial, replace(limits, enough_bytes=capacity), engines)
+        packing = allocate_best(trial, replace(limits, enough_bytes=capacity), ENGINES)
         if packing.height_bytes <= capacity:
             low, best = middle, packing
         else:

@@ -89,7 +89,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
 
 
 def _option(command: str, action: argparse.Action) -> Option:
-    names, text = tuple(action.option_strings), _one_line(action.help or "")
+    names, text = tuple(action.option_strings), " ".join((action.help or "").replace("%%", "%").split())
     if names and action.nargs == 0:
         return Option(names, text, "")
     if action.choices is not None:
@@ -125,14 +125,6 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
     key = next((name for name in action.option_strings if name in lists), action.dest)
     known = key in lists and (not action.option_strings or key.startswith("--"))
     return lists[key]() if known and command != "bench" else ()
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("%%", "%").split())
-
-
-def _flags(command: Command) -> list[str]:
-    return [name for option in command.options for name in option.names]
 
 
 def _positional(command: Command) -> Option:
@@ -181,7 +173,8 @@ def _bash(commands: Sequence[Command]) -> str:
     names = [command.name for command in commands]
     cases = []
     for command in commands:
-        rows = [f"        {command.name})", f'            flags="{" ".join(_flags(command))}"',
+        flags = " ".join(name for option in command.options for name in option.names)
+        rows = [f"        {command.name})", f'            flags="{flags}"',
                 "            case $before in"]  # fmt: skip
         for option in command.options:
             if option.names and option.takes:
@@ -202,7 +195,7 @@ def _zsh(commands: Sequence[Command]) -> str:
     cases = []
     for command in commands:
         specs = [_zsh_option(option, name) for option in command.options for name in option.names]
-        specs.append(_zsh_positional(_positional(command)))
+        specs.append(_quoted(f"*:argument:{_zsh_values(_positional(command))}"))
         body = " \\\n".join(f"                {spec}" for spec in specs)
         cases.append(f"            {command.name})\n                _arguments \\\n{body} ;;")
     return "\n".join(
@@ -236,10 +229,6 @@ def _zsh_option(option: Option, name: str) -> str:
     equals = "=" if option.takes and name.startswith("--") else "+" if option.takes else ""
     value = f":value:{_zsh_values(option)}" if option.takes else ""
     return _quoted(f"{star}{name}{equals}[{_colon(text)}]{value}")
-
-
-def _zsh_positional(option: Option) -> str:
-    return _quoted(f"*:argument:{_zsh_values(option)}")
 
 
 def _zsh_values(option: Option) -> str:

@@ -184,7 +184,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
-    changes = plan.rewrites or plan.fission or any(out not in _over_inputs(plan) for out, _, _ in plan.overlap or ())
+    over_inputs = {loop.over for loop in plan.loops or ()}
+    changes = plan.rewrites or plan.fission or any(out not in over_inputs for out, _, _ in plan.overlap or ())
     moves = plan.moves or plan.streams or len({r.tensor for r in plan.residency or ()}) != len(plan.residency or ())
     placed = plan.offsets is not None or plan.residency is not None
     if plan.rules is not None and plan.rules.chains != "apart":
@@ -199,11 +200,6 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
             "several memories; plan with --target loops, and with no --allow but loops",
             graph.source,
         )
-
-
-def _over_inputs(plan: Plan) -> set[int]:
-    """What loops write behind what they still read."""
-    return {loop.over for loop in plan.loops or () if loop.over is not None}
 
 
 def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:

@@ -151,8 +151,8 @@ class Accumulating:
 class Adapter(Protocol):
     """What the module of a dialect that can spell parts offers.
 
-    `NUMBERS` is the element type of literal operands, `MOST_JOINED` how many operands an op that joins may have at the
-    most (0: any number).
+    `NUMBERS` is the element type of literal operands, `MOST_OPERANDS` how many operands a concat may have (0: any
+    number).
     """
 
     NUMBERS: Literal["int32", "int64"]

@@ -12,14 +12,14 @@ MOST_NAMED = 3
 _WIDTH = 32
 
 
-def lies_in(plan: Plan) -> list[LiesIn]:
+def aliases_of(plan: Plan) -> list[LiesIn]:
     """What a plan has in others."""
     return [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
 
 
 def alias_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """How many tensors lie in others, which, where, and what the best order needs without; none without aliases."""
-    aliases = lies_in(plan)
+    aliases = aliases_of(plan)
     if not aliases:
         return []
     without = plan.figures.unaliased_peak_bytes

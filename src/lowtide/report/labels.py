@@ -1,4 +1,4 @@
-"""Names on a screen: complete where they fit, else cut so that each can be told from the others."""
+"""Names on a screen: complete where they fit, else cut so that no two are alike."""
 
 from __future__ import annotations
 

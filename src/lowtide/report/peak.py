@@ -164,6 +164,6 @@ def _shifts(view: PlanView, rectangle: Rectangle) -> list[int]:
     return [0]
 
 
-def top_at_peak(view: PlanView, most: int = 5) -> Sequence[int]:
-    """Indices of the largest rectangles at the peak."""
-    return view.at(view.peak_step)[:most] if view.steps else []
+def top_at_peak(view: PlanView) -> Sequence[int]:
+    """Indices of the five largest rectangles at the peak."""
+    return view.at(view.peak_step)[:5] if view.steps else []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
-from lowtide.report.aliases import alias_rows, lies_in
+from lowtide.report.aliases import alias_rows, aliases_of
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text, not_cut_text
@@ -25,10 +25,6 @@ from lowtide.sizes import format_count, format_size
 from lowtide.spill_plan import PlanMemory
 from lowtide.target import Target, to_toml
 
-if TYPE_CHECKING:
-    pass
-
-
 RUNTIME_ARENA = {
     "tflite": "what LiteRT's own planner makes of it, no delegates",
     "onnxruntime": "one block in which onnxruntime's own best fit succeeds",
@@ -42,8 +38,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
 
         return spilling_text(plan, verbose=verbose)
     rows = _size_rows(plan)
+    folded = f" and {len(plan.folded):,} folded" if plan.folded else ""
     head = [
-        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}" + _folded(plan)),
+        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}{folded}"),
         ("target", f"{plan.target}, alignment {plan.alignment}"),
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
@@ -122,7 +119,8 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
         tail.append((plan.method, _among_text(search, plan.recomputation)))
-    tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
+    partly = f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
+    tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{partly}")]
     search.pop("arena_lost", None)
     if figures.arena_lost is not None and not plan.memories:
         tail.append(("bytes lost", figures.arena_lost.text))
@@ -156,10 +154,6 @@ def _at_least(plan: Plan) -> str:
         return ""
     free = " where the file leaves sizes free" if plan.dims else ""
     return f"; at least, as it is not known what the kernels of {', '.join(plan.runtime_unknown)} take{free}"
-
-
-def _partly(plan: Plan) -> str:
-    return f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
 
 
 def parts_text(parts: RuntimeParts) -> str:
@@ -246,7 +240,7 @@ def over_what(plan: Plan) -> str:
         return ""
     if plan.fission is not None:
         return " over all orders of what runs around the parts" if plan.fission.parts else ""
-    kind = "of these loops" if plan.loops else "with these aliases" if lies_in(plan) else "of these parts"
+    kind = "of these loops" if plan.loops else "with these aliases" if aliases_of(plan) else "of these parts"
     return f" over all orders {kind}"
 
 
@@ -403,10 +397,6 @@ def _stopped_text(plan: Plan) -> str:
     if states is None:
         return ended
     return f"{ended}, {format_count(states, 'state') if states else 'without a search'}"
-
-
-def _folded(plan: Plan) -> str:
-    return f" and {len(plan.folded):,} folded" if plan.folded else ""
 
 
 def target_text(target: Target) -> str:

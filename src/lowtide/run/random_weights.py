@@ -74,7 +74,8 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     for tensor in missing:
         if tensor.name in biases and len(tensor.dims) > 1:
             del tensor.dims[1:]
-            _forget_shape(proto.graph, tensor.name)
+            for value in [v for v in proto.graph.value_info if v.name == tensor.name]:
+                proto.graph.value_info.remove(value)
     if sum(map(_bytes, missing)) > _MOST_BYTES:
         with open(out.with_name(f"{out.name}.data"), "wb") as file:
             for tensor in missing:
@@ -134,11 +135,6 @@ def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
     else:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
-
-
-def _forget_shape(graph: Any, name: str) -> None:
-    for value in [v for v in graph.value_info if v.name == name]:
-        graph.value_info.remove(value)
 
 
 def _fill_in(graph: Any, period: np.ndarray, near_zero: Collection[str]) -> None:

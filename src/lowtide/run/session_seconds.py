@@ -57,7 +57,7 @@ class SessionSeconds:
 
 
 def session_seconds(
-    files: Sequence[tuple[Path, Graph]], level: Level, threads: int, seed: int, dims: Dims, seconds: float = _SECONDS
+    files: Sequence[tuple[Path, Graph]], level: Level, threads: int, seed: int, dims: Dims
 ) -> list[SessionSeconds]:
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
 
@@ -70,7 +70,7 @@ def session_seconds(
     """
     request = {
         "paths": [str(path) for path, _ in files], "level": level, "threads": threads, "seed": seed,
-        "dims": dict(dims), "seconds": seconds,
+        "dims": dict(dims), "seconds": _SECONDS,
     }  # fmt: skip
     path = os.pathsep.join(p for p in sys.path if p)
     done = subprocess.run(

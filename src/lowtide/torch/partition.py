@@ -150,7 +150,11 @@ def split(
         )
     saved = joint.saved(order)
     halves = partitioners._extract_fwd_bwd_modules(
-        gm, joint.with_given(saved), [], num_fwd_outputs=outputs, static_lifetime_input_nodes=_static(info)
+        gm,
+        joint.with_given(saved),
+        [],
+        num_fwd_outputs=outputs,
+        static_lifetime_input_nodes=info.static_lifetime_input_nodes,
     )
     recomputed = joint.recomputed(saved)
     total = sum(joint.costs)
@@ -159,10 +163,6 @@ def split(
         sum(joint.costs[k] for k in recomputed) / total if total else 0.0, met,
     )  # fmt: skip
     return (halves[0], partitioners.reordering_to_mimic_autograd_engine(halves[1])), report
-
-
-def _static(info: Any) -> Any:
-    return info.static_lifetime_input_nodes
 
 
 @dataclass
@@ -202,7 +202,7 @@ class _Joint:
             self.root[node] = node
             self.ops.append(node)
             self.costs.append(_cost(node))
-            if not _has_parts(node):
+            if not isinstance(node.meta.get("val"), tuple | list):
                 self.maker[node], self.size[node] = len(self.ops) - 1, _bytes(node)
 
     def reads(self, node: Any) -> list[Any]:
@@ -265,16 +265,8 @@ class _Joint:
 
     def with_given(self, saved: Sequence[Any]) -> list[Any]:
         """These, and the parameters and the batch: torch leaves out what is not read."""
-        given = [n for n in self.gm.graph.find_nodes(op="placeholder") if not _is_tangent(n)]
+        given = [n for n in self.gm.graph.find_nodes(op="placeholder") if "tangents" not in str(n.target)]
         return [*given, *saved]
-
-
-def _is_tangent(node: Any) -> bool:
-    return "tangents" in str(node.target)
-
-
-def _has_parts(node: Any) -> bool:
-    return isinstance(node.meta.get("val"), tuple | list)
 
 
 def _bytes(node: Any) -> int:

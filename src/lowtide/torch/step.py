@@ -139,12 +139,9 @@ class Step:
 
     def __repr__(self) -> str:
         own = format_size(self.plan.own_order_peak_bytes)
-        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *self._caveats()]
+        caveats = [words for words in (self._planned.unmeasured, *self._said) if words]
+        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *caveats]
         return f"Step({self.program.name}: {'; '.join(words)})"
-
-    def _caveats(self) -> list[str]:
-        """What its figures do not hold, and where it is not eager's to the bit, in words."""
-        return [words for words in [self._planned.unmeasured, *self._said] if words]
 
     @property
     def plan(self) -> StepPlan:

@@ -62,15 +62,11 @@ host = Host()
 '''
 """What a step with transfers on the CPU runs beside its ops."""
 
-_IMPORTS = {
+IMPORTS = {
     "cpu": "import mmap\nfrom concurrent.futures import ThreadPoolExecutor\n\nimport torch",
     "cuda": f"import torch\nimport {OFFLOAD_OPS}  # torch.ops.ao",
 }
-
-
-def imports_of(device: str) -> str:
-    """What a step with transfers imports."""
-    return _IMPORTS[device]
+"""What a step with transfers imports, by the kind of device."""
 
 
 def begin_store(name: str, form: Form) -> str:

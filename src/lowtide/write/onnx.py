@@ -183,10 +183,6 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
                 yield from _graph_tensors(graph)
 
 
-def _same_directory(source: Path, target: Path) -> bool:
-    return os.path.realpath(source.parent) == os.path.realpath(target.parent)
-
-
 def external_to_copy(model: ModelProto, source: Path, target: Path, copy_external: bool, outputs: Outputs) -> list[str]:
     """Locations of the external data that a model needs in the folder of its new path, none if that is the old one.
 
@@ -203,7 +199,7 @@ def external_to_copy(model: ModelProto, source: Path, target: Path, copy_externa
 
 def to_copy(external: list[str], source: Path, target: Path, copy_external: bool) -> list[str]:
     """What of `external` is to be copied for a model at `target`. Raises as `external_to_copy`."""
-    if not external or _same_directory(source, target):
+    if not external or os.path.realpath(source.parent) == os.path.realpath(target.parent):
         return []
     inside = (at for at in external if ".." not in PurePosixPath(at).parts and not PurePosixPath(at).is_absolute())
     missing = next((location for location in inside if not (source.parent / location).exists()), None)

@@ -9,19 +9,19 @@ from lowtide.ops.forms import Along, Channelwise, Form, Labelled
 from lowtide.ops.node import Node, NoForm
 
 
-def one_dim(name: str = "dim", default: int | None = None) -> Callable[[Node], Form]:
+def one_dim(default: int | None = None) -> Callable[[Node], Form]:
     """Form of an op whose results depend on all of the dimension `dim`."""
 
     def row(node: Node) -> Form:
-        value = node.attribute(name, default)
+        value = node.attribute("dim", default)
         if not isinstance(value, int):
-            raise NoForm(f"its argument {name} is not known")
+            raise NoForm("its argument dim is not known")
         return Along((node.dim(value, node.rank()),))
 
     return row
 
 
-def normalised(node: Node, data: int = 0) -> tuple[int, ...]:
+def normalised(node: Node) -> tuple[int, ...]:
     """Dimensions over which a layer norm computes statistics.
 
     Raises
@@ -32,8 +32,7 @@ def normalised(node: Node, data: int = 0) -> tuple[int, ...]:
     shape = node.ints("normalized_shape")
     if not shape:
         raise NoForm("its argument normalized_shape is not known")
-    rank = node.rank(data)
-    return tuple(range(rank - len(shape), rank))
+    return tuple(range(node.rank() - len(shape), node.rank()))
 
 
 def _layer_norm(node: Node) -> Form:

@@ -161,14 +161,10 @@ def _tile(node: Node) -> Form:
     return Repeat((1,))
 
 
-def _sampled(rank: int) -> tuple[int | None, ...]:
-    return (0, 1, *(None,) * (rank - 2))
-
-
 def _grid_sample(node: Node) -> Form:
     rank = node.rank()
     places = range(2, rank)
-    return Labelled("resample", (_sampled(rank), (0, *places, None)), ((0, 1, *places),), exact="kernel")
+    return Labelled("resample", ((0, 1, *(None,) * (rank - 2)), (0, *places, None)), ((0, 1, *places),), exact="kernel")
 
 
 def _regions(node: Node) -> Form:

@@ -8,7 +8,7 @@ along that dimension, with as much padding as is missing, the odd row behind, an
 PAD is needed for what that leaves out, at the image's first row, and has nothing on the other axis. A pool leaves its
 padding out of the window, which no operator can: such a pool is not cut along it.
 
-Slices are SLICE, which keeps nothing in TFLM's arena; joins are CONCATENATION, which takes `MOST_JOINED` operands
+Slices are SLICE, which keeps nothing in TFLM's arena; joins are CONCATENATION, which takes `MOST_OPERANDS` operands
 there (`kMaxInputNum` in tflite-micro's concatenation.cc). Both copy bytes where scale and zero point are equal, and
 those of a part are its tensor's. Sums are never cut: 8-bit numbers cannot hold parts of them.
 """

@@ -178,7 +178,7 @@ def load_model(path: Path) -> tuple[ModelProto, str]:
         return parse_model(data, str(path)), hashlib.sha256(data).hexdigest()
 
 
-def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> ModelProto:
+def parse_model(data: Buffer, place: str) -> ModelProto:
     """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`).
 
     Raises
@@ -189,7 +189,7 @@ def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> Model
     from google.protobuf.message import DecodeError
 
     try:
-        message = data if isinstance(data, bytes) else skeleton(data, keep_bytes)
+        message = data if isinstance(data, bytes) else skeleton(data)
         if len(message) > _PARSE_LIMIT_BYTES:
             raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
         model = protobuf_classes().ModelProto.FromString(message)

@@ -18,7 +18,8 @@ MOST_ROWS = 200
 
 def head_html(view: PlanView, before: PlanView | None = None) -> str:
     """Headline, what a runtime takes today and with the plan, and numbers."""
-    return f"{_head(view)}\n{_cards(view, before)}"
+    cards = "".join(_card(*row) for row in numbers(view, before))
+    return f'{_head(view)}\n<ul class="cards">{cards}</ul>'
 
 
 def words_html(view: PlanView, before: PlanView | None = None) -> str:
@@ -44,10 +45,6 @@ def _head(view: PlanView) -> str:
     today = f'\n<p class="today">{text(today_line(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
     line = f"{made_line(view)}; lowtide {plan.lowtide}"
     return f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}</p>{today}'
-
-
-def _cards(view: PlanView, before: PlanView | None) -> str:
-    return f'<ul class="cards">{"".join(_card(*row) for row in numbers(view, before))}</ul>'
 
 
 def _card(name: str, size: int, note: str) -> str:

@@ -105,7 +105,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
     for subgraph, op in ops:
         for size in data_of(op, subgraph, build):
             tail.take(size)
-            optional += _up(size, 16) if op.type == "ELU" and _of_floats(op, subgraph) else 0
+            optional += _up(size, 16) if op.type == "ELU" and subgraph.tensors[op.inputs[0]].dtype == "float32" else 0
     handles = _resources(ops, build)
     for size in handles:
         tail.take(size)
@@ -138,10 +138,6 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
     exact = not unknown and not handles and not optional
     most = max((sum(_up(size, 16) for size in sizes) for sizes in asked), default=0)
     return ArenaParts(_up(tail.used, 16), _up(planning, 16), _up(preparing, 16), optional, most, exact, unknown)
-
-
-def _of_floats(op: TfliteOp, subgraph: Subgraph) -> bool:
-    return subgraph.tensors[op.inputs[0]].dtype == "float32"
 
 
 def _take_many(tail: _Tail, struct: tuple[int, int], count: int) -> None:
