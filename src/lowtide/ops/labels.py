@@ -16,7 +16,7 @@ from lowtide.ops.access import Access, Shapes, labelled
 from lowtide.ops.forms import Custom, Form
 from lowtide.ops.node import Node, NoForm
 
-WHOLE = "."
+UNTILED = "."
 
 
 def form(node: Node) -> Form:
@@ -45,16 +45,16 @@ def _access(text: str, read_shapes: Shapes, write_shapes: Shapes) -> Access:
     rows: dict[str, int] = {}
     for words, shape in zip((*reads, *writes), (*read_shapes, *write_shapes), strict=True):
         for word, size in zip(words, shape or (), strict=True):
-            if word != WHOLE and size != 1 and rows.setdefault(word, size) != size:
+            if word != UNTILED and size != 1 and rows.setdefault(word, size) != size:
                 raise NoForm(f"its label {word!r} has {rows[word]} rows, and {size} elsewhere")
     numbers: dict[str, int] = {}
     for words in (*writes, *reads):
         for word in words:
-            if word != WHOLE:
+            if word != UNTILED:
                 numbers.setdefault(word, len(numbers))
 
     def numbered(words: tuple[str, ...]) -> tuple[int | None, ...]:
-        return tuple([None if word == WHOLE else numbers[word] for word in words])
+        return tuple([None if word == UNTILED else numbers[word] for word in words])
 
     labels, results = (tuple([numbered(words) for words in side]) for side in (reads, writes))
     return replace(labelled(labels, results, read_shapes, write_shapes), exact="kernel")

@@ -118,7 +118,7 @@ class _Figure:
             size = self.most * part // 4
             y = self.y(size)
             yield f'<path d="M{LEFT} {y:.1f}h{self.plot}" stroke="currentColor" stroke-opacity=".15"/>'
-            yield f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_short(size)}</text>'
+            yield f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{short(size)}</text>'
         for step in sorted({self.steps * k // 6 for k in range(6)}):
             yield f'<text x="{self.x(step + 0.5):.1f}" y="{foot + 16}" text-anchor="middle">{step:,}</text>'
         yield f'<text x="{LEFT - 5}" y="{foot + 16}" text-anchor="end">step</text>'
@@ -189,13 +189,14 @@ def _legend(entries: Sequence[tuple[str, str]]) -> Iterator[str]:
         x += 26 + 6.2 * len(label)
 
 
-def _short(size: int) -> str:
+def short(size: int) -> str:
+    """Bytes in the largest unit."""
     exact, _, larger = format_size(size).partition(" (")
     return larger.rstrip(")") or exact
 
 
 def text(value: str) -> str:
-    """A name as XML; what cannot be printed is replaced, for XML cannot hold it."""
+    """A name as XML or HTML; what cannot be printed is replaced, for neither can hold it."""
     return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value))
 
 

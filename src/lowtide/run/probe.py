@@ -11,9 +11,9 @@ called unread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,16 +32,26 @@ _SMALL = 4096
 _TOLERANCE = 1e-4
 
 
-class Runner(Protocol):
-    """Runs single ops of a dialect in the runtime that the dialect comes from."""
+class Runner:
+    """Runs single ops of a dialect in its runtime, on numbers of the element types `drawn`."""
 
-    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
-        """A constant's value; raises `RefusedError` for an element type that the runtime does not draw."""
-        ...
+    drawn: ClassVar[Collection[str]]
 
     def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type; raises `RefusedError` if there is none."""
-        ...
+        """Numpy's type for an element type.
+
+        Raises
+        ------
+        RefusedError
+            No number is drawn for it.
+        """
+        if name not in self.drawn:
+            raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
+        return np.dtype(name)
+
+    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
+        """A constant's value. Raises as `dtype`."""
+        return np.frombuffer(value, self.dtype(dtype).newbyteorder("<")).reshape(shape).astype(self.dtype(dtype))
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
         """A function from operands (None: left out) to results; fixed values need not be looked at when it is called.
@@ -51,7 +61,7 @@ class Runner(Protocol):
         RefusedError
             The runtime does not take the op.
         """
-        ...
+        raise NotImplementedError
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.run.live_storages import storages_peak
-from lowtide.run.timing import RUNS, SECONDS
+from lowtide.run.timing import in_turn
 from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
 
@@ -84,17 +85,16 @@ def run_torch(
 
 def _in_turn(torch: Any, programs: Sequence[Any], feed: Any) -> Timing:
     """Both programs one after the other, in turn."""
-    modules = [program.module() for program in programs]
     arguments, keywords = feed
-    seconds: list[list[float]] = [[] for _ in modules]
-    began = time.perf_counter()
+
+    def timed(module: Any) -> float:
+        start = time.perf_counter()
+        module(*arguments, **keywords)
+        return time.perf_counter() - start
+
     with torch.no_grad():
-        while len(seconds[0]) < 3 or (len(seconds[0]) < RUNS and time.perf_counter() - began < SECONDS):
-            for taken, module in zip(seconds, modules, strict=True):
-                start = time.perf_counter()
-                module(*arguments, **keywords)
-                taken.append(time.perf_counter() - start)
-    original, planned = (statistics.median(taken) for taken in seconds)
+        seconds = in_turn([partial(timed, program.module()) for program in programs])
+    original, planned = map(statistics.median, seconds)
     return Timing(len(seconds[0]), original, planned)
 
 

@@ -5,9 +5,8 @@ the smallest that is large enough, and the room above everything only if there i
 future. Where nothing fits, a policy says who leaves (Belady: whose next use is furthest; greedy: the set of least
 traffic that leaves room without gaps)::
 
-    bytes ^  |  A  |  needs 3: no gap is large enough. Belady drops the one that is used last, repeatedly, until there
-    is
-          |  |  .  |  one; greedy looks at every stretch of 3 bytes, and takes the one whose residents cost least.
+    bytes ^  |  A  |  needs 3: no gap is large enough. Belady drops the one that is used last until there is a gap;
+          |  |  .  |  greedy looks at every stretch of 3 bytes, and takes the one whose residents cost least.
           |  |  B  |
           |  |  .  |  What the running op itself needs stays, unless nothing else helps: then the cheapest of it is
           |  |  C  |  moved through the next level ("repacked", COSMA, section II), each storage once, and if that

@@ -5,7 +5,7 @@ a list of these, or a `Call` that is made there and then: views, and temporaries
 
 ::
 
-    Traced    what torch returned: views, clones and all                          (capture.py)
+    Traced    what torch returned: views, clones and all                             (capture.py)
     Program   compute ops alone; views stand where they are read, updates inside     (storages.py)
 """
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -71,24 +72,21 @@ def write_onnx(
         external data to copy is missing or outside the model's directory; the file holds its graph in
         several messages.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_onnx(source, order, target, copy_external, own)
-    source, target = Path(source), Path(target)
-    place = str(source)
-    outputs.protect(source)
-    with open_bytes(source) as data:
-        model = parse_model(data, place)
-        structure = read_structure(model, place)
-        ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
-        folded = {op.id for op in structure.folded} - set(order)
-        sequence = fill_slots(ops, folded, order, place)
-        external = external_to_copy(model, source, target, copy_external, outputs)
-        with outputs.create(target) as file:
-            for begin, end in permuted(data, sequence, place):
-                copy_range(data, begin, end, file)
-    copy_external_data(external, source, target, outputs)
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        source, target = Path(source), Path(target)
+        place = str(source)
+        outputs.protect(source)
+        with open_bytes(source) as data:
+            model = parse_model(data, place)
+            structure = read_structure(model, place)
+            ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
+            folded = {op.id for op in structure.folded} - set(order)
+            sequence = fill_slots(ops, folded, order, place)
+            external = external_to_copy(model, source, target, copy_external, outputs)
+            with outputs.create(target) as file:
+                for begin, end in permuted(data, sequence, place):
+                    copy_range(data, begin, end, file)
+        copy_external_data(external, source, target, outputs)
 
 
 def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ an op that reads one, is a part that covers the full op (`lowtide.transform.runs
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,24 +81,21 @@ def write_onnx_parts(
         As `lowtide.write.onnx.write_onnx`; `source` is not the model that was cut; rows of external data are needed
         that is not there; the file would be larger than 2 GiB; the model holds training steps.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_onnx_parts(source, parts, order, target, copy_external, own)
-    source, target = Path(source), Path(target)
-    outputs.protect(source)
-    check_order(parts.graph.ops, order, str(source))
-    with open_bytes(source) as data:
-        model = parse_model(data, str(source))
-        external = external_to_copy(model, source, target, copy_external, outputs)
-        chunks = _Writer(source, data, model, parts).chunks(order)
-        with outputs.create(target) as file:
-            for chunk in chunks:
-                if isinstance(chunk, bytes):
-                    file.write(chunk)
-                else:
-                    copy_range(data, *chunk, file)
-    copy_external_data(external, source, target, outputs)
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        source, target = Path(source), Path(target)
+        outputs.protect(source)
+        check_order(parts.graph.ops, order, str(source))
+        with open_bytes(source) as data:
+            model = parse_model(data, str(source))
+            external = external_to_copy(model, source, target, copy_external, outputs)
+            chunks = _Writer(source, data, model, parts).chunks(order)
+            with outputs.create(target) as file:
+                for chunk in chunks:
+                    if isinstance(chunk, bytes):
+                        file.write(chunk)
+                    else:
+                        copy_range(data, *chunk, file)
+        copy_external_data(external, source, target, outputs)
 
 
 class _Writer:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from lowtide.errors import InputError
@@ -67,13 +68,10 @@ def write_tflite(
         `source` cannot be read; `order` is no order of it, or puts operators with state out of their order; `target`
         is the input or cannot be written; TFLM cannot take an offline plan for this file.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_tflite(source, order, target, own, offsets, kernels)
-    outputs.protect(source)
-    with open_bytes(Path(source)) as data:
-        outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source), kernels))
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        outputs.protect(source)
+        with open_bytes(Path(source)) as data:
+            outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source), kernels))
 
 
 def planned_bytes(

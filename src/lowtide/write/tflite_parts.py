@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -72,14 +73,11 @@ def write_tflite_parts(
     InputError
         As `lowtide.write.tflite.write_tflite`; `source` is not the model that was cut.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_tflite_parts(source, parts, order, target, own, offsets, kernels)
-    outputs.protect(source)
-    check_order(parts.graph.ops, order, str(source))
-    with open_bytes(Path(source)) as data:
-        outputs.write(target, parts_bytes(bytes(data), parts, order, str(source), offsets, kernels))
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        outputs.protect(source)
+        check_order(parts.graph.ops, order, str(source))
+        with open_bytes(Path(source)) as data:
+            outputs.write(target, parts_bytes(bytes(data), parts, order, str(source), offsets, kernels))
 
 
 def parts_bytes(

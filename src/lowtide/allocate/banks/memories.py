@@ -1,4 +1,4 @@
-"""Several memories: each buffer is wholly in one of them for its whole life, and nothing is moved.
+"""Several memories: each buffer is wholly in one of them for all its life, and nothing is moved.
 
     bytes ^  fast                     slow
           |  +-----+  +--------+      +---------------+

@@ -3,14 +3,12 @@ name is escaped here."""
 
 from __future__ import annotations
 
-from html import escape
-
 from lowtide.report.compared import who_left
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
+from lowtide.report.svg import short, text
 from lowtide.report.view import PlanView
 from lowtide.report.wording import caveats, made_line, numbers, peak_line, proof_sentence, share_of, today_line
-from lowtide.sizes import format_size
 
 MOST_ROWS = 200
 """Of a table that stands in the page whether it is opened or not."""
@@ -35,11 +33,6 @@ def sentence(value: str) -> str:
     return "".join(word if k % 2 == 0 else f"<code>{word}</code>" for k, word in enumerate(words))
 
 
-def text(value: str) -> str:
-    """A name as HTML; what cannot be printed is replaced, for HTML cannot hold it."""
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value))
-
-
 def _head(view: PlanView) -> str:
     plan = view.plan
     today = f'\n<p class="today">{text(today_line(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
@@ -50,12 +43,7 @@ def _head(view: PlanView) -> str:
 def _card(name: str, size: int, note: str) -> str:
     bad = ' class="bad"' if name == "excess" else ""
     more = f"; {text(note)}" if note else ""
-    return f"<li{bad}><span>{text(name)}</span><b>{_short(size)}</b><span>{size:,} B{more}</span></li>"
-
-
-def _short(size: int) -> str:
-    exact, _, larger = format_size(size).partition(" (")
-    return larger.rstrip(")") or exact
+    return f"<li{bad}><span>{text(name)}</span><b>{short(size)}</b><span>{size:,} B{more}</span></li>"
 
 
 def _sum(view: PlanView) -> str:
