@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from lowtide.errors import InputError
-from lowtide.files import read_whole
 from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.effects import in_order_of_writes
@@ -72,8 +70,8 @@ class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
     source: str = ""
 
 
-def read_graph_json(path: str | Path) -> Graph:
-    """Read a graph JSON file; constant-only ops are folded.
+def parse_graph_json(data: bytes, source: str = "") -> Graph:
+    """Graph from the bytes of a graph JSON file; constant-only ops are folded.
 
     The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
     if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
@@ -81,14 +79,9 @@ def read_graph_json(path: str | Path) -> Graph:
     Raises
     ------
     InputError
-        Unreadable file, not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
-        graph that `Graph` refuses.
+        Not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a graph that `Graph`
+        refuses.
     """
-    return parse_graph_json(read_whole(path), str(path))
-
-
-def parse_graph_json(data: bytes, source: str = "") -> Graph:
-    """Graph from the bytes of a graph JSON file. Raises as `read_graph_json`."""
     raw = _decode(data, source)
     tensors = [
         Tensor(

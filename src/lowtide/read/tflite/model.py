@@ -185,12 +185,6 @@ def _kernels(model: TfliteModel, data: Buffer) -> str:
     return held.rstrip(b"\0").decode("ascii", "replace")[:_MOST_NAME]
 
 
-def read_offline_plan(data: Buffer, place: str) -> list[int] | None:
-    """Offsets of TFLM's offline plan in a file. Raises as `parse_tflite` and `TfliteFile.offline_plan`."""
-    model = parse_tflite(data, place)
-    return TfliteFile(model, len(data), (), _offline_words(model, data)).offline_plan()
-
-
 def _offline_words(model: TfliteModel, data: Buffer) -> tuple[int, ...] | None:
     held = [buffer for name, buffer in model.metadata if name == OFFLINE_PLAN]
     if not held:
