@@ -73,13 +73,13 @@ def figure_names(view: PlanView) -> Iterator[str]:
         yield name if name != "live" else f"memory_{k}"
 
 
-def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720) -> str:
+def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720, prefix: str = "lowtide") -> str:
     """Addresses and lifetimes in a memory: address up, steps to the right.
 
     Outlined: live at the peak; hatched: written over an input; white: free.
     """
     name, size = view.memories[memory].name, view.memories[memory].size
-    height, prefix = 320, "lowtide"
+    height = 320
     figure = _Figure(view, width, height, max(size, 1))
     body = [
         f'<defs><pattern id="{prefix}-hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
