@@ -3,8 +3,8 @@
     opening -> incumbent -> the move that gained the most when it last had a turn -> incumbent -> ...
 
 A move gets the incumbent, whatever means are in it already. Its plan may be built on the incumbent, or start from the
-user's graph. Each move has one turn on an incumbent; a better incumbent gives every move another turn. The moves that
-wait for a turn share the time that is left. The clock ends turns and the search: only a search in which no turn is cut
+user's graph. Each move has one turn on an incumbent; a better incumbent gives every move another turn, and a move whose
+turn the clock ended waits for a longer one. The clock ends turns and the search: only a search in which no turn is cut
 short gives the same result each time.
 
 Some moves give a result on which nothing else can be built. Such a result may be the best plan; the base, on which
@@ -25,6 +25,9 @@ C = TypeVar("C", contravariant=True)
 
 Key = tuple[float, ...]
 """How good a plan is; less is better."""
+
+_TURN = 0.5
+"""Share of the time left that a turn may take while other moves wait."""
 
 
 class Objective(Protocol[C]):
@@ -99,15 +102,16 @@ class Incumbent(Generic[P]):
 def search(incumbent: Incumbent[P], moves: Sequence[Move[P]], limits: Limits) -> bool:
     """Improve an incumbent. Returns whether Ctrl-C ended the search."""
     seen: dict[int, int] = {}
-    gained = [0.0] * len(moves)
+    gained, had = [0.0] * len(moves), [0.0] * len(moves)
     while not limits.over() and not incumbent.objective.is_enough(incumbent.best):
+        left = limits.left_seconds
         waiting = [k for k in range(len(moves)) if seen.get(k) != incumbent.version]
-        if not waiting:
+        cut_short = [k for k, move in enumerate(moves) if k not in waiting and move.unfinished and had[k] < left]
+        if not waiting and not cut_short:
             break
-        k = max(waiting, key=lambda k: (k not in seen, gained[k], -k))
-        seen[k] = incumbent.version
-        began = limits.seconds - limits.left_seconds
-        turn = replace(limits, seconds=began + limits.left_seconds / len(waiting))
+        k = max(waiting or cut_short, key=lambda k: (k not in seen, gained[k], -k))
+        seen[k], had[k] = incumbent.version, left if len(waiting) < 2 else _TURN * left
+        turn = replace(limits, seconds=limits.seconds - left + had[k])
         try:
             found = moves[k].propose(incumbent.base, turn)
         except KeyboardInterrupt:

@@ -337,7 +337,9 @@ class CutSearch:
         ways = []
         if once is not None:  # nothing runs again where that gains nothing, or time is short
             half = replace(limits, seconds=limits.seconds - _ONCE * limits.left_seconds)
-            kept = best_regions(once, problem.memory, order, half, bounds, cost)
+            timed = self.job.costs is not None and self.job.costs.timed
+            free = bounds if timed else replace(bounds, most_nanoseconds=0)  # kept rows add no operations
+            kept = best_regions(once, problem.memory, order, half, free, cost if timed else None)
             ways.append(replace(kept, complete=kept.complete or half.over()))
         return [*ways, best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 

@@ -149,7 +149,7 @@ class TileAgainForTraffic(TileForTraffic):
     """Tiles tiles until all of it fits in one arena of the fast memory's size."""
 
     def find(self) -> Answer | None:
-        """The best plan of parts that are cut again."""
+        """The best plan with more than one level of tiles."""
         return self.search.best_again(self.uncut)
 
 
@@ -219,7 +219,7 @@ class CutSpilling:
         return None if best is uncut else best
 
     def best_again(self, uncut: Answer) -> Answer | None:
-        """The plan of parts that are cut again."""
+        """The plan with more than one level of tiles."""
         search = self._arena_search(uncut, 1.0, _ROOM)
         search.job, search.again = replace(search.job, allow=("fission", "rounds")), True
         left = self.limits.left_seconds

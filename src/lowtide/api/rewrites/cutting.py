@@ -127,18 +127,18 @@ class Tile(Move[Answer]):
         return {"cut_peak_bytes": keys["peak_bytes"], "cut_required_bytes": keys["required_bytes"]}
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
-        """The best plan with one level of tiles; it has one turn, since it builds on no other plan."""
+        """The best plan with one level of tiles. It builds on no other plan, and has nothing to add once it ended."""
         if self.done:
             return None
-        self.done = True
         search, peak = self.search, self.search.uncut.keys["peak_bytes"]
         search.limits = limits
         least = any(bound.bytes == peak and not bound.joined for bound in self.bounds)
         search.by_sections = _by_sections(search, least=least)
         if least and search.by_sections is None:
+            self.done = True
             return None
         best = search.best_cut()
-        self.unfinished = search.unfinished
+        self.unfinished, self.done = search.unfinished, not search.unfinished
         limits.interrupt.seen |= search.interrupted
         if best is None:
             return None

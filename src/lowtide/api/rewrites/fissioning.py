@@ -59,8 +59,8 @@ _LOWEST = 3
 
 
 def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
-    """The step's best order, and the move to operators that run in parts and again; where siblings may be one, that of
-    the step as it stands in a part of the time, too.
+    """The step's best order, and the move to tiles and recomputation; where siblings may be one, that of the unmerged
+    step in a part of the time, too.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
 
 @dataclass
 class TileStep(Move[Answer]):
-    """Runs operators of a training step in parts, and again."""
+    """Tiles and recomputes operators of a training step."""
 
     step: _Step
     allow: tuple[str, ...]
@@ -205,14 +205,13 @@ class _Step:
         return order
 
     def unchanged(self) -> Answer:
-        """The step as it stands, placed."""
+        """The unchanged step, placed."""
         return self._answer(self.plans.place(self._whole(), None))
 
     def changed(self) -> Answer | None:
         """The best choice, placed; within a budget what comes nearest to it. None: nothing is found within the time."""
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        whole = self._whole()
-        begun: Sequence[Found] = ()
+        whole, begun = self._whole(), list[Found]()
         if not isinstance(self.job.repeats, Microbatch):
             with self.limits.interrupt:
                 begun = reached(self.plans, whole, replace(self.costs, max_overhead=self._most_added()))

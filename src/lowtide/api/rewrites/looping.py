@@ -41,8 +41,8 @@ def loop_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         The target's runtime has no loops, something asked for does not go with them, or no input can be handed over.
     """
     check_looping(job, goal, problem)
-    whole = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
-    return whole.under(job.allow), [Loops(job, goal, problem, whole)]
+    opening = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
+    return opening.under(job.allow), [Loops(job, goal, problem, opening)]
 
 
 @dataclass
@@ -52,34 +52,36 @@ class Loops(Move[Answer]):
 
     Attributes
     ----------
-    whole
+    opening
         The best plan without loops.
     """
 
     job: Job
     goal: OneArena
     problem: Problem
-    whole: Answer
+    opening: Answer
     closes: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with loops."""
         from lowtide.transform.loops import LoopRules
 
-        job, goal, problem, whole = self.job, self.goal, self.problem, self.whole
+        job, goal, problem, opening = self.job, self.goal, self.problem, self.opening
         room = goal.room(problem) or 0
         with limits.interrupt:
             limits.tell("looking for loops")
         rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
-        orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
+        orders = list(dict.fromkeys((opening.order, tuple(range(len(opening.order))))))
         search = replace(limits, seconds=limits.seconds * _SEARCH)
         path, searches, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
         limits.interrupt.seen |= interrupted
         if not path.loops:
             return None
-        best = _answer(job, goal, problem, whole, rules, path, limits)
+        best = _answer(job, goal, problem, opening, rules, path, limits)
         for other in searches:
-            best = _lower_arena(best, other, lambda path: _answer(job, goal, problem, whole, rules, path, limits), room)
+            best = _lower_arena(
+                best, other, lambda path: _answer(job, goal, problem, opening, rules, path, limits), room
+            )
         return best.under(job.allow)
 
 

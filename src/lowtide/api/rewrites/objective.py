@@ -1,4 +1,4 @@
-"""Which of two plans of a call is better: the only comparison of whole plans."""
+"""Which of two plans of a call is better: the only comparison of plans."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class _Sequence(Fixed):
 
 
 def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
-    """The best order, and the move that runs operators again or stores values, where the budget is not met without.
+    """The best order, and the move to recomputation and offload, where the budget is not met without.
 
     Raises
     ------
@@ -90,13 +90,13 @@ def begun(call: RecomputeCall) -> tuple[Answer, Repeat | None]:
     bound = PriceBound(0) if room is None else _bound(call, room)
     move = Repeat(call, bound, None if most is None else _peak_bound(call, most - call.sequence.costs.total))
     if room is not None and call.job.repeats is not None:
-        return move.said(_by_method(call, room, call.job.repeats)), None
-    return move.said(placed(call, once.order, once.keys["stopped"], {}, roomy=True)), move
+        return move.with_bounds(_by_method(call, room, call.job.repeats)), None
+    return move.with_bounds(placed(call, once.order, once.keys["stopped"], {}, roomy=True)), move
 
 
 @dataclass
 class Repeat(Move[Answer]):
-    """Runs operators again, or stores values and loads them: the sequence of least time within the budget, or of least
+    """Recomputes operators, or offloads values: the sequence of least time within the budget, or of least
     peak within a bound on the time.
 
     Attributes
@@ -122,9 +122,9 @@ class Repeat(Move[Answer]):
             assert self.least_peak is not None, call.job
             found = _lowest(call, most, self.least_peak)
         self.unfinished = limits.over()
-        return None if found is None else self.said(found)
+        return None if found is None else self.with_bounds(found)
 
-    def said(self, answer: Answer) -> Answer:
+    def with_bounds(self, answer: Answer) -> Answer:
         """An answer with what a plan says of repetitions."""
         return replace(answer, keys=recomputation_keys(self.call, answer, self.bound, self.least_peak))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Op, Quant
+from lowtide.graph import Graph, Op, Quant, Tensor
 from lowtide.ops.access import Access
 from lowtide.ops.index import Index
 from lowtide.rewrites import PlanPiece, Rows
@@ -92,3 +93,14 @@ def _rows(index: Index, first: int, end: int, size: int) -> Rows:
     highs = [(row * index.num + index.hi) // index.den for row in (first, end - 1)]
     low, high = max(0, min(lows)), min(size - 1, max(highs))
     return (low, high + 1) if low <= high else (0, 0)
+
+
+def valued(of: Tensor, box: Sequence[tuple[int, int]]) -> bytes | None:
+    """The bytes of some rows of a constant; None where they are not known, or share bytes with others."""
+    count = prod(of.shape or ())
+    if of.value is None or not count or len(of.value) % count:
+        return None
+    import numpy as np
+
+    rows = np.frombuffer(of.value, np.uint8).reshape(*(of.shape or ()), len(of.value) // count)
+    return rows[tuple(slice(a, b) for a, b in box)].tobytes()

@@ -21,7 +21,7 @@ from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Adapter, Glue, Written, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
-from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
+from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, valued, written
 from lowtide.verify.check.windows import windows_differ
 
 
@@ -213,7 +213,7 @@ class _Parts:
         if piece is None or of is None or of.kind is not Kind.CONSTANT or piece.terms is not None:
             raise fail(f"tensor {t} is read before anything makes it")
         self._make(t, Held(piece.of, tuple(piece.box)), Kind.CONSTANT)
-        self.tensors[t] = replace(self.tensors[t], value=_rows_of_value(of, self.held[t].box))
+        self.tensors[t] = replace(self.tensors[t], value=valued(of, self.held[t].box))
 
     def _tensor(self, t: int) -> PlanTensor:
         listed = self.listed.get(t)
@@ -498,14 +498,3 @@ class _Parts:
         held = Held(one.of, one.box) if whole else replace(one, terms=terms)
         self._make(part.outputs[0], held)
         return self._glue(part, self._adapter().merging(access.merge), 2)
-
-
-def _rows_of_value(of: Tensor, box: Sequence[tuple[int, int]]) -> bytes | None:
-    """The bytes of some rows of a constant; None where they are not known, or share bytes with others."""
-    count = prod(of.shape or ())
-    if of.value is None or not count or len(of.value) % count:
-        return None
-    import numpy as np
-
-    rows = np.frombuffer(of.value, np.uint8).reshape(*(of.shape or ()), len(of.value) // count)
-    return rows[tuple(slice(a, b) for a, b in box)].tobytes()
