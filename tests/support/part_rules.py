@@ -142,7 +142,7 @@ def _whole_constants(patch: pytest.MonkeyPatch) -> None:
 
 def _moved_pieces(patch: pytest.MonkeyPatch) -> None:
     """Slices and pads are cut along the dimension of which they speak."""
-    patch.setattr(onnx_part, "_piece", lambda graph, op, known, axis: onnx_part._sized(op, 1))
+    patch.setattr(onnx_part, "_indexed", lambda graph, op, known, axis: onnx_part._sized(op, 1))
 
 
 def _transposed_windows(patch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,7 @@ def _own_options(patch: pytest.MonkeyPatch) -> None:
     def own(graph: Any, op: Any, known: Any, axis: int) -> Any:
         return tflite_part.Spelling(1, lambda rows, shapes: tflite_part.Written(op.attributes))
 
-    patch.setattr(tflite_part, "_piece", own)
+    patch.setattr(tflite_part, "_indexed", own)
 
 
 def _any_join(patch: pytest.MonkeyPatch) -> None:

@@ -87,8 +87,7 @@ def run_onnx(
     Raises
     ------
     InputError
-        Weights are missing, onnxruntime cannot load or run the original (a type it does not know), a free dimension
-        has no size, or an input has a type that cannot be drawn.
+        Weights are missing, the original does not load or run, or an input has a free dimension or an unknown type.
     MissingExtraError
         onnxruntime is not installed.
     VerificationError
@@ -104,11 +103,10 @@ def run_onnx(
         planned_outputs, planned_profile, exact_profile = _run_planned(planned, plan, folder, own.feeds)
     footprints = dict(zip(plan.order, footprint_bytes, strict=False))
     measured = _measure(planned, planned_nodes, place, planned_profile, footprints)
+    kept = {i: i for i in range(len(original_nodes)) if i not in plan.folded}
     return RunReport(
         _compared(own, planned_outputs, plan),
-        _measure(
-            original, original_nodes, {i: i for i in range(len(original_nodes)) if i not in plan.folded}, own.profile
-        ),
+        _measure(original, original_nodes, kept, own.profile),
         measured,
         _measure(default_model, [], {}, own.shipped),
         exact_profile and _measure(planned, planned_nodes, place, exact_profile, footprints, planned_block(plan)),

@@ -21,6 +21,10 @@ def _softmax(node: Node) -> Form:
     return Along(_from_axis(node, min(1, max(0, node.rank() - 1))))
 
 
+def _one_axis(default: int) -> Callable[[Node], Form]:
+    return lambda node: Along((node.dim(node.attribute("axis", default), node.rank()),))
+
+
 def _layer_norm(node: Node) -> Form:
     return Along(_from_axis(node, -1))
 
@@ -100,7 +104,7 @@ ROWS: dict[str, Callable[[Node], Form]] = {
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
     "Hardmax": _softmax,
-    "LpNormalization": lambda node: Along((node.dim(node.attribute("axis", -1), node.rank()),)),
+    "LpNormalization": _one_axis(-1),
     "LayerNormalization": _layer_norm,
     "RMSNormalization": _layer_norm,
     "SimplifiedLayerNormalization": _layer_norm,
