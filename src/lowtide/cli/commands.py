@@ -294,14 +294,14 @@ def board(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_known(options: argparse.Namespace, known: Mapping[str, str]) -> None:
+def _show_known(options: argparse.Namespace, names: Mapping[str, str]) -> None:
     """Print names with their descriptions."""
     from lowtide.report.columns import columns
 
     if options.json:
-        show_json([{"name": name, "description": text} for name, text in known.items()])
+        show_json([{"name": name, "description": text} for name, text in names.items()])
     else:
-        show(columns(list(known.items())))
+        show(columns(list(names.items())))
 
 
 def zoo(options: argparse.Namespace) -> int:

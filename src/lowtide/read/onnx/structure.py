@@ -139,16 +139,16 @@ def _check_nesting(node: NodeProto, index: int, place: str) -> None:
         )
 
 
-def _check_made(graph: GraphProto, too_early: Sequence[tuple[Op, str]], known: Collection[str], place: str) -> None:
-    """Raise `InputError` if an op reads, or the graph returns, what is not known."""
+def _check_made(graph: GraphProto, too_early: Sequence[tuple[Op, str]], names: Collection[str], place: str) -> None:
+    """Raise `InputError` if an op reads, or the graph returns, a name that does not exist."""
     for op, name in too_early:
-        if name not in known:
+        if name not in names:
             raise InputError(
                 f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
                 place,
             )
     for value in graph.output:
-        if value.name not in known:
+        if value.name not in names:
             raise InputError(f"graph output {value.name!r} is made by no node; add its producer or drop it", place)
 
 
