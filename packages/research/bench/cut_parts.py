@@ -71,7 +71,7 @@ WAYS: Mapping[str, tuple[str, Callable[[], AbstractContextManager[Any]]]] = {
     "seams": ("seams", nullcontext),
     "regions": ("fission", nullcontext),
     "no regions cut anew": ("fission", _left_out(PartOrders, "_may_recut", False)),
-    "no pieces handed on": ("fission", _left_out(CutSearch, "_hands_on", False)),
+    "no pieces handed on": ("fission", _left_out(CutSearch, "_forwards", False)),
     "no products by sections": ("fission", _left_out(cutting, "_by_sections", None)),
     "no channels": ("fission", _rows_alone),
     "with seams": ("fission,seams", nullcontext),
