@@ -27,7 +27,7 @@ SECONDS = 900
 
 
 _RESEARCH = "packages/research/src"
-_REGION, _LABELS, _STEPS = "transform/fission.py", "ops/labels.py", "run/steps.py"
+_REGION, _LABELS, _STEPS = "transform/fission.py", "ops/labels.py", "../../tests/support/step_runs.py"
 _NET = f"../../{_RESEARCH}/lowtide_research/zoo/step_net.py"
 _SWAPS, _SIBLINGS, _WIDER = "optimize/recompute/swaps.py", "transform/siblings.py", "transform/sibling_ops.py"
 
@@ -49,9 +49,9 @@ FISSION_MUTATIONS = (
     Mutation("pool_without_windows", _NET, 'labels = ", ".join(["n c . ."] * len(inputs)) + " -> n c . ."',
                     'labels = ", ".join(["n c y ."] * len(inputs)) + " -> n c y ."'),
     # What words mean.
-    Mutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
-    Mutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
-                    "tuple([numbered(words) for words in (reads[::-1] if len(set(read_shapes)) == 1 else reads)]),"),
+    Mutation("whole_is_a_word", _LABELS, 'UNTILED = "."', 'UNTILED = ","'),
+    Mutation("operands_in_the_other_order", _LABELS, "for side in (reads, writes))",
+                    "for side in (reads[::-1] if len(set(read_shapes)) == 1 else reads, writes))"),
     Mutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
                     "False"),
     # What may be cut.
@@ -92,7 +92,7 @@ FISSION_MUTATIONS = (
     Mutation("gradients_of_weights_added_up", _WIDER,
                     "self._product(site.gradients, (x, dy), dw, (None, at, 0))",
                     "self._product(site.gradients, (x, dy), dw, (None, at, None))"),
-    Mutation("side_by_side_is_cut", _WIDER, "wide.insert(self.at, WHOLE)", 'wide.insert(self.at, "z")'),
+    Mutation("side_by_side_is_cut", _WIDER, "wide.insert(self.at, UNTILED)", 'wide.insert(self.at, "z")'),
     Mutation("updated_weights_swapped", _STEPS, "results |= zip(of, results.pop(wide), strict=True)",
                     "results |= zip(of[::-1], results.pop(wide), strict=True)"),
     # How parts run.

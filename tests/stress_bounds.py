@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
-from lowtide.ops.floor import floor
+from lowtide.ops.working_set import working_set_bound
 from lowtide.optimize.region_bound import RegionBounds
 from lowtide.read import read_model
 from lowtide.schedule.exact import Exact
@@ -59,7 +59,9 @@ def flaws(graph: Graph, target: Target) -> tuple[list[str], int, bool]:
         handed = hand_on(graph, parts)
         least = min(least, joined, peak(handed.graph, target))
         plans += 2
-    low = floor(graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule)).size
+    low = working_set_bound(
+        graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule)
+    ).size
     found = [("any regions", of_all, least), ("joined regions", of_joined, joined)]
     found += [("floor", low, least)] if target.count_inputs else []
     return (

@@ -28,9 +28,9 @@ import lowtide
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.rewrites import Recompute
-from lowtide.run.steps import Values, random_feeds, run_parts, run_plan, run_step
 from lowtide_research.bench.machine import machine
 from support.decisions import drawn_plan, drawn_several, random_ends, random_region
+from support.step_runs import Values, random_feeds, run_parts, run_plan, run_step
 from support.steps import STEPS
 
 MOST = 1e-9

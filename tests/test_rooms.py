@@ -33,7 +33,6 @@ ELSEWHERE = {
     "analyse/test_storage.py": "analyse/model",
     "schedule/test_order.py": "schedule/greedy",
     "schedule/test_registry.py": "schedule/method",
-    "schedule/test_waists.py": "schedule/incremental",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
     "api/rewrites/test_cut_spilling.py": "report/cuts verify/check/streams",
@@ -51,14 +50,13 @@ ELSEWHERE = {
     "api/rewrites/test_aliasing.py": "report/aliases",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging api/rewrites/step_plans",
-    "run/test_steps.py": "run/step_kernels",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
-    "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/pieces ops/onnx/products ops/onnx/resize ops/onnx/windows",
-    "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/pieces ops/aten/products "
+    "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/movement ops/onnx/products ops/onnx/resize ops/onnx/windows",
+    "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/movement ops/aten/products "
     "ops/aten/windows run/probe_aten",
-    "ops/tflite/test_rows.py": "ops/tflite/pieces ops/tflite/products ops/tflite/windows run/probe_tflite",
+    "ops/tflite/test_rows.py": "ops/tflite/movement ops/tflite/products ops/tflite/windows run/probe_tflite",
     "run/test_probe.py": "run/probe_feeds run/probe_nodes run/probe_onnx",
     "api/test_probing.py": "cli/probe report/probing run/probing",
     # a rule and the runtime that it is about
@@ -159,6 +157,7 @@ ELSEWHERE = {
 
 OF_RESEARCH = {
     "schedule/test_serenity.py": "schedule/serenity_parts",
+    "schedule/test_waists.py": "schedule/incremental",
     "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
     "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
     "spill/cosma/test_method.py": (

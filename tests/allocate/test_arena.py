@@ -7,7 +7,7 @@ import pytest
 
 import lowtide
 from lowtide.allocate.arena import Allocation, _needed, allocate, allocate_best, allocate_buffers
-from lowtide.allocate.buffers import Buffer, Piece, Problem, arena_buffers, block, load_bound
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, arena_buffers, block, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
@@ -93,11 +93,11 @@ def test_a_chain_of_equal_sizes_is_one_rectangle() -> None:
     """Three tensors written over each other are one buffer from step 0 to 3; the rest are beside it."""
     model = chain()
     made = arena_buffers(model, range(4), profile(model, range(4)).in_place, 1)
-    assert [b.pieces for b in made.problem.buffers] == [
-        (Piece(0, 1, 0, 4),),
-        (Piece(0, 4, 0, 8),),
-        (Piece(3, 4, 0, 4),),
-        (Piece(3, 4, 0, 5),),
+    assert [b.rectangles for b in made.problem.buffers] == [
+        (Rectangle(0, 1, 0, 4),),
+        (Rectangle(0, 4, 0, 8),),
+        (Rectangle(3, 4, 0, 4),),
+        (Rectangle(3, 4, 0, 5),),
     ]
     assert made.workspace_of == {3: 3}
     assert load_bound(made.problem) == 17
@@ -118,7 +118,7 @@ def test_a_part_overwritten_frees_the_rest_after_the_step() -> None:
     """Tensor 2 lies in the last 4 of 12 bytes; the first 8 are free from step 2 on."""
     model = slices()
     made = arena_buffers(model, range(3), profile(model, range(3)).in_place, 1)
-    assert made.problem.buffers[1].pieces == (Piece(0, 2, 0, 12), Piece(2, 3, 8, 4))
+    assert made.problem.buffers[1].rectangles == (Rectangle(0, 2, 0, 12), Rectangle(2, 3, 8, 4))
     result = own(model)
     check(model, range(3), result, 1)
     assert result.offsets[2] == result.offsets[1] == result.offsets[0] + 8
@@ -140,9 +140,9 @@ def test_displacements_add_up_along_a_chain() -> None:
     check(model, range(4), result, 1)
     assert result.in_place == ((2, 1), (4, 3))
     assert result.offsets[4] == result.offsets[0] + 12
-    assert arena_buffers(model, range(4), profile(model, range(4)).in_place, 1).problem.buffers[1].pieces == (
-        Piece(0, 2, 0, 16),
-        Piece(2, 4, 8, 8),
+    assert arena_buffers(model, range(4), profile(model, range(4)).in_place, 1).problem.buffers[1].rectangles == (
+        Rectangle(0, 2, 0, 16),
+        Rectangle(2, 4, 8, 8),
     )
 
 
@@ -173,7 +173,7 @@ def test_an_output_over_its_input_may_lie_unaligned() -> None:
     model = slices()
     assert own(model, 8).in_place == ((2, 1),)
     made = arena_buffers(model, range(3), profile(model, range(3)).in_place, 16)
-    assert made.problem.buffers[1].pieces == (Piece(0, 2, 0, 16), Piece(2, 3, 8, 4))
+    assert made.problem.buffers[1].rectangles == (Rectangle(0, 2, 0, 16), Rectangle(2, 3, 8, 4))
     result = own(model, 16)
     check(model, range(3), result, 16)
     assert (result.in_place, result.dropped) == (((2, 1),), ())
@@ -338,4 +338,4 @@ def test_plain_buffers_that_are_refused() -> None:
     with pytest.raises(InputError, match="two buffers are named a"):
         allocate_buffers(Problem((block("a", 0, 1, 1), block("a", 1, 2, 1))))
     with pytest.raises(InputError, match="buffer a has offset 3, no multiple of its alignment 2"):
-        allocate_buffers(Problem((Buffer("a", 1, (Piece(0, 1, 0, 1),), 2, 3),)))
+        allocate_buffers(Problem((Buffer("a", 1, (Rectangle(0, 1, 0, 1),), 2, 3),)))

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from lowtide.allocate.buffers import Buffer, Piece, Problem, arena_buffers, block, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, arena_buffers, block, height_of, load_bound
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
@@ -17,10 +17,10 @@ from support.random_graphs import random_graph, random_order
 
 def test_a_buffer_knows_its_extent():
     """From its first piece to its last; one without pieces is never there."""
-    gapped = Buffer("g", 8, (Piece(1, 2, 0, 8), Piece(4, 6, 4, 4)))
+    gapped = Buffer("g", 8, (Rectangle(1, 2, 0, 8), Rectangle(4, 6, 4, 4)))
     assert (gapped.start, gapped.end, gapped.area) == (1, 6, 8 + 2 * 4)
     empty = block("e", 3, 5, 0)
-    assert (empty.start, empty.end, empty.area, empty.pieces) == (0, 0, 0, ())
+    assert (empty.start, empty.end, empty.area, empty.rectangles) == (0, 0, 0, ())
 
 
 def test_the_load_bound_is_the_most_at_once():
@@ -34,7 +34,7 @@ def test_the_load_bound_is_the_most_at_once():
         ]
         most = max(sum(b.size for b in buffers if b.start <= t < b.end) for t in range(12))
         assert load_bound(Problem(tuple(buffers))) == most
-    assert load_bound(Problem((Buffer("f", 4, (Piece(0, 1, 0, 4),), offset=100),))) == 104
+    assert load_bound(Problem((Buffer("f", 4, (Rectangle(0, 1, 0, 4),), offset=100),))) == 104
     assert load_bound(Problem(())) == 0
 
 
@@ -47,15 +47,15 @@ def test_alignment_rounds_the_bound_only_where_all_sizes_are_multiples():
 
 def test_fixed_buffers_that_clash_are_named():
     """Both, and where the other one is."""
-    a, b = (Buffer(name, 8, (Piece(0, 2, 0, 8),), offset=at) for name, at in (("a", 0), ("b", 4)))
+    a, b = (Buffer(name, 8, (Rectangle(0, 2, 0, 8),), offset=at) for name, at in (("a", 0), ("b", 4)))
     with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 4: a, fixed at 0, is in the way"):
-        core_problem(Problem((a, b)))
+        load_bound(Problem((a, b)))
 
 
 def test_more_bytes_than_can_be_counted():
     """Above 2^62 no sum is safe."""
     with pytest.raises(InputError, match="more than"):
-        core_problem(Problem((block("a", 0, 1, 2**61), block("b", 0, 1, 2**61), block("c", 0, 1, 2**61))))
+        load_bound(Problem((block("a", 0, 1, 2**61), block("b", 0, 1, 2**61), block("c", 0, 1, 2**61))))
 
 
 def test_height_is_the_highest_end():
@@ -75,7 +75,7 @@ def test_the_buffers_of_an_order_hold_its_footprints(target: str):
         steps = profile(model, order)
         arena = arena_buffers(model, order, steps.in_place, 1)
         for step, footprint in enumerate(steps.footprint):
-            there = sum(p.size for b in arena.problem.buffers for p in b.pieces if p.start <= step < p.end)
+            there = sum(p.size for b in arena.problem.buffers for p in b.rectangles if p.start <= step < p.end)
             assert there == footprint
         assert set(arena.place_of) == {s for s, storage in enumerate(model.storages) if storage.size}
         assert set(arena.workspace_of) == {op.id for i, op in enumerate(graph.ops) if model.workspace[i]}

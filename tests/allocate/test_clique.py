@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.allocate.buffers import Buffer, Piece, Problem, block, load_bound
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, block, load_bound
 from lowtide.allocate.clique import Cliques, clique_bound, heaviest_clique, never_share
 
 
@@ -42,10 +42,10 @@ def problems(draw: st.DrawFn) -> Problem:
     buffers: list[Buffer] = []
     for k in range(draw(st.integers(1, 5))):
         start, length, size = draw(st.tuples(st.integers(0, 6), st.integers(1, 3), st.integers(1, 4)))
-        pieces = [Piece(start, start + length, 0, size)]
+        rectangles = [Rectangle(start, start + length, 0, size)]
         if draw(st.booleans()):
-            pieces.append(Piece(start + length + 2, start + length + 3, 0, size))
-        buffers.append(Buffer(f"b{k}", size, tuple(pieces), unit))
+            rectangles.append(Rectangle(start + length + 2, start + length + 3, 0, size))
+        buffers.append(Buffer(f"b{k}", size, tuple(rectangles), unit))
     pairs = list(combinations(range(len(buffers)), 2))
     apart = tuple(pair for pair in pairs if draw(st.booleans()))
     return Problem(tuple(buffers), (), apart)
@@ -53,7 +53,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 def together(problem: Problem, i: int, j: int) -> bool:
     """Whether two buffers are there at the same step, or kept apart, step by step."""
-    steps = [{t for p in problem.buffers[k].pieces for t in range(p.start, p.end)} for k in (i, j)]
+    steps = [{t for p in problem.buffers[k].rectangles for t in range(p.start, p.end)} for k in (i, j)]
     return bool(steps[0] & steps[1]) or (i, j) in problem.apart
 
 

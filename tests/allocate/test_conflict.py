@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.banks.memories import part_of
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, load_sections
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle, block, load_sections
 from lowtide.allocate.conflict import find_conflict, find_indivisible
 from lowtide.allocate.greedy import Packing
 from lowtide.stop import Limits
@@ -60,7 +60,7 @@ def test_nothing_is_found_where_all_fits():
 
 def test_gaps_and_pairs_are_not_in_the_way():
     """What is not there does not count, and what a pair may share counts once."""
-    gapped = Buffer("g", 6, (Piece(0, 1, 0, 6), Piece(3, 4, 0, 6)))
+    gapped = Buffer("g", 6, (Rectangle(0, 1, 0, 6), Rectangle(3, 4, 0, 6)))
     assert find_conflict(Problem((gapped, block("b", 1, 3, 6))), 6) is None
     pair = Problem((block("out", 1, 3, 6), block("in", 0, 2, 6)), (Pair(0, 1, 0),))
     assert find_conflict(pair, 6) is None
@@ -82,12 +82,12 @@ def test_a_set_at_one_step_is_too_much_and_none_can_be_left_out(seed: int, n: in
         return
     assert found is not None
     assert found.minimal
-    live = {i: p.size for i, b in enumerate(buffers) for p in b.pieces if p.start <= (found.step or 0) < p.end}
+    live = {i: p.size for i, b in enumerate(buffers) for p in b.rectangles if p.start <= (found.step or 0) < p.end}
     sizes = [live[i] for i in found.members]
     assert sum(sizes) == found.needed_bytes > capacity
     assert sum(sizes) - min(sizes) <= capacity
     for step in steps:
-        there = [p.size for b in buffers for p in b.pieces if p.start <= step < p.end]
+        there = [p.size for b in buffers for p in b.rectangles if p.start <= step < p.end]
         for fewer in combinations(there, len(sizes) - 1):
             assert sum(fewer) <= capacity
 
@@ -118,10 +118,10 @@ def test_what_cannot_be_divided_is_so_by_every_division(seed: int, n: int, capac
 
     buffers = random_buffers(seed, n, 6, 8)
     found = find_indivisible(Problem(buffers), capacities)
-    there = {t: [p.size for b in buffers for p in b.pieces if p.start <= t < p.end] for t in range(6)}
+    there = {t: [p.size for b in buffers for p in b.rectangles if p.start <= t < p.end] for t in range(6)}
     assert (found is None) == all(divisible(sizes) for sizes in there.values())
     if found is not None:
-        live = {i: p.size for i, b in enumerate(buffers) for p in b.pieces if p.start <= (found.step or 0) < p.end}
+        live = {i: p.size for i, b in enumerate(buffers) for p in b.rectangles if p.start <= (found.step or 0) < p.end}
         sizes = [live[i] for i in found.members]
         assert not divisible(sizes)
         assert all(divisible(sizes[:k] + sizes[k + 1 :]) for k in range(len(sizes)))

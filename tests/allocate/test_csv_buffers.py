@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.allocate.arena import allocate_buffers
-from lowtide.allocate.buffers import Buffer, Piece, Problem, block
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, block
 from lowtide.allocate.csv_buffers import format_buffers, parse_buffers, read_buffers
 from lowtide.errors import InputError
 from support.small_problems import random_buffers
@@ -30,7 +30,9 @@ def test_columns_in_any_order_and_under_other_names() -> None:
 def test_alignment_offset_and_gaps() -> None:
     """A gap splits the lifetime; one with a window leaves those bytes; -1 is a free offset."""
     text = f"{HEADER}\na,0,9,16,8,24,2-4 5-6@4:8\nb,1,2,3,1,-1,\n"
-    a = Buffer("a", 16, (Piece(0, 2, 0, 16), Piece(4, 5, 0, 16), Piece(5, 6, 4, 4), Piece(6, 9, 0, 16)), 8, 24)
+    a = Buffer(
+        "a", 16, (Rectangle(0, 2, 0, 16), Rectangle(4, 5, 0, 16), Rectangle(5, 6, 4, 4), Rectangle(6, 9, 0, 16)), 8, 24
+    )
     assert parse_buffers(text) == (a, block("b", 1, 2, 3))
     assert format_buffers((a,)) == f"{HEADER}\na,0,9,16,8,24,2-4 5-6@4:8\n"
 
@@ -38,7 +40,7 @@ def test_alignment_offset_and_gaps() -> None:
 def test_gaps_end_inclusively_where_lifetimes_do() -> None:
     """With `end` instead of `upper`, gap 2-3 covers steps 2 and 3."""
     [a] = parse_buffers("id,lower,end,size,gaps\na,0,8,4,2-3\n")
-    assert a.pieces == (Piece(0, 2, 0, 4), Piece(4, 9, 0, 4))
+    assert a.rectangles == (Rectangle(0, 2, 0, 4), Rectangle(4, 9, 0, 4))
 
 
 def test_reading_stops_at_an_empty_line() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lowtide import _core
 from lowtide.allocate.arena import ENGINES, allocate_best, allocate_buffers
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle, block, height_of, load_bound
 from lowtide.allocate.exact import KEYS, RULES, ExactFit
 from lowtide.allocate.greedy import Portfolio
 from lowtide.stop import Limits, Progress
@@ -46,7 +46,7 @@ def test_all_engines_against_brute_force(seed: int) -> None:
             assert packing.lower_bound_bytes <= least <= packing.height_bytes
     best = allocate_best(problem, Limits())
     check(problem, best.offsets)
-    core = _core.Exact(core_problem(problem))
+    core = _core.Exact(problem.core)
     if all(core.part(k).proves for k in range(len(core))):
         assert best.lower_bound_bytes == best.height_bytes == least
 
@@ -81,11 +81,11 @@ def test_buffers_at_their_bound_cost_nothing() -> None:
 
 def test_interlocking_groups_are_not_proved() -> None:
     """j may lie between the pieces of i, room that the search gives up: no placement found is no proof of anything."""
-    group = Buffer("i", 9, (Piece(0, 2, 0, 3), Piece(2, 4, 6, 3)))
-    bar = Buffer("j", 3, (Piece(1, 3, 0, 3),))
+    group = Buffer("i", 9, (Rectangle(0, 2, 0, 3), Rectangle(2, 4, 6, 3)))
+    bar = Buffer("j", 3, (Rectangle(1, 3, 0, 3),))
     other = block("k", 0, 4, 1)
     problem = Problem((group, bar, other))
-    core = _core.Exact(core_problem(problem))
+    core = _core.Exact(problem.core)
     assert not core.part(0).proves
     assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {}).fits is None
     packing = ExactFit(work=10**6).pack(problem, Limits())
@@ -95,9 +95,9 @@ def test_interlocking_groups_are_not_proved() -> None:
 
 def test_groups_with_an_overhang_are_proved() -> None:
     """What lies under an overhang begins above the group's offset, yet below its piece: shifts keep the order."""
-    group = Buffer("g", 8, (Piece(0, 2, 0, 2), Piece(2, 4, 6, 2)))
+    group = Buffer("g", 8, (Rectangle(0, 2, 0, 2), Rectangle(2, 4, 6, 2)))
     problem = Problem((group, block("under", 2, 4, 5), block("on", 0, 2, 6)))
-    core = _core.Exact(core_problem(problem))
+    core = _core.Exact(problem.core)
     assert core.part(0).proves
     packing = ExactFit().pack(problem, Limits())
     check(problem, packing.offsets)
@@ -169,7 +169,7 @@ def test_pairs_in_a_chain() -> None:
 
 def test_unknown_rules_are_refused() -> None:
     """A rule that does not exist is a mistake of ours, said at once."""
-    core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1),))))
+    core = _core.Exact(Problem((block("a", 0, 1, 1),)).core)
     with pytest.raises(KeyError):
         core.fits(0, core.order(0, "area", 0), False, 1, 10, {"colour": False})
 
@@ -189,7 +189,7 @@ def test_a_climb_finds_what_greedy_orders_do_not() -> None:
     packing = ExactFit(work=work, question=work).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.optimal
-    core = _core.Exact(core_problem(problem))
+    core = _core.Exact(problem.core)
     for turn in range(12):
         order = core.order(0, KEYS[turn % 4], turn // 4)
         found = core.fits(0, order, True, 40, 1_000_000, {})
@@ -200,7 +200,7 @@ def test_a_climb_finds_what_greedy_orders_do_not() -> None:
 
 def test_an_order_names_each_buffer_once() -> None:
     """Anything else is a mistake of ours, said at once."""
-    core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1), block("b", 0, 1, 2)))))
+    core = _core.Exact(Problem((block("a", 0, 1, 1), block("b", 0, 1, 2))).core)
     for order in ([0], [0, 0], [0, 2], [-1, 0]):
         with pytest.raises(ValueError, match="not an order"):
             core.fits(0, order, False, 3, 10, {})

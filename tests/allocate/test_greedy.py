@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle, block, height_of, load_bound
 from lowtide.allocate.greedy import RULES, GreedyRule, Portfolio
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.errors import InputError
@@ -110,7 +110,7 @@ def test_alignment_rounds_offsets_up() -> None:
 
 def test_fixed_offsets_hold() -> None:
     """The fixed one stays at 5, and the others go under and over it."""
-    fixed = Buffer("f", 2, (Piece(0, 9, 0, 2),), offset=5)
+    fixed = Buffer("f", 2, (Rectangle(0, 9, 0, 2),), offset=5)
     buffers = (block("a", 0, 9, 4), fixed, block("b", 0, 9, 3))
     assert GreedyRule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 5, 7)
     assert Portfolio().pack(Problem((fixed,)), Limits()).lower_bound_bytes == 7
@@ -118,10 +118,10 @@ def test_fixed_offsets_hold() -> None:
 
 def test_fixed_offsets_that_overlap_are_refused() -> None:
     """Two fixed buffers at the same time and bytes cannot be; after one another they can."""
-    buffers = tuple(Buffer(n, 4, (Piece(0, 2, 0, 4),), offset=o) for n, o in (("a", 0), ("b", 3)))
+    buffers = tuple(Buffer(n, 4, (Rectangle(0, 2, 0, 4),), offset=o) for n, o in (("a", 0), ("b", 3)))
     with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 3: a, fixed at 0, is in the way"):
         Portfolio().pack(Problem(buffers), Limits())
-    later = Buffer("b", 4, (Piece(2, 3, 0, 4),), offset=3)
+    later = Buffer("b", 4, (Rectangle(2, 3, 0, 4),), offset=3)
     assert Portfolio().pack(Problem((buffers[0], later)), Limits()).offsets == (0, 3)
 
 
@@ -133,7 +133,7 @@ def test_buffers_too_large_to_count_are_refused() -> None:
 
 def test_a_rigid_group_leaves_its_hollow_free() -> None:
     """The group is 8 bytes high at step 0 and bytes 4 to 6 only at step 1; the others fit around it."""
-    group = Buffer("g", 8, (Piece(0, 1, 0, 8), Piece(1, 2, 4, 2)))
+    group = Buffer("g", 8, (Rectangle(0, 1, 0, 8), Rectangle(1, 2, 4, 2)))
     buffers = (group, block("low", 1, 2, 4), block("high", 1, 2, 2))
     packing = Portfolio().pack(Problem(buffers), Limits())
     check(Problem(buffers), packing.offsets)
@@ -149,7 +149,7 @@ def test_split_at_steps_that_nothing_crosses() -> None:
         block("d", 3, 5, 1),
         block("0", 0, 9, 0),
     )
-    assert core_problem(Problem(buffers)).split() == [[0, 2], [1, 3]]
+    assert Problem(buffers).core.split() == [[0, 2], [1, 3]]
 
 
 def test_the_portfolio_is_as_good_as_its_best_rule() -> None:
@@ -175,7 +175,7 @@ def test_nothing_to_place() -> None:
 
 def test_a_pass_gives_up_at_its_ceiling() -> None:
     """A ceiling that the rule cannot stay below ends the pass; one byte more lets it through."""
-    core = core_problem(FIVE)
+    core = FIVE.core
     order = core.order("size")
     assert core.place(order, False, 10) is None
     assert core.place(order, False, 11) is not None
@@ -192,7 +192,7 @@ def test_no_rule_overlaps_and_none_beats_the_load_bound(
     bound = load_bound(Problem(buffers))
     live = [0] * steps
     for b in buffers:
-        for p in b.pieces:
+        for p in b.rectangles:
             for step in range(p.start, p.end):
                 live[step] += p.size
     most = max(max(live), max(b.size for b in buffers))
@@ -258,7 +258,7 @@ def test_buffers_kept_apart_share_no_byte_at_any_time() -> None:
     """One after another two buffers need the room of the larger; kept apart, that of both, in one stretch."""
     buffers = (block("a", 0, 2, 3), block("b", 2, 4, 4), block("c", 2, 3, 1))
     problem = Problem(buffers, (), ((0, 1),))
-    assert core_problem(problem).split() == [[0, 1, 2]]
+    assert problem.core.split() == [[0, 1, 2]]
     packing = Portfolio().pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.height_bytes == packing.lower_bound_bytes == 7
@@ -268,11 +268,11 @@ def test_buffers_kept_apart_share_no_byte_at_any_time() -> None:
 
 def test_fixed_buffers_that_clash_for_their_ties() -> None:
     """Fixed over one another a pair may be, in its order; two kept apart may not, however far apart in time."""
-    low, high = (Buffer(n, 4, (Piece(0, 2, 0, 4),), offset=o) for n, o in (("low", 0), ("high", 3)))
+    low, high = (Buffer(n, 4, (Rectangle(0, 2, 0, 4),), offset=o) for n, o in (("low", 0), ("high", 3)))
     assert Portfolio().pack(Problem((low, high), (Pair(0, 1, 3),)), Limits()).height_bytes == 7
     with pytest.raises(InputError, match="buffer high cannot lie at its fixed offset 3"):
         Portfolio().pack(Problem((low, high), (Pair(0, 1, 4),)), Limits())
-    later = Buffer("later", 4, (Piece(5, 6, 0, 4),), offset=3)
+    later = Buffer("later", 4, (Rectangle(5, 6, 0, 4),), offset=3)
     with pytest.raises(InputError, match="buffer later cannot lie"):
         Portfolio().pack(Problem((low, later), (), ((0, 1),)), Limits())
 
@@ -286,7 +286,7 @@ def test_the_squeaky_wheel_improves_an_order_by_hand() -> None:
     """
     rule = GreedyRule("size", "size", best_fit=False)
     order = rule.order(FIVE)
-    core = core_problem(FIVE)
+    core = FIVE.core
     heights = []
     for _ in range(4):
         offsets = core.place(order, False)
@@ -343,7 +343,7 @@ def test_a_sweep_that_recalls_windows_packs_the_same(seed: int, n: int, least: i
     """Cells repeated: each window alike is packed once, and every offset is what packing each of them gives."""
     cell = random_buffers(seed, n, 8, 9, (1, 2) if seed % 2 else (1,))
     buffers = [
-        replace(b, pieces=tuple(p._replace(start=p.start + 6 * k, end=p.end + 6 * k) for p in b.pieces))
+        replace(b, rectangles=tuple(p._replace(start=p.start + 6 * k, end=p.end + 6 * k) for p in b.rectangles))
         for k in range(12)
         for b in cell
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.allocate.buffers import Buffer, Problem, block, core_problem, load_bound, load_sections
+from lowtide.allocate.buffers import Buffer, Problem, block, load_bound, load_sections
 from lowtide.allocate.greedy import KEYS
 from support.small_problems import check, random_buffers, side_by_side, with_ties
 
@@ -20,12 +20,12 @@ def reference(problem: Problem, order: Sequence[int], best_fit: bool, ceiling: i
     done: list[int] = []
     for i in sorted(order, key=lambda i: buffers[i].offset is None):
         b = buffers[i]
-        if not b.pieces:
+        if not b.rectangles:
             continue
         forbidden: list[tuple[int, int]] = []
-        for p in b.pieces:
+        for p in b.rectangles:
             for j in done:
-                for q in buffers[j].pieces:
+                for q in buffers[j].rectangles:
                     if (p.start < q.end and q.start < p.end) or (i, j) in apart:
                         below, above = offsets[j] + q.low - p.low - p.size, offsets[j] + q.low + q.size - p.low
                         below = max(below, offsets[j] - distance[i, j]) if (i, j) in distance else below
@@ -84,10 +84,10 @@ def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, 
     if seed % 3 == 0:
         i, height = rng.randrange(n), rng.randrange(20)
         b = buffers[i]
-        buffers[i] = Buffer(b.name, b.size, b.pieces, b.alignment, height * b.alignment)
+        buffers[i] = Buffer(b.name, b.size, b.rectangles, b.alignment, height * b.alignment)
     order = rng.sample(range(n), n)
     ceiling = rng.choice((None, sum(b.size for b in buffers) // 2))
-    core = core_problem(Problem(tuple(buffers)))
+    core = Problem(tuple(buffers)).core
     expected = reference(Problem(tuple(buffers)), order, best_fit, ceiling)
     for kernel in ("lists", "tree"):
         assert core.place(order, best_fit, -1 if ceiling is None else ceiling, kernel) == expected
@@ -110,7 +110,7 @@ def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_
     expected = reference(problem, order, best_fit, None)
     assert expected is not None
     check(problem, expected)
-    assert core_problem(problem).place(order, best_fit, -1, "tree") == expected
+    assert problem.core.place(order, best_fit, -1, "tree") == expected
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_
 def test_orders_are_those_of_the_rules(seed: int, n: int) -> None:
     """Each key sorts as its definition does, ties by index."""
     buffers = random_buffers(seed, n, 7, 4)
-    core = core_problem(Problem(tuple(buffers)))
+    core = Problem(tuple(buffers)).core
     for name in KEYS:
         by = keys(buffers, name)
         assert core.order(name) == sorted(range(n), key=by.__getitem__)
@@ -128,7 +128,7 @@ def test_orders_are_those_of_the_rules(seed: int, n: int) -> None:
 def test_steps_and_sizes_near_the_limit() -> None:
     """Areas are counted in 128 bits: steps and bytes may both be large."""
     buffers = (block("a", 0, 2**62, 2**59), block("b", 0, 2**61, 2**60), block("c", 2**62, 2**62 + 1, 2**60))
-    assert core_problem(Problem(tuple(buffers))).order("area") == [0, 1, 2]
+    assert Problem(tuple(buffers)).core.order("area") == [0, 1, 2]
     assert load_bound(Problem(buffers)) == 2**59 + 2**60
 
 
@@ -140,7 +140,7 @@ def test_ten_thousands_of_buffers() -> None:
     for k in range(30_000):
         start = rng.randrange(30_000)
         buffers.append(block(f"b{k}", start, start + 1 + int(rng.expovariate(1 / 70)), 64 * rng.randint(1, 99), 64))
-    core = core_problem(Problem(tuple(buffers)))
+    core = Problem(tuple(buffers)).core
     order = core.order("size")
     by_tree = core.place(order, True, kernel="tree")
     assert by_tree is not None
@@ -152,10 +152,10 @@ def test_ten_thousands_of_buffers() -> None:
 def test_what_is_there_at_the_peak(seed: int, n: int) -> None:
     """The first step of most load, the pieces there, and buffers fixed without touching the others."""
     buffers = random_buffers(seed, n, 7, 6, (1, 2))
-    core = core_problem(Problem(buffers))
+    core = Problem(buffers).core
     steps, loads = load_sections(buffers)
     peak = steps[loads.index(max(loads))] if steps else 0
-    there = [(i, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces if p.start <= peak < p.end]
+    there = [(i, p.low, p.size) for i, b in enumerate(buffers) for p in b.rectangles if p.start <= peak < p.end]
     assert core.at_peak() == there
     offsets = [3 * b.alignment for b in buffers]
     assert core.height(offsets) == max((o + b.size for o, b in zip(offsets, buffers, strict=True)), default=0)
@@ -163,11 +163,11 @@ def test_what_is_there_at_the_peak(seed: int, n: int) -> None:
         last = there[-1][0]
         fixed = core.fixed_at([(last, offsets[last])])
         moved = tuple(replace(b, offset=offsets[i]) if i == last else b for i, b in enumerate(buffers))
-        assert fixed.place(range(n), False) == core_problem(Problem(moved)).place(range(n), False)
-        assert core.place(range(n), False) == core_problem(Problem(buffers)).place(range(n), False)
+        assert fixed.place(range(n), False) == Problem(moved).core.place(range(n), False)
+        assert core.place(range(n), False) == Problem(buffers).core.place(range(n), False)
 
 
 def test_unknown_names_are_refused() -> None:
     """A key that does not exist is a mistake of ours, said at once."""
     with pytest.raises(KeyError):
-        core_problem(Problem(())).order("colour")
+        Problem(()).core.order("colour")

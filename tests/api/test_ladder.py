@@ -12,7 +12,7 @@ import lowtide
 from lowtide.analyse.inspect import Inspection
 from lowtide.cli import main
 from lowtide.errors import InputError
-from lowtide.ops.floor import floor
+from lowtide.ops.working_set import working_set_bound
 from support.small_nets import pyramid
 from support.tflite_nets import pyramid as tflite_pyramid
 
@@ -82,7 +82,7 @@ def test_without_a_ladder_nothing_is_looked_for(
 
 def test_the_last_rung_is_about_the_least(model: Path, seen: Inspection) -> None:
     """No cut along one dimension needs less than its largest op's smallest part; half as much again is listed."""
-    least = floor(lowtide.load(model), streamed=True)
+    least = working_set_bound(lowtide.load(model), streamed=True)
     assert least.size <= seen.ladder[-1].bytes <= 1.5 * least.size
 
 

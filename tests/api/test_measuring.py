@@ -48,7 +48,7 @@ def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: p
     assert "launch" in printed
     file, _ = read_cost(out)
     graph = lowtide.load(model)
-    whole = CostModel(file, Cutter(graph)).whole()
+    whole = CostModel(file, Cutter(graph)).untiled()
     assert whole.by["measured"] == len(graph.ops)
     assert len(file.entries) > len(graph.ops)
     assert len({of_entry(entry) for entry in file.entries}) == len(file.entries)
@@ -66,7 +66,7 @@ def test_every_parameter_counts(model: Path) -> None:
     assert file.threads == 2
     assert any(kind == "Conv" for _, _, kind in heard)
     graph = lowtide.load(model)
-    assert CostModel(file, Cutter(graph)).whole().by["measured"] == len(graph.ops)  # whole ops whatever the time
+    assert CostModel(file, Cutter(graph)).untiled().by["measured"] == len(graph.ops)  # whole ops whatever the time
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pyte
     graph = lowtide.load(model)
     plan = lowtide.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
     costs = CostModel(file, Cutter(graph))
-    added_up = costs.parts(part_graph(plan, graph)).nanoseconds / costs.whole().nanoseconds - 1
+    added_up = costs.parts(part_graph(plan, graph)).nanoseconds / costs.untiled().nanoseconds - 1
     ran = [trial.measured for trial in file.trials if trial.predicted == float(f"{added_up:.4g}")]
     assert plan.cost is not None
     assert plan.cost.overhead == pytest.approx(ran[0], abs=1e-3)

@@ -132,7 +132,7 @@ def test_over_capacity_says_who_is_in_the_way(tmp_path: Path, capsys: Captured):
 
 def test_a_fixed_buffer_names_its_memory():
     """Without one its offset is one of the first memory; two memories are one too many."""
-    fixed = Buffer("f", 8, block("f", 0, 2, 8).pieces, 1, 8)
+    fixed = Buffer("f", 8, block("f", 0, 2, 8).rectangles, 1, 8)
     banks = {"fast": 32, "slow": 32}
     placed = lowtide.allocate([fixed], banks=banks)
     assert (placed.memory_of, placed.offsets) == ({"f": "fast"}, {"f": 8})
@@ -167,7 +167,7 @@ def test_least_reuse_keeps_every_rule(seed: int, n: int):
     check(problem, packing.offsets)
     assert packing.height_bytes <= capacity
     used = [
-        {at + byte for p in b.pieces for byte in range(p.low, p.low + p.size)}
+        {at + byte for p in b.rectangles for byte in range(p.low, p.low + p.size)}
         for at, b in zip(packing.offsets, buffers, strict=True)
     ]
     lonely = [i for i in range(n) if not any(used[i] & used[j] for j in range(n) if j != i)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import lowtide
 from lowtide.cost.model import CostModel, between
 from lowtide.cost.signature import of_entry, of_op
-from lowtide.cost.work import family_of, whole_bytes, work_of
+from lowtide.cost.work import family_of, full_bytes, work_of
 from lowtide.graph import Graph
 from lowtide.read import read_model
 from lowtide.transform.cut import Cutter
@@ -44,7 +44,7 @@ def test_entries_count_before_rates(graph: Graph) -> None:
     assert measured.op(conv) == (3_000_000, "measured")
     work = work_of(graph, graph.op_by_id[conv], cutter.meaning(conv))
     assert plain.op(conv)[0] == round((1e-5 + 1e-10 * work.flops + 1e-9 * work.bytes) * 1e9)
-    whole = plain.whole()
+    whole = plain.untiled()
     assert whole.nanoseconds == sum(plain.op(op.id)[0] for op in graph.ops)
     assert whole.by == {"roofline": len(graph.ops)}
 
@@ -79,7 +79,7 @@ def test_parts_lie_between_what_was_measured(graph: Graph) -> None:
     axis = next(a for a in cutter.axes(conv) if known.access.sizes[a] >= 8 and a not in known.access.reduce)
     size = known.access.sizes[axis]
     model = CostModel(costs([]), cutter)
-    fixed = whole_bytes(graph, graph.op_by_id[conv], known, axis)
+    fixed = full_bytes(graph, graph.op_by_id[conv], known, axis)
     assert model.anchors(conv, axis) == ((0, round((1e-5 + 1e-9 * fixed) * 1e9)), (size, model.op(conv)[0]))
     one, other = model.part(conv, axis, size // 2)[0], model.part(conv, axis, size)[0]
     assert 2 * one > other  # two halves read the weights twice

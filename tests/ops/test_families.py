@@ -24,9 +24,9 @@ from lowtide.ops.forms import (
     Contraction,
     Convolution,
     Form,
+    Indexed,
     Labelled,
     Opaque,
-    Piece,
     Pointwise,
     Pool,
     Reduction,
@@ -329,7 +329,7 @@ def test_slice(data: st.DataObject, step: int, start: int, backwards: bool) -> N
     x = draw(data, 9, 4)
     taken = slice(8 - start, None, -step) if backwards else slice(start, None, step)
     index = Index(0, -step, 1, 8 - start, 8 - start) if backwards else Index(0, step, 1, start, start)
-    check(Piece("piece", (index, fixed(1, 2))), lambda x: x[taken, 1], (x,))
+    check(Indexed("piece", (index, fixed(1, 2))), lambda x: x[taken, 1], (x,))
 
 
 @given(st.data(), st.integers(1, 4), st.integers(0, 1))

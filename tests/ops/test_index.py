@@ -72,27 +72,6 @@ INDICES = st.builds(
 ).filter(lambda index: index.lo <= index.hi)
 
 
-@given(INDICES, INDICES, st.integers(0, 20), st.integers(1, 8))
-def test_composition_is_never_too_narrow(outer: Index, inner: Index, a: int, count: int) -> None:
-    """What two maps need one after the other lies in what the composed map needs; exactly, where it says so."""
-    low, high = (a, a + count - 1) if outer.num >= 0 else (a + count - 1, a)
-    between = ((low * outer.num + outer.lo) // outer.den, (high * outer.num + outer.hi) // outer.den)
-    ends = between if inner.num >= 0 else between[::-1]
-    rows = tuple((at * inner.num + add) // inner.den for at, add in zip(ends, (inner.lo, inner.hi), strict=True))
-    if rows[0] > rows[1]:
-        return
-    both = outer.then(inner)
-    low, high = (a, a + count - 1) if both.num >= 0 else (a + count - 1, a)
-    first, last = (low * both.num + both.lo) // both.den, (high * both.num + both.hi) // both.den
-    assert first <= rows[0]
-    assert rows[1] <= last
-    if outer.reduced().den == 1 or inner.num == 1:
-        assert (first, last) == rows
-    else:
-        assert rows[0] - first <= abs(inner.num)
-        assert last - rows[1] <= abs(inner.num)
-
-
 @given(INDICES, st.integers(0, 20), st.integers(1, 8), st.integers(1, 30))
 def test_reducing_changes_nothing(index: Index, a: int, count: int, size: int) -> None:
     """Common factors of num and den go without a row's difference."""
@@ -111,8 +90,6 @@ def test_fixed_rows_and_none() -> None:
     assert fixed(3, 5).need(0, 1, 10) == (3, 5)
     assert NOTHING.need(0, 1, 10) == (0, 0)
     assert Index(0).need(4, 4, 10) == (0, 0)
-    assert Index(0, 2, 1, 1, 1).then(fixed(3, 5)) == fixed(3, 5)
-    assert fixed(3, 5).then(Index(0, 2, 1, -1, 1)) == fixed(5, 10)
     assert fixed(0, 1).axis == FIXED
 
 

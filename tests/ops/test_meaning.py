@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.forms import Along, Opaque, Piece
+from lowtide.ops.forms import Along, Indexed, Opaque
 from lowtide.ops.index import FIXED
 from lowtide.ops.meaning import Meaning, meaning
 from support.onnx_rows import INSTANCES, Instance, ints
@@ -32,7 +32,7 @@ def test_softmax_by_version() -> None:
 def test_a_constant_row_is_named() -> None:
     """A gather of one row reads that row alone, whatever the part."""
     form = meant(Instance("Gather", ((3, 5), ints(-1)), {"axis": 1}).graph()).form
-    assert isinstance(form, Piece)
+    assert isinstance(form, Indexed)
     assert form.indices[1] is not None
     assert form.indices[1].axis == FIXED
     assert form.indices[1].need(0, 1, 5) == (4, 5)

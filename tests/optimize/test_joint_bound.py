@@ -15,7 +15,7 @@ from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import CostFamily, stand_in
-from lowtide.cost.labelled import priced, reckoned
+from lowtide.cost.labelled import estimated, priced
 from lowtide.errors import VerificationError
 from lowtide.fission_plan import PartsCut, PlanFamily
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -159,7 +159,7 @@ def test_parts_may_take_less_than_the_step_says(graph: Graph, target: str, times
     families, rules = plain(**times), resolve(target)
     step = priced(graph, families)
     region = region_of(step, {op.id: 0 for op in step.ops})
-    body = body_of(step, region, Fission(region.axes, (1, 2, 3, 4)).all, reckoned(families)).graph
+    body = body_of(step, region, Fission(region.axes, (1, 2, 3, 4)).all, estimated(families)).graph
     loop = Loop(region, profile(memory_model(body, rules), range(3)).peak, sum(op.cost or 0.0 for op in body.ops))
     outer = memory_model(outer_of(step, [loop]), rules)
     problem = JointProblem(memory_model(step, rules), families)

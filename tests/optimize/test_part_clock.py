@@ -9,7 +9,7 @@ import pytest
 
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import stand_in
-from lowtide.cost.labelled import priced, reckoned
+from lowtide.cost.labelled import estimated, priced
 from lowtide.optimize.part_clock import clock_of_parts, clock_of_step, nanoseconds_of
 from lowtide.optimize.recompute.sequence import sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
@@ -20,7 +20,7 @@ from support.decisions import random_ends
 from support.steps import random_step
 
 FAMILIES = stand_in("rtx3090.json")[0].families
-RECKON = reckoned(FAMILIES)
+RECKON = estimated(FAMILIES)
 TARGET = BUILT_IN["generic"]
 
 

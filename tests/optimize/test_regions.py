@@ -294,7 +294,7 @@ def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
     """No way within the predicted time has a lower peak, of those in powers of 2; the part graph takes just that."""
     cutter, memory = Cutter(graph), memory_model(graph, STRICT)
     cost = CostModel(costs([], launch=1e-6, byte=1e-9), cutter)
-    order, within = range(len(graph.ops)), int(cost.whole().nanoseconds * (1 + more))
+    order, within = range(len(graph.ops)), int(cost.untiled().nanoseconds * (1 + more))
     way = best_regions(cutter, memory, order, Limits(60), Bounds(most_nanoseconds=within), cost)
     assert way.nanoseconds <= within
     assert cost.parts(apply(cutter, way.regions)).nanoseconds == way.nanoseconds
@@ -365,7 +365,7 @@ def test_ways_fall_and_take_longer() -> None:
     cost = CostModel(costs([], launch=1e-6), cutter)
     found = front_ways(cutter, memory, range(len(graph.ops)), Limits(60), cost)
     assert len(found) > 2
-    assert found[0].nanoseconds == cost.whole().nanoseconds
+    assert found[0].nanoseconds == cost.untiled().nanoseconds
     for one, other in pairwise(found):
         assert other.peak < one.peak
         assert other.nanoseconds > one.nanoseconds or one is found[0]

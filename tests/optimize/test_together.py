@@ -13,9 +13,9 @@ from lowtide.optimize.parted import Parted, parted
 from lowtide.optimize.step_regions import step_regions, stretches
 from lowtide.optimize.together import around, loops_of, together
 from lowtide.plan import from_json
-from lowtide.run.steps import random_feeds, run_plan, run_step
 from lowtide.target import BUILT_IN
 from lowtide.transform.fission import outer_of
+from support.step_runs import random_feeds, run_plan, run_step
 from support.steps import heads_behind_statistics
 
 FAMILIES = stand_in("rtx3090.json")[0].families

@@ -21,7 +21,7 @@ from lowtide.torch import Costs, compile_step, cuda_meter, meter, planning
 from lowtide.torch.cuda_meter import CudaPeak, check_device, cuda_peak, cuda_seconds
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
-from lowtide.torch.planning import Planned, Wishes, plan_program
+from lowtide.torch.planning import Planned, PlanOptions, plan_program
 from lowtide.torch.program import Call, Program, Word
 from lowtide_research.bench.train_nets import training
 
@@ -60,8 +60,8 @@ def swapped(name: str) -> tuple[Any, Any, Planned]:
     own = compile_step(net.model, net.loss_fn, net.batch, measure=False)
     least, most = own.plan.floor_bytes, own.plan.own_order_peak_bytes
     costs = Costs("cuda", "any", 1, [], (1e12, 1e12))  # so fast that transfers cost less than running again
-    wishes = Wishes(least + 2 * (most - least) // 3, costs, False, 3.0, allow=("recompute", "swap"))
-    planned = plan_program(torch, on("cuda", own.program), wishes)
+    options = PlanOptions(least + 2 * (most - least) // 3, costs, False, 3.0, allow=("recompute", "swap"))
+    planned = plan_program(torch, on("cuda", own.program), options)
     assert any(instance.moved for instance in planned.sequence.instances)
     return net, own, planned
 
@@ -292,10 +292,10 @@ def test_what_is_not_there_is_said_in_one_line(cuda: Cuda, monkeypatch: pytest.M
         check_device(here, ("cuda", 0))
     with pytest.raises(InputError, match="the cost table is of cpu, and lacks"):
         measure_ops(program, Costs("cpu", "any", 1, []))
-    wishes = Wishes(own.plan.floor_bytes + 1, None, False, 0.5, allow=("recompute", "swap"))
+    options = PlanOptions(own.plan.floor_bytes + 1, None, False, 0.5, allow=("recompute", "swap"))
     with pytest.raises(InputError, match="of the CPU and of CUDA, and this step is on mps"):
-        plan_program(torch, on("mps", own.program), wishes)
+        plan_program(torch, on("mps", own.program), options)
     monkeypatch.setattr("lowtide.torch.capture.OFFLOAD_OPS", "torch.no_such_module")
     with pytest.raises(InputError, match=r"swap on CUDA takes torch.ops.ao.offload, and torch .* has none"):
-        plan_program(torch, program, wishes)
+        plan_program(torch, program, options)
     assert planning.movable(own.graph, own.program)

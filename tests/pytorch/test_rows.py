@@ -19,7 +19,7 @@ from lowtide.torch.generate import executable, source_of
 from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
 from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, regions
-from lowtide.torch.search import floor
+from lowtide.torch.search import largest_op
 from lowtide.torch.slices import sliced
 from lowtide.torch.work import by_operations
 from lowtide_research.bench.heads import head_alone
@@ -57,7 +57,7 @@ def found(net: Training) -> tuple[Step, Costed, list[Region]]:
     """A step as it is, and the regions around its largest op."""
     step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
     own = costed(torch, step.program, None)
-    return step, own, regions(torch, step.program, step.graph, floor(step.graph)[1])
+    return step, own, regions(torch, step.program, step.graph, largest_op(step.graph)[1])
 
 
 def furthest(a: list[Any], b: list[Any]) -> float:
@@ -104,7 +104,7 @@ def test_each_part_moves_the_weight_and_its_gradient_whole() -> None:
     cut = sliced(step.program, own.graph, those[:1], 4)
     body = next(iter(cut.bodies.values()))
     names = [action.call.target.split(".")[1] for action in body.actions]
-    moved = dict(zip(zip(names, range(len(names)), strict=True), body.whole_bytes, strict=True))
+    moved = dict(zip(zip(names, range(len(names)), strict=True), body.full_bytes, strict=True))
     products = sorted(size for (name, _), size in moved.items() if name == "mm")
     assert products == [400 * 32 * 4, 400 * 32 * 4, 2 * 400 * 32 * 4]
     assert all(size <= 16 for (name, _), size in moved.items() if name != "mm")
@@ -185,7 +185,7 @@ def test_layers_in_parts_compute_what_the_step_does(kind: str) -> None:
     expected = step.prepare(*net.batch)()
     for group in those:
         assert len(group) == 3
-        assert bool(group[0].again) == (kind != "_softmax")
+        assert bool(group[0].recomputed) == (kind != "_softmax")
         sums = any(dim is None for row in group[0].ops for dim in row.dims)
         for parts in (1, 2, 3, 4):
             program = sliced(step.program, own.graph, group, parts)
@@ -269,7 +269,7 @@ def test_what_is_made_again_reads_parameters_before_they_are_changed(kind: str) 
     seed = next(k for k, a in enumerate(step.program.actions) if a.call.target.split(".")[1] == kind)
     group = groups(torch, step.program, step.graph, seed)[0]
     assert len(group) == 2
-    assert group[0].again
+    assert group[0].recomputed
     cut = costed(torch, sliced(step.program, own.graph, group, 3), None)
     ends = []
     for program, sequence in ((step.program, own.own), (cut.program, cut.own)):
@@ -290,7 +290,7 @@ def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
     def cut_in(parts: int) -> Costed:
         return costed(torch, sliced(step.program, own.graph, [region], parts), None)
 
-    alone = {parts: floor(cut_in(parts).graph)[0] for parts in (4, 5, 8)}
+    alone = {parts: largest_op(cut_in(parts).graph)[0] for parts in (4, 5, 8)}
     assert alone[8] < alone[5] < alone[4]
     chosen = proposals(torch, own, None, alone[4] - 1, Limits(60))
     assert [record.parts for record in chosen[0].records] == [5]

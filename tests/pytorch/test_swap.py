@@ -19,7 +19,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.torch import Costs, compile_step
 from lowtide.torch.meter import allocator_peak
-from lowtide.torch.search import Moves, floor, problem_of, search
+from lowtide.torch.search import Moves, largest_op, problem_of, search
 from lowtide.torch.sequence import sequence_of, why_not
 from lowtide.torch.step import Step
 from lowtide.torch.swap import seconds_with_transfers
@@ -71,7 +71,7 @@ def test_a_search_that_may_move_is_within_the_budget():
     graph = there_and_back(12, 3)
     seconds = {op.id: 9e-9 for op in graph.ops}
     peak = max(sequence_of(graph, graph.own_order).footprint)
-    budget = (floor(graph)[0] + peak) // 2
+    budget = (largest_op(graph)[0] + peak) // 2
     order = search(graph, seconds, budget, 2.0, 200, moves_of(graph))
     assert why_not(graph, order) is None
     assert sequence_of(graph, order).peak_bytes <= budget

@@ -11,7 +11,7 @@ import pytest
 
 from lowtide.torch import compile_step
 from lowtide.torch.rows import regions
-from lowtide.torch.search import floor
+from lowtide.torch.search import largest_op
 
 torch: Any = None
 transformers: Any = None
@@ -72,5 +72,5 @@ def test_a_step_within_a_budget_is_eagers_bit_by_bit(name: str) -> None:
     assert torch.equal(loss, expected.detach())
     for a, b in zip(model.state_dict().values(), eager.state_dict().values(), strict=True):
         assert torch.equal(a, b)
-    those = regions(torch, own.program, own.graph, floor(own.graph)[1])
+    those = regions(torch, own.program, own.graph, largest_op(own.graph)[1])
     assert those[0].rows == 64

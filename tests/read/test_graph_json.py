@@ -7,7 +7,8 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.graph import Kind
-from lowtide.read.graph_json import parse_graph_json, read_graph_json
+from lowtide.read import read_model
+from lowtide.read.graph_json import parse_graph_json
 from support.graph_documents import GRAPH
 
 
@@ -21,7 +22,7 @@ def test_every_field_is_read(tmp_path):
     """Ids need not be dense, unknown keys are ignored, constant-only ops are folded."""
     path = tmp_path / "g.graph.json"
     path.write_text(json.dumps(GRAPH))
-    graph = read_graph_json(path)
+    graph = read_model(path)
     assert graph.own_order == (2, 1)
     assert [op.id for op in graph.folded] == [9]
     assert graph.tensor_by_id[4].kind is Kind.CONSTANT
@@ -112,9 +113,11 @@ def test_every_prefix_is_refused():
 
 def test_unreadable_files(tmp_path):
     """A directory, a missing file."""
-    for path in (tmp_path, tmp_path / "missing.graph.json"):
+    folder = tmp_path / "folder.graph.json"
+    folder.mkdir()
+    for path in (folder, tmp_path / "missing.graph.json"):
         with pytest.raises(InputError, match="cannot read the file"):
-            read_graph_json(path)
+            read_model(path)
 
 
 @pytest.mark.parametrize("number", [-5, 2**63, 10**25])

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import lowtide
-from lowtide.allocate.buffers import Buffer, Piece, block
+from lowtide.allocate.buffers import Buffer, Rectangle, block
 from lowtide.api.exports import layout_of
 from lowtide.report.allocation_table import allocation_table
 from lowtide.write.arena_map import map_of_buffers
@@ -31,7 +31,7 @@ def test_the_table_of_buffers():
 
 def test_gaps_are_not_in_use():
     """In its gap a buffer takes nothing; its line still tells the whole lifetime."""
-    gapped = Buffer("a", 8, (Piece(0, 1, 0, 8), Piece(3, 4, 0, 8)))
+    gapped = Buffer("a", 8, (Rectangle(0, 1, 0, 8), Rectangle(3, 4, 0, 8)))
     table = allocation_table(map_of_buffers("g", [gapped, block("b", 1, 3, 8)], {"a": 0, "b": 0}))
     assert "most in use at once  8 B" in table
     assert "    0  - 3  0x00000000  - 0x00000007" in table

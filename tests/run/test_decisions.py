@@ -11,12 +11,12 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.run.step_kernels import _product
-from lowtide.run.steps import random_feeds, run_parts, run_step
 from lowtide.transform.fission import region_of
 from lowtide_research import zoo
 from stress_fission import Count, Flaw, check, compare
 from support.decisions import random_ends, random_region
+from support.step_kernels import _product
+from support.step_runs import random_feeds, run_parts, run_step
 from support.steps import SMALL, labelled_graph
 
 

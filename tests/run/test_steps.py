@@ -13,10 +13,10 @@ import lowtide
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
-from lowtide.run.steps import Held, random_feeds, run_plan, run_step
 from lowtide_research import zoo
 from lowtide_research.zoo.step_net import StepNet
 from support.decisions import drawn_plan, drawn_several
+from support.step_runs import Held, random_feeds, run_plan, run_step
 from support.steps import SMALL, labelled_graph, random_step
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import lowtide
 from lowtide.plan import Plan, Seconds
-from lowtide.runtimes.base import Plain
+from lowtide.runtimes.base import Runtime
 from lowtide.runtimes.registry import runtime_of
 from lowtide.runtimes.tflm.offline import ONLINE, emptied_tensors, listed_offsets, offline_offsets, without_elements
 from lowtide.target import BUILT_IN, resolve
@@ -42,7 +42,7 @@ def test_a_graph_whose_file_is_gone_is_planned(target: str, path: Path) -> None:
 def test_each_target_has_its_runtime() -> None:
     """Those with a planner or with bytes of their own are no plain ones."""
     kinds = {name: type(runtime_of(target)).__name__ for name, target in BUILT_IN.items()}
-    assert {name: kind for name, kind in kinds.items() if kind != "Plain"} == {
+    assert {name: kind for name, kind in kinds.items() if kind != "Runtime"} == {
         "tflm": "Tflm", "tflite": "Litert", "onnxruntime": "Onnxruntime", "torch": "Eager",
     }  # fmt: skip
 
@@ -50,9 +50,9 @@ def test_each_target_has_its_runtime() -> None:
 def test_a_plain_runtime_takes_the_plan(path: Path) -> None:
     """Its order and its offsets; all room is theirs, and nothing is in the file."""
     graph = lowtide.load(path)
-    plain = Plain(BUILT_IN["generic"])
+    plain = Runtime(BUILT_IN["generic"])
     assert plain.room(graph, 100) == 100
-    assert (plain.required(graph, graph.own_order, {}), plain.as_it_stands(graph)) == (None, None)
+    assert (plain.required(graph, graph.own_order, {}), plain.of_unmodified(graph)) == (None, None)
     assert plain.offline(graph) is None
     assert (plain.kernel_targets(), plain.target_of_file(graph)) == ({}, BUILT_IN["generic"])
     assert (plain.judged(5, 7), runtime_of(BUILT_IN["torch"]).judged(5, 7)) == (7, 5)
@@ -62,7 +62,7 @@ def test_the_room_under_tflm_is_exact(path: Path) -> None:
     """A head fits what the tail leaves if and only if both fit; 15 bytes more change nothing."""
     graph = lowtide.load(path)
     runtime = runtime_of(resolve("tflm"))
-    arena = runtime.as_it_stands(graph)
+    arena = runtime.of_unmodified(graph)
     assert arena is not None
     assert arena.planned_bytes % 16 == 0
     assert arena.required_bytes == arena.planned_bytes + arena.parts.persistent
@@ -74,7 +74,7 @@ def test_scratch_of_a_library_is_known(path: Path) -> None:
     """CMSIS-NN's and ESP-NN's as well, which the reference kernels do not take."""
     graph = lowtide.load(path)
     for kernels in ("any", "reference", "cmsis_nn", "esp_nn"):
-        arena = runtime_of(resolve(f"tflm,kernels={kernels}")).as_it_stands(graph)
+        arena = runtime_of(resolve(f"tflm,kernels={kernels}")).of_unmodified(graph)
         assert arena is not None
         assert arena.parts.exact
         assert arena.parts.kernels == kernels
@@ -89,7 +89,7 @@ def test_offsets_are_listed_as_they_are_written(path: Path, tmp_path: Path) -> N
     assert offsets is not None
     assert listed_offsets(before.file.model, offsets) == after.file.offline_plan()  # type: ignore[union-attr]
     tflm = runtime_of(BUILT_IN["tflm"])
-    arena, there = tflm.required(before, plan.order, offsets), tflm.as_it_stands(after)
+    arena, there = tflm.required(before, plan.order, offsets), tflm.of_unmodified(after)
     assert arena is not None
     assert there is not None
     assert (arena.planned_bytes, arena.required_bytes, arena.buffers) == (

@@ -20,7 +20,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import CostBandwidth, stand_in
 from lowtide.graph import Graph
-from lowtide.ops.floor import floor
+from lowtide.ops.working_set import working_set_bound
 from lowtide.optimize.region_bound import RegionBounds
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
@@ -113,7 +113,7 @@ class Case:
         none_below = None
         for joined in (False, True):
             none_below = self.regions(own, none_below, joined=joined)
-        least = floor(self.graph, overlap=self.name != "strict").size
+        least = working_set_bound(self.graph, overlap=self.name != "strict").size
         self._hold("floor of all cuts", least, self.oracle.plan_below(least, joined=False))
         if plans:
             self.planned(own)

@@ -12,7 +12,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job, Search
 from lowtide.api.problem import Rules
 from lowtide.api.rewrites.fissioning import _Step
-from lowtide.cost.labelled import reckoned
+from lowtide.cost.labelled import estimated
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes, linked
 from lowtide.ops.meaning import Meaning, meaning
@@ -144,11 +144,11 @@ def _choice(step: _Step, region: Region, random: Random) -> Parted:
 def _in_parts(step: _Step, region: Region, ends: tuple[int, ...]) -> Parted:
     """A region in these parts, ops of the body as they stand."""
     fission = Fission(region.axes, ends)
-    body = body_of(step.problem.graph, region, fission.all, reckoned(step.families))
+    body = body_of(step.problem.graph, region, fission.all, estimated(step.families))
     model, order, clock = memory_model(body.graph, step.problem.target), tuple(range(len(body.graph.ops))), None
     if step.bandwidth is not None:
         clock = clock_of_parts(
-            step.problem.graph, region, fission, reckoned(step.families), model, order, step.bandwidth
+            step.problem.graph, region, fission, estimated(step.families), model, order, step.bandwidth
         )
     sequence = sequenced(model, order) if clock is None else clock.searched
     return Parted(region, fission, body, sequence, order, 0, 0, 0.0, clock)

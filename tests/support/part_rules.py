@@ -14,7 +14,7 @@ from lowtide.ops.access import Access, Box, Shape
 from lowtide.ops.forms import Convolution, Pool
 from lowtide.ops.index import Range
 from lowtide.ops.onnx import part as onnx_part
-from lowtide.ops.part import Glue, Spelled, Spelling
+from lowtide.ops.part import Glue, Spelling, Written
 from lowtide.transform import part_builder
 from lowtide.transform import stripes as stripes_of_region
 from lowtide.transform.cut import Cut, Cutter
@@ -77,10 +77,10 @@ def _attributes(change: Callable[[dict[str, Any], Mapping[str, Any]], None]) -> 
             if how is None:
                 return None
 
-            def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+            def spell(rows: Range, shapes: tuple[Shape, ...]) -> Written:
                 attributes = dict(how.spell(rows, shapes).attributes)
                 change(attributes, op.attributes)
-                return Spelled(attributes)
+                return Written(attributes)
 
             return replace(how, spell=spell)
 
@@ -132,7 +132,7 @@ def _bias_each(patch: pytest.MonkeyPatch) -> None:
 def _own_literals(patch: pytest.MonkeyPatch) -> None:
     """Shapes that are operands stay those of the whole."""
     patch.setattr(onnx_part, "_SHAPED", frozenset())
-    patch.setattr(onnx_part, "_sized", lambda op, grain: Spelling(grain, lambda rows, shapes: Spelled(op.attributes)))
+    patch.setattr(onnx_part, "_sized", lambda op, grain: Spelling(grain, lambda rows, shapes: Written(op.attributes)))
 
 
 def _whole_constants(patch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def _whole_constants(patch: pytest.MonkeyPatch) -> None:
 
 def _moved_pieces(patch: pytest.MonkeyPatch) -> None:
     """Slices and pads are cut along the dimension of which they speak."""
-    patch.setattr(onnx_part, "_piece", lambda graph, op, known, axis: onnx_part._sized(op, 1))
+    patch.setattr(onnx_part, "_indexed", lambda graph, op, known, axis: onnx_part._sized(op, 1))
 
 
 def _transposed_windows(patch: pytest.MonkeyPatch) -> None:

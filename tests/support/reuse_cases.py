@@ -7,14 +7,14 @@ from itertools import combinations, product
 
 from hypothesis import strategies as st
 
-from lowtide.allocate.buffers import Buffer, Piece, Problem
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle
 
 Costs = dict[tuple[int, int], int]
 
 
 def together(problem: Problem, i: int, j: int) -> bool:
     """Whether two buffers never share a byte, step by step."""
-    steps = [{t for p in problem.buffers[k].pieces for t in range(p.start, p.end)} for k in (i, j)]
+    steps = [{t for p in problem.buffers[k].rectangles for t in range(p.start, p.end)} for k in (i, j)]
     return bool(steps[0] & steps[1]) or (i, j) in problem.apart
 
 
@@ -46,7 +46,7 @@ def problems(draw: st.DrawFn) -> tuple[Problem, Costs, int]:
     for k in range(draw(st.integers(2, 5))):
         start, length = draw(st.tuples(st.integers(0, 8), st.integers(1, 3)))
         bytes_ = draw(size)
-        buffers.append(Buffer(f"b{k}", bytes_, (Piece(start, start + length, 0, bytes_),), unit))
+        buffers.append(Buffer(f"b{k}", bytes_, (Rectangle(start, start + length, 0, bytes_),), unit))
     pairs = list(combinations(range(len(buffers)), 2))
     apart = tuple(pair for pair in pairs if draw(st.integers(0, 5)) == 0)
     costs = {pair: draw(st.integers(1, 4)) for pair in pairs if draw(st.integers(0, 3))}

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from random import Random
 
 from lowtide import _core
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle, block
 
 
 def check(problem: Problem, offsets: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ def least_height(problem: Problem) -> int:
 def _cells(b: Buffer, offset: int) -> set[tuple[int, int]]:
     return {
         (step, offset + byte)
-        for p in b.pieces
+        for p in b.rectangles
         for step in range(p.start, p.end)
         for byte in range(p.low, p.low + p.size)
     }
@@ -90,29 +90,33 @@ def random_buffer(rng: Random, name: str, steps: int, most: int, alignments: tup
     start = rng.randrange(steps)
     end = rng.randint(start + 1, steps)
     size = rng.randint(1, most)
-    pieces = [Piece(start, end, 0, size)]
+    rectangles = [Rectangle(start, end, 0, size)]
     if end - start >= 2 and rng.random() < 0.4:
         cuts = sorted({start, *(rng.randint(start, end) for _ in range(2)), end})
-        pieces = []
+        rectangles = []
         for begin, until in pairwise(cuts):
             low = rng.randrange(size)
-            if pieces and until < end and rng.random() < 0.3:
+            if rectangles and until < end and rng.random() < 0.3:
                 continue
-            piece = Piece(begin, until, low, rng.randint(1, size - low))
-            if pieces and (pieces[-1].end, pieces[-1].low, pieces[-1].size) == (begin, low, piece.size):
+            rectangle = Rectangle(begin, until, low, rng.randint(1, size - low))
+            if rectangles and (rectangles[-1].end, rectangles[-1].low, rectangles[-1].size) == (
+                begin,
+                low,
+                rectangle.size,
+            ):
                 continue  # equal neighbours would be one piece
-            pieces.append(piece)
-    return Buffer(name, size, tuple(pieces), rng.choice(alignments))
+            rectangles.append(rectangle)
+    return Buffer(name, size, tuple(rectangles), rng.choice(alignments))
 
 
 def side_by_side(rng: Random, b: Buffer) -> Buffer:
     """The buffer as a whole of up to three pieces, side by side, each there at steps of its own."""
     cuts = sorted({0, *(rng.randrange(b.size) for _ in range(2)), b.size})
-    pieces: list[Piece] = []
+    rectangles: list[Rectangle] = []
     for low, high in pairwise(cuts):
         start = rng.randrange(b.start, b.end)
-        pieces.append(Piece(start, rng.randint(start + 1, b.end), low, high - low))
-    return replace(b, pieces=tuple(sorted(pieces)))
+        rectangles.append(Rectangle(start, rng.randint(start + 1, b.end), low, high - low))
+    return replace(b, rectangles=tuple(sorted(rectangles)))
 
 
 def random_buffers(seed: int, n: int, steps: int, most: int, alignments: tuple[int, ...] = (1,)) -> tuple[Buffer, ...]:
@@ -205,7 +209,7 @@ def ask(
     leaps: bool = False,
 ) -> tuple[bool | None, list[int]]:
     """The core's answer for all stretches together, without a limit on its work; None where it may not prove."""
-    core = _core.Exact(core_problem(problem))
+    core = _core.Exact(problem.core)
     offsets = [b.offset or 0 for b in problem.buffers]
     answer: bool | None = True
     for k in range(len(core)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowtide.cost.file import stand_in
-from lowtide.cost.labelled import reckoned
+from lowtide.cost.labelled import estimated
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.step_regions import step_regions
 from lowtide.transform.fission import PARTS, Fission, Loop, NoFission, body_of, even_ends, outer_of, region_of
@@ -13,7 +13,7 @@ from lowtide_research import zoo
 from support.steps import SMALL, labelled_graph
 
 FAMILIES = stand_in("rtx3090.json")[0].families
-RECKON = reckoned(FAMILIES)
+RECKON = estimated(FAMILIES)
 
 
 def _dense() -> Graph:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from lowtide.graph import Graph, Kind
-from lowtide.run.steps import random_feeds, run_step
 from lowtide.transform.sibling_ops import NoMerge
 from lowtide.transform.siblings import Siblings, apply, candidates, why_not
 from lowtide_research import zoo
 from lowtide_research.zoo.step_net import StepNet
+from support.step_runs import random_feeds, run_step
 from support.steps import SMALL, random_attention_step, random_sibling_step
 
 

@@ -105,7 +105,7 @@ def test_joins_of_more_than_an_operator_takes() -> None:
     whole = Whole(net.bytes())
     region = next(r for r in regions(whole.cutter, 12) if len(r.cuts) == 2 and r.cuts[0].axis == 1)
     joins = [op for op in apply(whole.cutter, [region]).graph.ops if op.type == "CONCATENATION"]
-    assert max(len(op.inputs) for op in joins) == tflite_part.MOST_JOINED
+    assert max(len(op.inputs) for op in joins) == tflite_part.MOST_OPERANDS
     assert not whole.differs([region])
 
 
@@ -147,7 +147,7 @@ def _never_padded(patch: pytest.MonkeyPatch) -> None:
 
     def kept(graph: Any, op: Any, form: Any, axis: int, grain: int) -> Any:
         how = windowed(graph, op, form, axis, grain)
-        return None if how is None else replace(how, spell=lambda rows, shapes: tflite_part.Spelled(op.attributes))
+        return None if how is None else replace(how, spell=lambda rows, shapes: tflite_part.Written(op.attributes))
 
     patch.setattr(tflite_part, "_windowed", kept)
 
@@ -173,7 +173,7 @@ def _padded_pools(patch: pytest.MonkeyPatch) -> None:
 def _own_shapes(patch: pytest.MonkeyPatch) -> None:
     """A reshape names the shape of the whole."""
     patch.setattr(
-        tflite_part, "_reshaped", lambda op, g: tflite_part.Spelling(g, lambda r, s: tflite_part.Spelled(op.attributes))
+        tflite_part, "_reshaped", lambda op, g: tflite_part.Spelling(g, lambda r, s: tflite_part.Written(op.attributes))
     )
 
 
@@ -186,14 +186,14 @@ def _own_options(patch: pytest.MonkeyPatch) -> None:
     """Slices and resizes are cut as if their operands spoke of parts."""
 
     def own(graph: Any, op: Any, known: Any, axis: int) -> Any:
-        return tflite_part.Spelling(1, lambda rows, shapes: tflite_part.Spelled(op.attributes))
+        return tflite_part.Spelling(1, lambda rows, shapes: tflite_part.Written(op.attributes))
 
-    patch.setattr(tflite_part, "_piece", own)
+    patch.setattr(tflite_part, "_indexed", own)
 
 
 def _any_join(patch: pytest.MonkeyPatch) -> None:
     """All parts are joined at once."""
-    patch.setattr(tflite_part, "MOST_JOINED", 0)
+    patch.setattr(tflite_part, "MOST_OPERANDS", 0)
 
 
 def _every_filter(patch: pytest.MonkeyPatch) -> None:

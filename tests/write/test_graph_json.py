@@ -7,7 +7,8 @@ import pytest
 from onnx import TensorProto
 
 from lowtide.errors import InputError
-from lowtide.read.graph_json import parse_graph_json, read_graph_json
+from lowtide.read import read_model
+from lowtide.read.graph_json import parse_graph_json
 from lowtide.read.onnx.reader import read_onnx
 from lowtide.write import write_model
 from lowtide.write.graph_json import graph_json_bytes, write_graph_json
@@ -77,7 +78,7 @@ def test_an_onnx_graph_as_graph_json(tmp_path):
     graph = read_onnx(saved(made, tmp_path))
     (tmp_path / "g.graph.json").write_bytes(graph_json_bytes(graph, [2, 0, 3]))
     assert [op["id"] for op in json.loads((tmp_path / "g.graph.json").read_bytes())["ops"]] == [2, 1, 0, 3]
-    again = read_graph_json(tmp_path / "g.graph.json")
+    again = read_model(tmp_path / "g.graph.json")
     assert again.own_order == (2, 0, 3)
     assert again.tensors == tuple(replace(t, value=None) for t in graph.tensors)
 

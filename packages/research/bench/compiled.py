@@ -94,7 +94,7 @@ def rows(name: str, backend: str, rounds: int) -> list[dict[str, Any]]:
         row["loss"] = float(loss)
         if partition is not None:
             (report,) = partition.reports
-            row |= {"planned_bytes": report.peak_bytes, "again": report.again, "met": report.met}
+            row |= {"planned_bytes": report.peak_bytes, "again": report.recomputed, "met": report.met}
             row["overhead"] = report.overhead
         say(row)
         result.append(row)

@@ -4,8 +4,8 @@
 
 Networks of random NASNet-like cells, each changed again and again: an op runs once more, a result is twice as large, an
 op goes away. After each change the exact scheduler (`lowtide.schedule.exact`) searches the whole, and
-`lowtide.schedule.incremental`, which has seen what came before, what is new. Counted are the states that the core
-expands, beams included; seconds are of a machine with other work.
+`lowtide_research.schedule.incremental`, which has seen what came before, what is new. Counted are the states that the
+core expands, beams included; seconds are of a machine with other work.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
 from lowtide.schedule.exact import Exact
-from lowtide.schedule.incremental import Incremental
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.clone import Clone, apply, repeatable
 from lowtide_research.bench.pages import about, document, method_of, say, script, table, write
+from lowtide_research.schedule.incremental import Incremental
 from lowtide_research.zoo.cells import CIFAR, Genotype, build_cells
 
 TARGET = BUILT_IN["strict"]

@@ -29,7 +29,7 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.merging import merged_step
 from lowtide.api.rewrites.swapping import numbers
 from lowtide.cost.file import CostFile, read_cost, stand_in
-from lowtide.cost.labelled import priced, reckoned
+from lowtide.cost.labelled import priced, estimated
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.parted import parted
@@ -116,7 +116,7 @@ class Row:
         (choice,) = parted(self.priced, target, region, [count], families, order, there)
         assert choice.fission is not None
         assert choice.clock is not None
-        part = body_of(self.priced, region, choice.fission.searched, reckoned(families)).graph
+        part = body_of(self.priced, region, choice.fission.searched, estimated(families)).graph
         peak = Problem.of(self.priced, target).own_order_peak_bytes
         room = peak * share // 100
         if choice.rest > room or choice.base >= room:

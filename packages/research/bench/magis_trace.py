@@ -14,7 +14,7 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import stand_in
-from lowtide.cost.labelled import priced, reckoned
+from lowtide.cost.labelled import estimated, priced
 from lowtide.graph import Graph
 from lowtide.ops.labels import word_of
 from lowtide.plan import Plan
@@ -61,7 +61,7 @@ def trace(graph: Graph, plan: Plan) -> Trace:
             access = access_of(graph, op)
             axes[op_id] = next(a for a in range(len(access.sizes)) if word_of(op, access, a) == word)
         region = region_of(graph, axes)
-        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)).all, reckoned(FAMILIES)).graph
+        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)).all, estimated(FAMILIES)).graph
         costs = {op.id: (op.cost or 0.0) / len(part.ends) for op in body.ops}
         bodies[part.op] = _steps(with_ops(body, body_plan), list(body_plan.order), _of(body_plan), costs)
         loops.append(Loop(region, body_plan.required_bytes, None))

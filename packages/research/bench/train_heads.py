@@ -19,10 +19,10 @@ from lowtide.torch import Costs, Step, StepPlan, compile_step
 from lowtide.torch.cost import OpCost, Rates, read_costs, roofline, signature
 from lowtide.torch.costed import Costed, costed, seconds_in_parts
 from lowtide.torch.cutting import FINER_PARTS
-from lowtide.torch.planning import Wishes, plan_program
+from lowtide.torch.planning import PlanOptions, plan_program
 from lowtide.torch.program import Action, Program
 from lowtide.torch.rows import regions
-from lowtide.torch.search import floor
+from lowtide.torch.search import largest_op
 from lowtide.torch.slices import sliced
 from lowtide.torch.work import operations_of
 from lowtide_research.bench.heads import HEADS, Head
@@ -45,7 +45,7 @@ def by_data_sheet(torch: Any, program: Program, known: dict[str, OpCost]) -> Non
         if signature(program, action) not in known:
             _add(program, action, roofline(program, action, operations, H100), known)
     own = costed(torch, program, None)
-    for region in regions(torch, program, own.graph, floor(own.graph)[1]):
+    for region in regions(torch, program, own.graph, largest_op(own.graph)[1]):
         for parts in FINER_PARTS:
             cut = sliced(program, own.graph, [region], parts)
             for name, body in cut.bodies.items():
@@ -63,7 +63,7 @@ def _add(program: Program, action: Action, seconds: float, known: dict[str, OpCo
 def cut_by_hand(torch: Any, program: Program, costs: Costs | None, parts: int) -> Costed:
     """A step in own order with its head in so many parts."""
     own = costed(torch, program, costs)
-    seed = floor(own.graph)[1]
+    seed = largest_op(own.graph)[1]
     best = None
     for region in regions(torch, own.program, own.graph, seed):
         found = costed(torch, sliced(own.program, own.graph, [region], parts), costs)
@@ -94,10 +94,10 @@ class Bench:
         """The optimizer, if there is one."""
         return self.torch.optim.AdamW(model.parameters(), fused=True) if self.head.optimizer else None
 
-    def step(self, net: Any, optimizer: Any, **wishes: Any) -> Step:
+    def step(self, net: Any, optimizer: Any, **options: Any) -> Step:
         """A planned step of a model."""
         torch = self.torch
-        settings = {"costs": self.costs, "measure": False} | wishes
+        settings = {"costs": self.costs, "measure": False} | options
         with torch.autocast("cpu", dtype=torch.bfloat16) if self.head.autocast else nullcontext():
             return compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, **settings)
 
@@ -115,14 +115,14 @@ class Bench:
             cut = cut_by_hand(self.torch, self.own.program, self.costs, parts)
             time_ratio = cut.seconds_of(cut.graph.own_order) / plan.own_order_seconds
             rows["hand"].append({"parts": parts, "peak": cut.own.peak_bytes, "time": time_ratio})
-        wishes = Wishes(costs=self.costs, measure=False, time=SECONDS, allow=("recompute", "fission"))
+        options = PlanOptions(costs=self.costs, measure=False, time=SECONDS, allow=("recompute", "fission"))
         rows["found"] = []
         for overhead in OVERHEADS:
-            planned = plan_program(self.torch, self.own.program, replace(wishes, overhead=overhead))
+            planned = plan_program(self.torch, self.own.program, replace(options, overhead=overhead))
             rows["found"].append({"overhead": overhead, **self.row(planned.plan)})
         if self.head.name in REPORTED:
             budget = REPORTED[self.head.name][1] - self.there
-            rows["within"] = self.row(plan_program(self.torch, self.own.program, replace(wishes, budget=budget)).plan)
+            rows["within"] = self.row(plan_program(self.torch, self.own.program, replace(options, budget=budget)).plan)
         return rows
 
     def small(self) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from importlib import import_module
 from typing import Any
 
 from lowtide.torch.costed import Costed, costed
-from lowtide.torch.planning import Wishes
+from lowtide.torch.planning import PlanOptions
 from lowtide.torch.program import Program
-from lowtide.torch.search import floor, least_more, search
+from lowtide.torch.search import largest_op, least_more, search
 from lowtide.torch.sequence import sequence_of
 from lowtide.torch.step import Job
 from lowtide.torch.work import by_operations
@@ -37,7 +37,7 @@ def traced(torch: Any, make: Callable[[], Training]) -> tuple[Program, float]:
     with torch.device("meta"):
         net = make()
     began = time.process_time()
-    _, program = Job(net.model, net.loss_fn, None, (), Wishes(measure=False), True, False).traced(net.batch)
+    _, program = Job(net.model, net.loss_fn, None, (), PlanOptions(measure=False), True, False).traced(net.batch)
     return program, time.process_time() - began
 
 
@@ -48,7 +48,7 @@ def rows_of(torch: Any, sized: Sized, options: argparse.Namespace) -> list[dict[
     given = sum(g.form.extent_bytes for g in program.givens)
     about = {
         "net": sized.name, "words": sized.words, "ops": len(program.actions), "capture_seconds": seconds,
-        "given_bytes": given, "own_bytes": step.own.peak_bytes, "floor_bytes": floor(step.graph)[0],
+        "given_bytes": given, "own_bytes": step.own.peak_bytes, "floor_bytes": largest_op(step.graph)[0],
     }  # fmt: skip
     return [about | _row(step, part, options) for part in PARTS]
 
@@ -56,9 +56,9 @@ def rows_of(torch: Any, sized: Sized, options: argparse.Namespace) -> list[dict[
 def _row(step: Costed, part: float, options: argparse.Namespace) -> dict[str, Any]:
     budget, once = int(step.own.peak_bytes * part), step.seconds_of(step.graph.own_order)
     row: dict[str, Any] = {"part": part, "budget": budget}
-    if floor(step.graph)[0] > budget:
-        at = step.graph.op_by_id[floor(step.graph)[1]]
-        return row | {"impossible": f"{at.label} alone takes {floor(step.graph)[0] / GIB:.2f} GiB"}
+    if largest_op(step.graph)[0] > budget:
+        at = step.graph.op_by_id[largest_op(step.graph)[1]]
+        return row | {"impossible": f"{at.label} alone takes {largest_op(step.graph)[0] / GIB:.2f} GiB"}
     first, began = list[tuple[float, float]](), time.process_time()
 
     def report(seconds: float) -> None:

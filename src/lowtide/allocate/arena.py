@@ -6,7 +6,7 @@ An engine packs buffers. `allocate_best` asks the engines in turn and stops at a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -20,7 +20,6 @@ from lowtide.allocate.squeaky import MOST_FOR_WHEEL, SqueakyWheel, Sweep
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
-from lowtide.graph import Tensor
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
 
@@ -179,6 +178,13 @@ def allocate(
         least = round_up(lifetimes.peak, alignment)
         packing = replace(packing, lower_bound_bytes=max(packing.lower_bound_bytes, least))
     packing = allocate_best(arena.problem, limits, engines[1:], packing)
+    return _allocation(model, order, arena, packing, wanted)
+
+
+def _allocation(
+    model: MemoryModel, order: Sequence[int], arena: ArenaBuffers, packing: Packing, wanted: Sequence[Overwrite]
+) -> Allocation:
+    """The allocation of packed buffers: offsets of tensors, and which of the wanted overwrites hold there."""
     storage_offset = {s: packing.offsets[b] + above for s, (b, above) in arena.place_of.items()}
     tensors = model.graph.tensor_by_id
     offsets = {
@@ -187,23 +193,25 @@ def allocate(
         if s in storage_offset and tensors[t].size
     }
     step_of = {i: step for step, i in enumerate(order)}
-    overwritten = sorted(arena.in_place, key=lambda o: step_of[o.op])
-    exact = [o for o in overwritten if o.distance is None or _coincide(o, offsets, tensors)]
-    kept, coinciding = {o.op for o in overwritten}, set(exact)
+    in_place, overlap = [], []
+    for o in sorted(arena.in_place, key=lambda o: step_of[o.op]):
+        (low, size), (at, read) = ((offsets[t], tensors[t].size) for t in (o.output, o.input))
+        shared = min(low + size, at + read) - max(low, at)
+        if o.distance is None or (low == at and size == read):
+            in_place.append((o.output, o.input))
+        elif shared > 0:
+            overlap.append((o.output, o.input, shared))
+    kept = {o.op for o in arena.in_place}
     return Allocation(
         offsets,
         {op: packing.offsets[b] for op, b in arena.workspace_of.items()},
         packing.height_bytes,
         packing.lower_bound_bytes,
-        tuple((o.output, o.input) for o in exact),
+        tuple(in_place),
         tuple((o.output, o.input) for o in wanted if o.op not in kept),
         packing.engine,
         packing.counters,
-        tuple(
-            (o.output, o.input, n)
-            for o in overwritten
-            if o not in coinciding and (n := _shared(o, offsets, tensors)) > 0
-        ),
+        tuple(overlap),
         packing.interrupted,
     )
 
@@ -212,16 +220,6 @@ def _dying(model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> Iter
     """Every overwrite whose storage dies at its op in this order."""
     for step, i in enumerate(order):
         yield from (o for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
-
-
-def _coincide(o: Overwrite, offsets: Mapping[int, int], tensors: Mapping[int, Tensor]) -> bool:
-    return offsets[o.output] == offsets[o.input] and tensors[o.output].size == tensors[o.input].size
-
-
-def _shared(o: Overwrite, offsets: Mapping[int, int], tensors: Mapping[int, Tensor]) -> int:
-    """Bytes that lie under both, 0 or less if there are none."""
-    ends = [offsets[t] + tensors[t].size for t in (o.output, o.input)]
-    return min(ends) - max(offsets[o.output], offsets[o.input])
 
 
 def allocate_best(

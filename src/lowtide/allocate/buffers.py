@@ -1,7 +1,7 @@
 """What is to be placed: buffers, and the load bound that no placement beats.
 
 A buffer is a rigid group of rectangles in the plane of steps and bytes. Most are a single rectangle. Where an
-op writes in place, its output lies inside the storage that it overwrites, so the two are placed as one:
+op writes in place, its output is inside the storage that it overwrites, so the two are placed as one:
 
     bytes ^                                  storage A dies at step t, where the op writes its output B
           |  +-----------+                   over the tensor of A that begins `displacement` bytes in;
@@ -12,14 +12,14 @@ op writes in place, its output lies inside the storage that it overwrites, so th
           |  +-----------+            v
           +--s-----------t+1-------e--> steps
 
-Steps are half-open: a piece ``[start, end)`` is there at steps start, start + 1, ..., end - 1. Sizes are
+Steps are half-open: a rectangle ``[start, end)`` is there at steps start, start + 1, ..., end - 1. Sizes are
 bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from lowtide.graph import MAX_BYTES
 from lowtide.sizes import round_up
 
 
-class Piece(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle: there at steps `start` to `end - 1`, from `low` bytes above its buffer's offset on."""
 
     start: int
@@ -50,8 +50,8 @@ class Buffer:
     name
         For messages and files.
     size
-        Bytes from its offset to its end; every piece lies inside.
-    pieces
+        Bytes from its offset to its end; every rectangle is inside.
+    rectangles
         Ascending by their starts; those there at one step share no byte. None for a buffer that takes no room.
     alignment
         Its offset is a multiple of this, in bytes.
@@ -61,51 +61,51 @@ class Buffer:
 
     name: str
     size: int
-    pieces: tuple[Piece, ...]
+    rectangles: tuple[Rectangle, ...]
     alignment: int = 1
     offset: int | None = None
 
     def __post_init__(self) -> None:
         assert self.alignment > 0, self
-        for k, (start, end, low, size) in enumerate(self.pieces):
+        for k, (start, end, low, size) in enumerate(self.rectangles):
             assert start < end, self
             assert size > 0 <= low <= self.size - size, self
-            assert not k or self.pieces[k - 1].start <= start, self
-            for other in self.pieces[:k]:
+            assert not k or self.rectangles[k - 1].start <= start, self
+            for other in self.rectangles[:k]:
                 assert other.end <= start or other.low + other.size <= low or low + size <= other.low, self
 
     @property
     def start(self) -> int:
         """First step at which it is there; 0 if it takes no room."""
-        return self.pieces[0].start if self.pieces else 0
+        return self.rectangles[0].start if self.rectangles else 0
 
     @property
     def end(self) -> int:
         """Step after the last one at which it is there; 0 if it takes no room."""
-        return max((p.end for p in self.pieces), default=0)
+        return max((p.end for p in self.rectangles), default=0)
 
     @property
     def at_once(self) -> bool:
-        """Whether several of its pieces are there at one step."""
-        return any(p.end > q.start for p, q in pairwise(self.pieces))
+        """Whether several of its rectangles are there at one step."""
+        return any(p.end > q.start for p, q in pairwise(self.rectangles))
 
     @property
     def area(self) -> int:
         """Bytes times steps."""
-        return sum((p.end - p.start) * p.size for p in self.pieces)
+        return sum((p.end - p.start) * p.size for p in self.rectangles)
 
 
 def block(name: str, start: int, end: int, size: int, alignment: int = 1) -> Buffer:
     """Buffer of a single rectangle; of none if `size` is 0."""
-    return Buffer(name, size, (Piece(start, end, 0, size),) if size else (), alignment)
+    return Buffer(name, size, (Rectangle(start, end, 0, size),) if size else (), alignment)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two buffers, by index, that may overlap where both are there at once.
 
-    They may as long as `upper` lies `distance` bytes or more above `lower`; else `upper` ends where `lower` begins, or
-    below. An op that writes front to back may so put its output over an input that dies, behind what it has read. In
+    They may as long as `upper` begins `distance` bytes or more above `lower`; else `upper` ends where `lower` begins,
+    or below. An op that writes front to back may so put its output over an input that dies, behind what it has read. In
     place is distance 0; the size of `lower` says no more than that upper comes above lower or below it.
     """
 
@@ -155,7 +155,7 @@ class Problem:
             [b.size for b in buffers],
             [b.alignment for b in buffers],
             [-1 if b.offset is None else b.offset for b in buffers],
-            [(i, start, end, low, size) for i, b in enumerate(buffers) for start, end, low, size in b.pieces],
+            [(i, start, end, low, size) for i, b in enumerate(buffers) for start, end, low, size in b.rectangles],
             [(p.lower, p.upper, p.distance) for p in self.pairs],
             list(self.apart),
         )
@@ -176,7 +176,7 @@ def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
     """Sweep over time: the steps at which something begins or ends, and the bytes live from each one on."""
     change: dict[int, int] = {}
     for buffer in buffers:
-        for p in buffer.pieces:
+        for p in buffer.rectangles:
             change[p.start] = change.get(p.start, 0) + p.size
             change[p.end] = change.get(p.end, 0) - p.size
     steps = sorted(change)
@@ -194,12 +194,7 @@ def load_bound(problem: Problem) -> int:
     What pairs may share counts once; a buffer kept apart from all that is live counts with it. Rounded up to the
     alignment if it is the same for all and every size is a multiple of it, for so is then every height.
     """
-    return core_problem(problem).load_bound()
-
-
-def core_problem(problem: Problem) -> _core.Buffers:
-    """A problem as the native core sees it. Raises as `Problem.core`."""
-    return problem.core
+    return problem.core.load_bound()
 
 
 def _who(buffers: Sequence[Buffer], clash: int) -> str:
@@ -208,8 +203,8 @@ def _who(buffers: Sequence[Buffer], clash: int) -> str:
     for i, other in enumerate(buffers):
         apart = (other.offset or 0) - (mine.offset or 0)
         if i != clash and other.offset is not None:
-            for p in mine.pieces:
-                for q in other.pieces:
+            for p in mine.rectangles:
+                for q in other.rectangles:
                     below, above = p.low - q.size, p.low + p.size
                     if p.start < q.end and q.start < p.end and below < apart + q.low < above:
                         return f"{other.name}, fixed at {other.offset},"
@@ -229,7 +224,7 @@ class ArenaBuffers:
     ----------
     problem
         A buffer for each group of storages, by the index of the group's first storage; then the ops' workspaces.
-        Sizes are multiples of the alignment, but for pieces that lie unaligned in their buffer: those are exact.
+        Sizes are multiples of the alignment, but for rectangles that are unaligned in their buffer: those are exact.
     place_of
         Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
     workspace_of
@@ -253,7 +248,7 @@ def arena_buffers(
 ) -> ArenaBuffers:
     """Make the buffers of an order given as positions in own order.
 
-    An output lies exactly over the input that it overwrites, and so at no multiple of the alignment where that input
+    An output is exactly over the input that it overwrites, and so at no multiple of the alignment where that input
     is part of a storage and does not.
 
     Parameters
@@ -271,62 +266,19 @@ def arena_buffers(
         `profile(model, order)`, if it is known already.
     """
     lifetimes = lifetimes or profile(model, order)
-    steps = max(len(order), 1)
-    end_of = [min(last + 1, steps) for last in lifetimes.last]
     into: dict[int, tuple[int, int]] = {}
-    applied = []
-    overwritten: set[int] = set()
+    applied = tuple(overwrites)
     paired = []
-    for o in overwrites:
+    for o in applied:
         assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
         if o.distance is not None:
             paired.append((model.storage_of[o.output], o.storage, o.distance))
-            applied.append(o)
-            continue
-        assert o.storage not in into, f"storage {o.storage} is overwritten twice"
-        into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
-        overwritten.add(model.storage_of[o.output])
-        applied.append(o)
-
-    buffers: list[Buffer] = []
-    place_of: dict[int, tuple[int, int]] = {}
-    group_of = {group[0][0]: group for group in model.groups}
-    grouped = {s for group in model.groups for s, _ in group[1:]}
-
-    def pieces_of(root: int, low: int, size: int) -> Iterator[Piece]:
-        """The pieces of a storage `low` bytes above its buffer's offset, and of what is written over it in turn."""
-        piece, at = Piece(max(lifetimes.first[root], 0), end_of[root], low, size), root
-        place_of[root] = (len(buffers), low)
-        while at in into:
-            at, displacement = into[at]
-            low += displacement
-            place_of[at] = (len(buffers), low)
-            part = model.storages[at].size
-            if low % alignment == 0 and root not in exact:
-                part = round_up(part, alignment)
-            if (piece.low, piece.size) == (low, part):
-                piece = Piece(piece.start, end_of[at], low, part)
-            elif piece.end < end_of[at]:
-                yield piece
-                piece = Piece(piece.end, end_of[at], low, part)
-        yield piece
-
-    exact = {*group_of, *grouped}
-    for root, storage in enumerate(model.storages):
-        if root in overwritten or root in grouped or storage.size == 0:
-            continue
-        group = group_of.get(root, ((root, 0),))
-        size = round_up(max(low + model.storages[s].size for s, low in group), alignment)
-        if root in group_of:
-            pieces = sorted(p for s, low in group for p in pieces_of(s, low, model.storages[s].size))
         else:
-            pieces = list(pieces_of(root, 0, size))
-        name = model.graph.tensor_by_id[storage.tensors[0]].label
-        offset = None
-        if model.target.fixed:
-            held = [s for s, (b, _) in place_of.items() if b == len(buffers)]
-            offset = _fixed_offset(model, [(s, place_of[s][1]) for s in held], alignment)
-        buffers.append(Buffer(name, size, tuple(pieces), alignment, offset))
+            assert o.storage not in into, f"storage {o.storage} is overwritten twice"
+            into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
+    steps = max(len(order), 1)
+    made = _StorageBuffers(model, alignment, lifetimes.first, [min(last + 1, steps) for last in lifetimes.last], into)
+    buffers = made.buffers()
     workspace_of: dict[int, int] = {}
     step_of = {i: step for step, i in enumerate(order)}
     for i, op in enumerate(model.graph.ops):
@@ -334,8 +286,72 @@ def arena_buffers(
             workspace_of[op.id] = len(buffers)
             size = round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
+    place_of = made.place_of
     pairs = tuple(Pair(place_of[lower][0], place_of[upper][0], d) for lower, upper, d in paired)
-    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(applied))
+    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, applied)
+
+
+@dataclass
+class _StorageBuffers:
+    """Makes the buffers of storages, each live in steps ``[first, end)``.
+
+    `into`: an overwritten storage to that which is written over it, and how many bytes above its start. `place_of` is
+    filled as in `ArenaBuffers`.
+    """
+
+    model: MemoryModel
+    alignment: int
+    first: Sequence[int]
+    end: Sequence[int]
+    into: dict[int, tuple[int, int]]
+    place_of: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def buffers(self) -> list[Buffer]:
+        """A buffer for each group of storages, and each storage without a group, that overwrites no other."""
+        model, made = self.model, list[Buffer]()
+        group_of = {group[0][0]: group for group in model.groups}
+        inner = {s for group in model.groups for s, _ in group[1:]} | {s for s, _ in self.into.values()}
+        for root, storage in enumerate(model.storages):
+            if root in inner or storage.size == 0:
+                continue
+            group = group_of.get(root, ((root, 0),))
+            size = round_up(max(low + model.storages[s].size for s, low in group), self.alignment)
+            rectangles = sorted(p for s, low in group for p in self._rectangles(len(made), s, low, root in group_of))
+            name = model.graph.tensor_by_id[storage.tensors[0]].label
+            offset = None
+            if model.target.fixed:
+                held = [(s, above) for s, (b, above) in self.place_of.items() if b == len(made)]
+                offset = _fixed_offset(model, held, self.alignment)
+            made.append(Buffer(name, size, tuple(rectangles), self.alignment, offset))
+        return made
+
+    def _rectangles(self, buffer: int, storage: int, low: int, exact: bool) -> Iterator[Rectangle]:
+        """The rectangles of a storage `low` bytes above its buffer's offset, and of what is written over it in turn.
+
+        Sizes are rounded up to the alignment, unless `exact`.
+        """
+        size = self.model.storages[storage].size
+        rectangle = Rectangle(
+            max(self.first[storage], 0), self.end[storage], low, size if exact else self._rounded(low, size)
+        )
+        self.place_of[storage] = (buffer, low)
+        while storage in self.into:
+            storage, displacement = self.into[storage]
+            low += displacement
+            self.place_of[storage] = (buffer, low)
+            size = self.model.storages[storage].size
+            if not exact:
+                size = self._rounded(low, size)
+            end = self.end[storage]
+            if (rectangle.low, rectangle.size) == (low, size):
+                rectangle = rectangle._replace(end=end)
+            elif rectangle.end < end:
+                yield rectangle
+                rectangle = Rectangle(rectangle.end, end, low, size)
+        yield rectangle
+
+    def _rounded(self, low: int, size: int) -> int:
+        return size if low % self.alignment else round_up(size, self.alignment)
 
 
 def _fixed_offset(model: MemoryModel, held: Iterable[tuple[int, int]], alignment: int) -> int | None:

@@ -1,7 +1,7 @@
 """Buffers that never share a byte, each with each of the others: a bound that sees more than one step.
 
 Two buffers never share a byte if they are there at the same step, or if they are kept apart. Of buffers each two of
-which never share one, each lies above the one before it, so together they take the sum of their sizes. Without any
+which never share one, each is above the one before it, so together they take the sum of their sizes. Without any
 kept apart that is the load at a step (intervals that meet pairwise have a step in common); with them it is more:
 
     bytes ^  +---+
@@ -43,10 +43,10 @@ class Cliques:
     nodes: int = NODES
 
     def supports(self, problem: Problem) -> str | None:
-        """Whole blocks, some of them kept apart; without those the load bound is the same."""
+        """Blocks of one rectangle, some of them kept apart; without those the load bound is the same."""
         if not problem.apart:
             return "no buffers kept apart"
-        if problem.pairs or any(p.low or p.size != b.size for b in problem.buffers for p in b.pieces):
+        if problem.pairs or any(p.low or p.size != b.size for b in problem.buffers for p in b.rectangles):
             return "buffers that may overlap"
         return "too many buffers" if len(problem.buffers) > MOST_BUFFERS else None
 
@@ -68,7 +68,7 @@ def clique_bound(problem: Problem, nodes: int = NODES) -> int:
     """
     buffers = problem.buffers
     unit = gcd(*(b.alignment for b in buffers)) if buffers else 1
-    weights = [round_up(b.size, unit) if b.pieces else 0 for b in buffers]
+    weights = [round_up(b.size, unit) if b.rectangles else 0 for b in buffers]
     members = heaviest_clique(weights, never_share(problem), nodes)
     slack = max((weights[i] - buffers[i].size for i in members), default=0)
     return sum(weights[i] for i in members) - slack
@@ -77,26 +77,26 @@ def clique_bound(problem: Problem, nodes: int = NODES) -> int:
 def never_share(problem: Problem) -> list[int]:
     """Of each buffer those that it never shares a byte with, as bits: there at the same step, or kept apart."""
     buffers = problem.buffers
-    beside = [0] * len(buffers)
+    neighbours = [0] * len(buffers)
     ends: list[tuple[int, int]] = []
-    for start, end, i in sorted((p.start, p.end, i) for i, b in enumerate(buffers) for p in b.pieces):
+    for start, end, i in sorted((p.start, p.end, i) for i, b in enumerate(buffers) for p in b.rectangles):
         ends = [(until, j) for until, j in ends if until > start]
         for _, j in ends:
-            beside[i] |= 1 << j
-            beside[j] |= 1 << i
+            neighbours[i] |= 1 << j
+            neighbours[j] |= 1 << i
         ends.append((end, i))
     for i, j in problem.apart:
-        if buffers[i].pieces and buffers[j].pieces:
-            beside[i] |= 1 << j
-            beside[j] |= 1 << i
-    return beside
+        if buffers[i].rectangles and buffers[j].rectangles:
+            neighbours[i] |= 1 << j
+            neighbours[j] |= 1 << i
+    return neighbours
 
 
-def heaviest_clique(weights: Sequence[int], beside: Sequence[int], nodes: int) -> list[int]:
-    """Indices each two of which are beside each other, of the largest weight that is found; ascending."""
+def heaviest_clique(weights: Sequence[int], neighbours: Sequence[int], nodes: int) -> list[int]:
+    """Indices each two of which are concurrently live, of the largest weight that is found; ascending."""
     rank = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
     place = {i: k for k, i in enumerate(rank)}
-    rows = [sum(1 << place[j] for j in bits_of(beside[i])) for i in rank]
+    rows = [sum(1 << place[j] for j in bits_of(neighbours[i])) for i in rank]
     heavy = [weights[i] for i in rank]
     best: list[int] = []
     most = left = 0

@@ -64,7 +64,7 @@ def find_conflict(
 ) -> Conflict | None:
     """A smallest set that is too much at one step, or an irreducible one that is proved not to fit; None if neither.
 
-    None too where several pieces of a buffer are there at one step.
+    None too where several rectangles of a buffer are there at one step.
 
     Parameters
     ----------
@@ -110,10 +110,10 @@ def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | 
         assignment = least_cost(Loads(alone), [everywhere] * len(sizes), capacities)
         return assignment.bank_of is not None or not assignment.complete
 
-    steps = sorted({p.start for b in problem.buffers for p in b.pieces})
+    steps = sorted({p.start for b in problem.buffers for p in b.rectangles})
     live = {step: [] for step in steps}
     for i, b in enumerate(problem.buffers):
-        for p in b.pieces:
+        for p in b.rectangles:
             for step in steps[bisect_left(steps, p.start) : bisect_left(steps, p.end)]:
                 live[step].append((p.size, i))
     fullest = sorted(steps, key=lambda step: (-sum(size for size, _ in live[step]), step))[:MOST_STEPS]
@@ -142,9 +142,9 @@ def _at_one_step(problem: Problem, capacity: int) -> Conflict | None:
     begins: dict[int, list[tuple[int, int]]] = {}
     ends: dict[int, list[int]] = {}
     for i, b in enumerate(problem.buffers):
-        for piece in b.pieces:
-            begins.setdefault(piece.start, []).append((i, piece.size))
-            ends.setdefault(piece.end, []).append(i)
+        for rectangle in b.rectangles:
+            begins.setdefault(rectangle.start, []).append((i, rectangle.size))
+            ends.setdefault(rectangle.end, []).append(i)
     live: dict[int, int] = {}
     best: Conflict | None = None
     for step in sorted({*begins, *ends}):

@@ -1,6 +1,6 @@
 """Placement by OR-tools CP-SAT, searching in a fixed order.
 
-Every piece is a rectangle, `NoOverlap2D` keeps them apart, and the search always places the buffer of the least
+`NoOverlap2D` keeps the rectangles apart, and the search always places the buffer of the least
 possible offset at that offset, equal ones by a static order. So it goes the way of our own exact search, but learns
 from its failures, and solves instances on which that one loses its way. One worker, a fixed search, limits in CP-SAT's
 deterministic time: the result does not depend on the clock. Needs the extra `solvers`.
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from lowtide import _core
-from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound
+from lowtide.allocate.buffers import Buffer, Problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits, Progress
@@ -28,7 +28,7 @@ KEYS = ("duration", "contention", "area", "contention-area")
 SLICES = (0.05,)
 """Deterministic seconds of CP-SAT that each order gets, one round after the other; one is about ten of CPU time."""
 
-MOST_PIECES = 3_000
+MOST_RECTANGLES = 3_000
 """Above that `NoOverlap2D` is too slow to be of use."""
 
 
@@ -52,7 +52,7 @@ class CpSat:
         """Buffers, rigid groups, alignments and fixed offsets, where OR-tools is installed."""
         if problem.pairs or problem.apart:
             return "pairs, or buffers kept apart"
-        if sum(len(b.pieces) for b in problem.buffers) > MOST_PIECES:
+        if sum(len(b.rectangles) for b in problem.buffers) > MOST_RECTANGLES:
             return "too many buffers"
         return None if find_spec("ortools") is not None else "needs OR-tools: `pip install '.[solvers]'` in the clone"
 
@@ -65,7 +65,7 @@ class CpSat:
         offsets = list(best.offsets)
         bound, calls, interrupted = best.lower_bound_bytes, 0, False
         try:
-            for members in core_problem(problem).split():
+            for members in problem.core.split():
                 part = Problem(tuple(problem.buffers[i] for i in members))
                 question = _Question(part, load_bound(part))
                 while height_of(part, [offsets[i] for i in members]) > bound:
@@ -104,7 +104,7 @@ class _Question:
 
     def __init__(self, problem: Problem, bound: int) -> None:
         self.problem, self.bound, self.calls = problem, bound, 0
-        self.core = core_problem(problem)
+        self.core = problem.core
         self.unit = _core.Exact(self.core).part(0).unit
 
     def solve(self, height: int, key: str, seconds: float, limits: Limits) -> tuple[bool | None, Sequence[int]]:
@@ -121,7 +121,7 @@ class _Question:
         times: list[cp_model.IntervalVar] = []
         places: list[cp_model.IntervalVar] = []
         for b, step in zip(buffers, steps, strict=True):
-            for p in b.pieces:
+            for p in b.rectangles:
                 low = step * _stride(b, self.unit) + p.low // self.unit
                 times.append(model.new_fixed_size_interval_var(p.start, p.end - p.start, ""))
                 places.append(model.new_fixed_size_interval_var(low, p.size // self.unit, ""))

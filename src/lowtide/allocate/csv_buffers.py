@@ -4,7 +4,7 @@ A buffer is there from step `lower` up to, not including, `upper`. `gaps` is a l
 `lo-hi` (not there in these steps) and `lo-hi@wlo:whi` (only its bytes from wlo up to, not including, whi).
 Other names of columns: `buffer` or `buffer_id` for `id`, `start` or `begin` for `lower`, and `end` for the
 last step of the lifetime, inclusive (gaps then end inclusively too). `hint` is ignored. `offset` fixes a
-buffer on input (-1 or nothing: free) and is where it lies on output. No quoting; reading stops at the first
+buffer on input (-1 or nothing: free) and is its offset on output. No quoting; reading stops at the first
 empty line.
 
 Three columns are lowtide's own; minimalloc takes no notice of them. Each is a list, separated by blanks:
@@ -12,7 +12,7 @@ Three columns are lowtide's own; minimalloc takes no notice of them. Each is a l
 `over`      ids of buffers that this one may lie over where both are there, as an output over an input that dies: at the
             same offset or below, or with ``id@distance`` that many bytes or more below
 `apart`     ids of buffers that this one shares no byte with, even if they are never there at the same time
-`memory`    the memories that it may lie in, the preferred one first; on output the one it lies in
+`memory`    the memories that may hold it, the preferred one first; on output the one that holds it
 
 Source: minimalloc (github.com/google/minimalloc), src/converter.h and converter.cc.
 """
@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
+from lowtide.allocate.buffers import Buffer, Pair, Problem, Rectangle
 from lowtide.errors import InputError
 from lowtide.files import read_all
 from lowtide.graph import MAX_BYTES
@@ -176,15 +176,15 @@ def format_buffers(
     Parameters
     ----------
     offsets
-        Where each buffer lies, by name.
+        The offset of each buffer, by name.
     places
         The memories of a buffer, by name.
 
     Raises
     ------
     InputError
-        A name that CSV without quoting cannot hold, or that a list between blanks cannot; a buffer with several pieces
-        at one step.
+        A name that CSV without quoting cannot hold, or that a list between blanks cannot; a buffer with several
+        rectangles at one step.
     """
     problem = given if isinstance(given, Problem) else Problem(tuple(given))
     buffers = problem.buffers
@@ -249,12 +249,12 @@ def _row(row: dict[str, str], where: str) -> Buffer:
         raise InputError(f"lower {lower} is not below upper {upper}; lifetimes are half-open", where)
     alignment = _number(row, "alignment", where, least=1) if row.get("alignment") else 1
     offset = _number(row, "offset", where, least=-1) if row.get("offset") else -1
-    pieces = _pieces(row.get("gaps", ""), lower, upper, size, inclusive, where) if size else ()
-    if size and not pieces:
+    rectangles = _rectangles(row.get("gaps", ""), lower, upper, size, inclusive, where) if size else ()
+    if size and not rectangles:
         raise InputError("the gaps leave nothing of the lifetime", where)
     if offset >= 0 and offset % alignment:
         raise InputError(f"offset {offset} is no multiple of the alignment {alignment}", where)
-    return Buffer(name, size, pieces, alignment, None if offset < 0 else offset)
+    return Buffer(name, size, rectangles, alignment, None if offset < 0 else offset)
 
 
 def _number(row: dict[str, str], column: str, where: str, least: int = -MAX_BYTES) -> int:
@@ -265,8 +265,8 @@ def _number(row: dict[str, str], column: str, where: str, least: int = -MAX_BYTE
     return int(text)
 
 
-def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where: str) -> tuple[Piece, ...]:
-    pieces: list[Piece] = []
+def _rectangles(text: str, lower: int, upper: int, size: int, inclusive: bool, where: str) -> tuple[Rectangle, ...]:
+    rectangles: list[Rectangle] = []
     at = lower
     for gap in text.split():
         match = _GAP.fullmatch(gap)
@@ -276,17 +276,17 @@ def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where
         if not at <= begin < end <= upper:
             raise InputError(f"gap {gap} is empty, outside the lifetime, or not after the gap before it", where)
         if at < begin:
-            pieces.append(Piece(at, begin, 0, size))
+            rectangles.append(Rectangle(at, begin, 0, size))
         if match[3] is not None:
             low, high = int(match[3]), int(match[4])
             if not low <= high <= size:
                 raise InputError(f"the window of gap {gap} is not within the buffer's {size} bytes", where)
             if low < high:
-                pieces.append(Piece(begin, end, low, high - low))
+                rectangles.append(Rectangle(begin, end, low, high - low))
         at = end
     if at < upper:
-        pieces.append(Piece(at, upper, 0, size))
-    return tuple(pieces)
+        rectangles.append(Rectangle(at, upper, 0, size))
+    return tuple(rectangles)
 
 
 def _gaps(buffer: Buffer) -> str:
@@ -294,7 +294,7 @@ def _gaps(buffer: Buffer) -> str:
         raise InputError(f"a CSV cannot hold {buffer.name!r}, several pieces of which are there at one step")
     gaps = []
     at = buffer.start
-    for p in buffer.pieces:
+    for p in buffer.rectangles:
         if at < p.start:
             gaps.append(f"{at}-{p.start}")
         if p.size < buffer.size:

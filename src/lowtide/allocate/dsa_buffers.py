@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowtide.allocate.buffers import Buffer, Piece, Problem
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.read.dsa_problem import PoolProblem, read_dsa_problem
@@ -39,12 +39,12 @@ def costs_of(pool: PoolProblem) -> dict[tuple[int, int], int]:
 
 
 def problem_of(pool: PoolProblem) -> Problem:
-    """Its buffers; a reserved range is one that lies there all the time."""
+    """Its buffers; a reserved range is one that is there all the time."""
     buffers = [
         Buffer(
             pool.names[b.id],
             b.size,
-            tuple(Piece(i.lower, i.upper, 0, b.size) for i in sorted(b.live_intervals, key=lambda i: i.lower))
+            tuple(Rectangle(i.lower, i.upper, 0, b.size) for i in sorted(b.live_intervals, key=lambda i: i.lower))
             if b.size
             else (),
             b.alignment,
@@ -55,7 +55,7 @@ def problem_of(pool: PoolProblem) -> Problem:
     steps = [step for b in pool.buffers for i in b.live_intervals for step in (i.lower, i.upper)]
     for number, (begin, end) in enumerate(pool.reserved):
         size = end - begin
-        buffers.append(Buffer(f"reserved{number}", size, (Piece(min(steps), max(steps), 0, size),), 1, begin))
+        buffers.append(Buffer(f"reserved{number}", size, (Rectangle(min(steps), max(steps), 0, size),), 1, begin))
     index = {b.id: k for k, b in enumerate(pool.buffers)}
     apart = [(min(index[a], index[b]), max(index[a], index[b])) for a, b in pool.apart]
     return Problem(tuple(buffers), (), tuple(sorted(apart)))

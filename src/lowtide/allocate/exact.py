@@ -23,7 +23,7 @@ from random import Random
 from typing import ClassVar
 
 from lowtide import _core
-from lowtide.allocate.buffers import Problem, core_problem
+from lowtide.allocate.buffers import Problem
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.stop import Limits, Progress
 
@@ -137,7 +137,7 @@ class _PlacementSearch:
 
     def __init__(self, engine: ExactFit, problem: Problem, limits: Limits, best: Packing) -> None:
         self.engine, self.limits = engine, limits
-        self.core = _core.Exact(core_problem(problem))
+        self.core = _core.Exact(problem.core)
         self.switches = dict.fromkeys(engine.without, False)
         self.stretches = [_Stretch(self.core, i, best.offsets, problem) for i in range(len(self.core))]
         self.least = best.lower_bound_bytes

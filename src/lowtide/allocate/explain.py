@@ -40,15 +40,16 @@ def _as_in_plans(
     if conflict is None:
         return None
     members = set(conflict.members)
+    first, last = layout.profile.first, layout.profile.last
     held: dict[int, list[int]] = {b: [] for b in members}
     for s, (b, _) in buffers.place_of.items():
-        if b in members and (conflict.step is None or _live_at(layout, s, conflict.step)):
+        if b in members and (conflict.step is None or first[s] <= conflict.step <= last[s]):
             held[b].append(s)
     largest = [max(row, key=lambda s: (model.storages[s].size, -s)) for row in held.values() if row]
     workspaces = sorted(op for op, b in buffers.workspace_of.items() if b in members)
     sizes = [model.storages[s].size for s in largest] + [model.workspace[model.graph.index_of[op]] for op in workspaces]
-    whole = sum(-(-size // model.alignment) * model.alignment for size in sizes)
-    if conflict.needed_bytes <= room and whole != conflict.needed_bytes:
+    aligned = sum(-(-size // model.alignment) * model.alignment for size in sizes)
+    if conflict.needed_bytes <= room and aligned != conflict.needed_bytes:
         return None  # a part of a storage is less than the whole, which the checker divides
     return PlanConflict(
         tensors=sorted(model.storages[s].tensors[0] for s in largest),
@@ -58,7 +59,3 @@ def _as_in_plans(
         needed_bytes=conflict.needed_bytes,
         minimal=conflict.minimal,
     )
-
-
-def _live_at(layout: Layout, storage: int, step: int) -> bool:
-    return layout.profile.first[storage] <= step <= layout.profile.last[storage]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lowtide import _core
-from lowtide.allocate.buffers import Problem, core_problem
+from lowtide.allocate.buffers import Problem
 from lowtide.stop import Limits
 
 WORK = 1_500_000_000
@@ -48,11 +48,11 @@ class GreedyRule:
 
     def order(self, problem: Problem) -> list[int]:
         """Indices of the buffers in the order in which they are placed."""
-        return core_problem(problem).order(self.key)
+        return problem.core.order(self.key)
 
     def place(self, problem: Problem) -> tuple[int, ...]:
         """Offsets that this rule alone gives."""
-        core = core_problem(problem)
+        core = problem.core
         offsets = core.place(core.order(self.key), self.best_fit)
         assert offsets is not None, "it has no ceiling"
         return tuple(offsets)
@@ -114,7 +114,7 @@ class Packing:
 class Portfolio:
     """Engine that tries every rule and keeps the lowest, on each stretch of time that no buffer crosses.
 
-    A stretch is done once its height is at the load bound of the whole, or below the height of another
+    A stretch is done once its height is at the load bound of the problem, or below the height of another
     stretch. Large instances get the first rules only, at least one: as many as `work` allows.
     """
 
@@ -128,7 +128,7 @@ class Portfolio:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        answer = core_problem(problem).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
+        answer = problem.core.portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
         counters = {
             "buffers": len(problem.buffers),
             "stretches": answer.stretches,

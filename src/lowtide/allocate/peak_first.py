@@ -102,18 +102,18 @@ def _stacked(problem: Problem, stack: str) -> _core.Buffers:
     for i, low, size in problem.core.at_peak():
         least, most = hulls.get(i, (low, low))
         hulls[i] = (min(least, low), max(most, low + size))
-    pieces = [(i, low, high - low) for i, (low, high) in hulls.items()]
-    order = sorted(pieces, key=lambda p: (STACKS[stack](problem.buffers[p[0]]), p[0]))
-    for whole in (False, True):  # pieces of other steps may be in each other's way where those of the peak are not
+    rectangles = [(i, low, high - low) for i, (low, high) in hulls.items()]
+    order = sorted(rectangles, key=lambda p: (STACKS[stack](problem.buffers[p[0]]), p[0]))
+    for full in (False, True):  # pieces of other steps may be in each other's way where those of the peak are not
         fixed: list[tuple[int, int]] = []
         top = 0
         for i, low_at_peak, size_at_peak in order:
             buffer = problem.buffers[i]
-            low, size = (0, buffer.size) if whole else (low_at_peak, size_at_peak)
+            low, size = (0, buffer.size) if full else (low_at_peak, size_at_peak)
             fixed.append((i, round_up(max(0, top - low), buffer.alignment)))
             top = fixed[-1][1] + low + size
         core = problem.core.fixed_at(fixed)
         if core.clash() < 0:
             return core
-        assert not whole, "whole buffers, one on another, are in nobody's way"
+        assert not full, "whole buffers, one on another, are in nobody's way"
     raise AssertionError("the second stack holds")

@@ -13,11 +13,11 @@ the first. A penalty is paid once for its pair, however many bytes they share.
   itself, from 0 up to the capacity.
 - Kept apart where a penalty is, do they fit? Then nothing is paid, and the allocator has proved it by placing them.
 - Else an integer program (CP-SAT), from a greedy placement; what it leaves open is searched by Russian dolls
-  (`reuse_search.py`) where that is small. The program's rows beside those that say what it is are two counts
-  that hold for buffers each two of which never share or have a penalty. At most k = floor(capacity / least size) of
-  them lie beside each other, so of n at least as many pairs overlap as a graph of n vertices without k + 1 independent
-  ones has edges. And bytes: n_a buffers at address a are n_a (n_a - 1) / 2 pairs there, a pair shares at most the
-  smaller one's bytes, and the sum of the n_a is the sum of the sizes.
+  (`reuse_search.py`) where that is small. In addition to the rows that define it, the program has two counts
+  that hold for buffers each two of which never share or have a penalty. At most k = capacity // least size of
+  them fit in one capacity without overlap, so of n at least as many pairs overlap as a graph of n vertices without k +
+  1 independent ones has edges. And bytes: n_a buffers at address a are n_a (n_a - 1) / 2 pairs there, a pair shares at
+  most the smaller one's bytes, and the sum of the n_a is the sum of the sizes.
 - Where all sizes are multiples of a unit, so are all offsets, without loss: rounding each down to the unit moves no two
   apart over each other.
 
@@ -82,7 +82,7 @@ def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -
     Parameters
     ----------
     problem
-        Whole blocks, without pairs that may overlap.
+        Blocks of one rectangle, without pairs that may overlap.
     costs
         Of pairs of buffers, the smaller index first, what it costs that they share bytes; positive. What never shares
         costs nothing.
@@ -90,14 +90,14 @@ def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -
         Bytes.
     """
     assert not problem.pairs, "pairs overlap without a price"
-    beside = never_share(problem)
-    soft = {pair: cost for pair, cost in costs.items() if not beside[pair[0]] >> pair[1] & 1}
+    neighbours = never_share(problem)
+    soft = {pair: cost for pair, cost in costs.items() if not neighbours[pair[0]] >> pair[1] & 1}
     offsets = [0] * len(problem.buffers)
     bound = 0
     fits: bool | None = True
     interrupted = False
-    for members in _components(beside, soft):
-        part = _part(problem, beside, soft, members, capacity)
+    for members in _components(neighbours, soft):
+        part = _part(problem, neighbours, soft, members, capacity)
         placed = _place(part, limits)
         interrupted |= placed.interrupted
         bound += placed.lower_bound
@@ -113,13 +113,13 @@ def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -
 
 def reuse_cost(problem: Problem, costs: Costs, offsets: Sequence[int]) -> int:
     """Sum of the penalties of pairs whose bytes overlap; `costs` without pairs that are there at once."""
-    ends = [at + (b.size if b.pieces else 0) for at, b in zip(offsets, problem.buffers, strict=True)]
+    ends = [at + (b.size if b.rectangles else 0) for at, b in zip(offsets, problem.buffers, strict=True)]
     return sum(cost for (i, j), cost in costs.items() if max(offsets[i], offsets[j]) < min(ends[i], ends[j]))
 
 
-def _components(beside: Sequence[int], soft: Costs) -> list[list[int]]:
+def _components(neighbours: Sequence[int], soft: Costs) -> list[list[int]]:
     """Buffers that are something to each other, directly or by others; ascending."""
-    near = list(beside)
+    near = list(neighbours)
     for i, j in soft:
         near[i] |= 1 << j
         near[j] |= 1 << i
@@ -136,9 +136,9 @@ def _components(beside: Sequence[int], soft: Costs) -> list[list[int]]:
     return result
 
 
-def _part(problem: Problem, beside: Sequence[int], soft: Costs, members: Sequence[int], capacity: int) -> Part:
+def _part(problem: Problem, neighbours: Sequence[int], soft: Costs, members: Sequence[int], capacity: int) -> Part:
     at = {i: k for k, i in enumerate(members)}
-    hard = {(at[i], at[j]) for i in members for j in bits_of(beside[i]) if i < j}
+    hard = {(at[i], at[j]) for i in members for j in bits_of(neighbours[i]) if i < j}
     prices = {(at[i], at[j]): cost for (i, j), cost in soft.items() if i in at}
     apart = tuple((at[i], at[j]) for i, j in problem.apart if i in at and j in at)
     buffers = tuple(problem.buffers[i] for i in members)

@@ -119,9 +119,9 @@ def _count(model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tupl
         for n in range(2, len(ranked) + 1):
             some = ranked[:n]
             pairs = [pair for pair in combinations(sorted(some), 2) if pair in shares]
-            beside = least_edges(n, grid.cells // grid.sizes[some[-1]])
-            if beside and (n == len(ranked) or grid.sizes[ranked[n]] < grid.sizes[some[-1]]):
-                model.add(sum(shares[pair] for pair in pairs) >= beside)
+            overlapping = least_edges(n, grid.cells // grid.sizes[some[-1]])
+            if overlapping and (n == len(ranked) or grid.sizes[ranked[n]] < grid.sizes[some[-1]]):
+                model.add(sum(shares[pair] for pair in pairs) >= overlapping)
             cells = least_edges(sum(grid.sizes[i] for i in some), grid.cells)
             if cells:
                 model.add(sum(min(grid.sizes[i], grid.sizes[j]) * shares[i, j] for i, j in pairs) >= cells)
@@ -184,7 +184,7 @@ def _by_place(
 def _by_order(
     model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tuple[int, int], Any]
 ) -> list[cp_model.IntVar]:
-    """Of each pair that shares no byte one lies below the other."""
+    """Of each pair that shares no byte one is below the other."""
     places: list[cp_model.IntVar] = []
     for i, starts in enumerate(grid.starts):
         if len(starts) == 1:

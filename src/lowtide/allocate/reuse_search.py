@@ -10,7 +10,7 @@ the open ones pay among themselves at least, which the smaller problem has prove
 twos, the least that each two pay to those chosen and to each other.
 
 Two of a group that are alike (same size, same places, same prices with all others) can change places, so the one named
-first lies lower (docs/proofs.md, section 13). So can whole groups: where two of them, or two pairs of them at once,
+first is lower (docs/proofs.md, section 13). So can groups: where two of them, or two pairs of them at once,
 change places and every table stays as it is, the value of the first is the lower one.
 
 Source: Verfaillie, Lemaitre and Schiex, "Russian Doll Search for Solving Constraint Optimization Problems" (AAAI 1996).

@@ -1,4 +1,4 @@
-"""Squeaky wheel: place by a greedy's order, then place earlier what ended above the load bound; and again.
+"""Squeaky wheel: place by a greedy's order, then place earlier what ended above the load bound; repeatedly.
 
 A greedy fails where a few buffers come too late and find their room taken. Those that end above the bound are
 to blame ("the squeaky wheel gets the grease"); moved forward in the order they choose before the others do: to
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lowtide.allocate.buffers import Problem, core_problem
+from lowtide.allocate.buffers import Problem
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing, packing
 from lowtide.stop import Limits
 
@@ -34,8 +34,8 @@ MOST_FOR_WHEEL = 20_000
 class Sweep:
     """Engine that goes through time, segment by segment from low point to low point.
 
-    Each segment is packed by the squeaky wheel with what crosses into it where it lies already. If it ends above the
-    load bound it is packed again, together with the 1, 3, 7 segments before it. Each length of `segments` (least
+    Each segment is packed by the squeaky wheel with what crosses into it at its known offset. If it ends above the
+    load bound it is repacked, together with the 1, 3, 7 segments before it. Each length of `segments` (least
     number of buffers) is tried in time and in time reversed, until the load bound is reached or `work` is spent. A
     repair touches a few dozen buffers and no others, so this gets to the bound where a network has hundreds of cells.
     """
@@ -54,7 +54,7 @@ class Sweep:
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         rules = [(r.key, r.best_fit) for r in self.rules]
-        answer = core_problem(problem).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
+        answer = problem.core.sweep(rules, self.rounds, self.window_work, self.work, self.segments)
         counters = {"sweep passes": answer.passes, "sweep work": answer.work}
         return packing(answer, self.name, counters)
 
@@ -77,7 +77,7 @@ class SqueakyWheel:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        answer = core_problem(problem).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
+        answer = problem.core.squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
         counters = {"squeaky passes": answer.passes, "squeaky work": answer.work}
         winner = f"{self.name} on {self.rules[answer.rule].name}"
         return packing(answer, winner, counters)

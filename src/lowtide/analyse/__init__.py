@@ -1,1 +1,1 @@
-"""What a graph costs as it stands: storages, liveness, structure."""
+"""What an unmodified graph costs: storages, liveness, structure."""

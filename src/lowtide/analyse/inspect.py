@@ -97,7 +97,7 @@ class Fission:
     Attributes
     ----------
     floor_bytes
-        No cut along one axis an op goes below this without running anything twice (`lowtide.ops.floor`).
+        No cut along one axis an op goes below this without running anything twice (`lowtide.ops.working_set`).
     floor_op
         The op whose smallest part needs as much; None: the graph's inputs or outputs do.
     opaque
@@ -122,10 +122,10 @@ class Rung:
     ops
         How many run.
     arena_bytes
-        With what the runtime keeps for so many ops beside the tensors: about what a plan's arena takes in all, which a
-        budget is for. None where the runtime keeps nothing, and with a slow memory.
+        With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
+        which a budget is for. None where the runtime keeps nothing, and with a slow memory.
     traffic_bytes
-        Of the last kind, about what is moved to and from a slow memory beside the model's inputs and outputs.
+        Of the last kind, about what is moved to and from a slow memory in addition to the model's inputs and outputs.
     target
         Of the last kind, under which target.
     """
@@ -140,7 +140,7 @@ class Rung:
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """A model as it stands. Sizes are bytes.
+    """An unmodified model. Sizes are bytes.
 
     Attributes
     ----------
@@ -277,12 +277,14 @@ def runners_up(model: MemoryModel, order: Sequence[int], steps: Profile, most: i
 
 def fission(model: MemoryModel, steps: Profile) -> Fission | None:
     """What cuts could give at most (`Inspection.fission`); `steps` are those of the own order."""
-    from lowtide.ops.floor import floor
+    from lowtide.ops.working_set import working_set_bound
 
     graph, target = model.graph, model.target
     if not graph.dialect or not target.count_inputs or len(graph.ops) > MOST_CUT_OPS:
         return None
-    bound = floor(graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule))
+    bound = working_set_bound(
+        graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule)
+    )
     reasons = {entry.op: entry.opaque for entry in bound.ops if entry.opaque is not None}
     at_peak = [i for i, height in enumerate(steps.footprint) if height == steps.peak]
     opaque = tuple((_name(model, i), reasons[graph.ops[i].id]) for i in at_peak if graph.ops[i].id in reasons)

@@ -15,8 +15,8 @@ class Storage(NamedTuple):
     """A block of memory.
 
     `tensors` are ids, the root first; `users` positions of the ops that make or read any of them, ascending.
-    `at_start`: there before step 0. `at_end`: there after the last step. Of a whole whose pieces are there by
-    themselves each stretch of bytes that lies in the same tensors is one; the first of these is the smallest.
+    `at_start`: there before step 0. `at_end`: there after the last step. Of a group with lifetimes of their own
+    each stretch of bytes in the same tensors is one; the first of these is the smallest.
     """
 
     size: int
@@ -30,7 +30,7 @@ class Storage(NamedTuple):
 class Overwrite:
     """An op at position `op` may put tensor `output` over tensor `input`, if storage `storage` dies there.
 
-    It then saves `saving` bytes while the op runs. With a `distance`, the output lies where it likes as long as it
+    It then saves `saving` bytes while the op runs. With a `distance`, the output is placed freely as long as it
     begins that many bytes or more below the input or shares no byte with it; without one, exactly on the input.
     """
 
@@ -51,7 +51,7 @@ class MemoryModel:
     storages
         Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
     storage_of
-        Tensor id to index in `storages`; constants and unread inputs are absent. Of a tensor that lies in several,
+        Tensor id to index in `storages`; constants and unread inputs are absent. Of a tensor in several storages,
         that which is named by it, or the first.
     displacement
         Tensor id to bytes from the start of its storage.
@@ -62,7 +62,7 @@ class MemoryModel:
     touched
         Per op position, the storages it touches, ascending.
     groups
-        Storages of one whole, each with its bytes from the whole's start: wherever that lies, they lie there.
+        Storages at fixed distances, each with its bytes from the start of the group.
     """
 
     graph: Graph

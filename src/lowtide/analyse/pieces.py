@@ -1,13 +1,14 @@
-"""Which bytes of a whole are there when: pieces of it that come and go by themselves.
+"""Stretches of a concatenated tensor, each with a lifetime of its own.
 
-What a concat joins, written in place, is there from its own op on, and not before because the whole is to lie there:
+An operand of a concat, written in place, is live from its own op on, not from the first operand's:
 
     bytes ^          a's op      b's op     concat     last reader
           |             |   ......|    b      :  |          |        ..... free for others
           |             |    a    |           :  |          |
           +-------------+---------+-----------+--+----------+--> steps
 
-A **stretch** is all bytes that lie in the same tensors. It is a storage of its own, at a fixed place in the whole.
+A **stretch** is all bytes that lie in the same tensors. It is a storage of its own, at a fixed place in the
+concatenated tensor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lowtide.target import Target
 
 
 class Stretch(NamedTuple):
-    """Bytes [low, high) of a whole; the tensors that lie there, the smallest first, and who makes or reads one."""
+    """Bytes [low, high) of a concatenated tensor; the tensors there, the smallest first, and who makes or reads one."""
 
     low: int
     high: int
@@ -29,11 +30,11 @@ class Stretch(NamedTuple):
     users: tuple[int, ...]
 
 
-def pieces_of(graph: Graph, target: Target, at: Mapping[int, int]) -> tuple[Stretch, ...]:
+def stretches_of(graph: Graph, target: Target, at: Mapping[int, int]) -> tuple[Stretch, ...]:
     """The stretches of a storage if each of them is there by itself, else none.
 
-    They are not if there is a single one, if an alias among the tensors is no `Tensor.piece`, if two would go by one
-    tensor, or if an op may write over what lies in several: a storage is written over as a whole.
+    They are not if there is a single one, if an alias among the tensors lacks the flag of a slice, if two would go by
+    one tensor, or if an op may write over what is in several: a storage is only written over in full.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def _users(graph: Graph, t: int) -> set[int]:
 
 
 def _written_over(graph: Graph, target: Target, t: int, several: set[int], inside: Mapping[int, int]) -> bool:
-    """Whether an op may write over a tensor, or may make it over what it reads, where that lies elsewhere."""
+    """Whether an op may write over a tensor, or may make it over what it reads, where that is elsewhere."""
     for i in _users(graph, t):
         op = graph.ops[i]
         reads = {*target.in_place_inputs(graph, op), *(read for read, _ in target.overlap_inputs(graph, op))}

@@ -59,7 +59,7 @@ def judged(graph: Graph, settings: Mapping[str, Any]) -> Judged | None:
     goal = memories_of(settings)
     target = rules_of(settings, graph.source, goal)
     runtime = runtime_of(target)
-    required = runtime.as_it_stands(graph) if runtime.own_plan_stands(graph) else None
+    required = runtime.of_unmodified(graph) if runtime.keeps_own_plan(graph) else None
     if required is None:
         return None
     if runtime.offline(graph) is not None:

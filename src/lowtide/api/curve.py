@@ -83,4 +83,4 @@ def curve(
 
 def _nanoseconds(costs: Costs, times: CostModel, way: Way) -> int:
     """What a way takes, as trials have shown."""
-    return costs.expected(times.whole(), way.nanoseconds) if way.regions else way.nanoseconds
+    return costs.expected(times.untiled(), way.nanoseconds) if way.regions else way.nanoseconds

@@ -139,7 +139,7 @@ def _unmodified(model: Model, settings: dict[str, Any]) -> Plan:
     goal = memories_of(settings)
     target = rules_of(settings, graph.source, goal)
     runtime = runtime_of(target)
-    required = runtime.as_it_stands(graph)
+    required = runtime.of_unmodified(graph)
     if runtime.offline(graph) is not None:
         verify_file(graph, target)
     if required is None:

@@ -76,7 +76,7 @@ def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> M
         return None
     graph = load(model, settings.get("dims", NO_DIMS))
     file = graph.file
-    if not isinstance(file, TfliteFile) or len(graph.ops) > MOST_OPS or runtime.own_plan_stands(graph):
+    if not isinstance(file, TfliteFile) or len(graph.ops) > MOST_OPS or runtime.keeps_own_plan(graph):
         return None
     kept = {name: settings[name] for name in _SHOWN if name in settings}
     return kernel_choices(graph, rules, quick=True, **kept)

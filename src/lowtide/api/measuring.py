@@ -207,10 +207,10 @@ class _Measuring:
 
     def nodes(self) -> None:
         """Single nodes: whole ops and what holds parts together in any case, parts while some of the time lasts."""
-        from lowtide.run.node_seconds import glue_nodes, part_nodes, time_nodes, whole_nodes
+        from lowtide.run.node_seconds import glue_nodes, part_nodes, time_nodes, untiled_nodes
 
         level, threads, seed, _ = self.how
-        first = [*whole_nodes(self.cutter), *glue_nodes(self.cutter)]
+        first = [*untiled_nodes(self.cutter), *glue_nodes(self.cutter)]
         nodes, done = [*first, *part_nodes(self.cutter)], 0
 
         def go_on(node: Node) -> bool:
@@ -337,7 +337,7 @@ class _Measuring:
         """What was run of plans for bounds, beside what a cost file says of it now."""
         from lowtide.cost.model import CostModel
 
-        result, whole = [], max(1, CostModel(file, self.cutter).whole().nanoseconds)
+        result, whole = [], max(1, CostModel(file, self.cutter).untiled().nanoseconds)
         for tried in self.tried:
             predicted = CostModel(file, tried.cutter).parts(tried.parts).nanoseconds / whole - 1
             result.append(CostTrial(predicted=float(f"{predicted:.4g}"), measured=float(f"{tried.measured:.4g}")))

@@ -154,7 +154,7 @@ def _check_reuse(given: BufferFile, capacity: int | None, *, several: bool, spre
         raise InputError("--reuse-cost needs --capacity: without a limit nothing would be reused", place)
     if not given.costs:
         raise InputError("there are no penalties to weigh; --reuse-cost is for a dsa-problem that has some", place)
-    if given.problem.pairs or any(p.low or p.size != b.size for b in given.problem.buffers for p in b.pieces):
+    if given.problem.pairs or any(p.low or p.size != b.size for b in given.problem.buffers for p in b.rectangles):
         raise InputError("--reuse-cost is for whole buffers; some here may overlap or change their size", place)
     _check_fixed(given)
 
@@ -169,7 +169,7 @@ def _for_reuse(given: BufferFile, capacity: int, limits: Limits, began: float) -
         above = _in_one(problem, capacity, spread=False, limits=limits, began=began)
         status: Status = "impossible" if placed.fits is False else "over_budget"
         return replace(above, status=status, optimal=False, reuse_lower_bound=placed.lower_bound)
-    ends = [at + b.size for at, b in zip(placed.offsets, problem.buffers, strict=True) if b.pieces]
+    ends = [at + b.size for at, b in zip(placed.offsets, problem.buffers, strict=True) if b.rectangles]
     return Placement(
         max(ends, default=0),
         0,

@@ -106,7 +106,7 @@ class Problem:
         from lowtide.analyse.storage import memory_model
         from lowtide.runtimes.registry import runtime_of
 
-        if runtime_of(target).own_plan_stands(graph):
+        if runtime_of(target).keeps_own_plan(graph):
             raise InputError(OWN_PLAN_FIXED, graph.source or graph.name)
         return cls(graph, target, memory_model(graph, target))
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.models import load
 from lowtide.api.objects import Model, is_program
@@ -84,8 +84,7 @@ def run(
         original, planned = _onnx_files(model, planned, plan, (random_weights, dims), Path(folder))
         from lowtide.run.onnx import run_onnx
 
-        more: dict[str, Any] = {"dims": dims, "footprint_bytes": footprint_bytes, "timed": timed}
-        return run_onnx(original, planned, plan, seed=plan.seed, **more)
+        return run_onnx(original, planned, plan, dims=dims, footprint_bytes=footprint_bytes, timed=timed)
 
 
 def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Literal["onnx", "tflite", "pt2"]:

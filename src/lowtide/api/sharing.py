@@ -308,14 +308,14 @@ class _Part:
 
     def buffers(self, start: int, total: int) -> list[Buffer]:
         """This model's buffers in the steps from `start` on; what is persistent in all of `total`."""
-        from lowtide.allocate.buffers import Piece
+        from lowtide.allocate.buffers import Rectangle
 
         buffers = []
         for i, b in enumerate(self.placed.buffers.problem.buffers):
-            moved = tuple(p._replace(start=p.start + start, end=p.end + start) for p in b.pieces)
+            moved = tuple(p._replace(start=p.start + start, end=p.end + start) for p in b.rectangles)
             if i in self._kept:
-                moved = (Piece(0, total, 0, b.size),)
-            buffers.append(replace(b, name=f"{self.name}/{b.name}", pieces=moved))
+                moved = (Rectangle(0, total, 0, b.size),)
+            buffers.append(replace(b, name=f"{self.name}/{b.name}", rectangles=moved))
         return buffers
 
     def in_arena(self, offsets: Sequence[int], height: int) -> Plan:

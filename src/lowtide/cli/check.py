@@ -30,7 +30,7 @@ _WORST_FIRST = (INTERRUPTED, 1, 5, 2, 4, 3, 6, 0)
 
 
 def arguments(p: Any) -> None:
-    """Options of `check` beside those of planning."""
+    """Options of `check` in addition to those of planning."""
     p.add_argument(
         "--format", choices=FORMATS, default="text", metavar="FORMAT",
         help="text (default); github: annotations of a workflow; junit: XML with a case for each model",

@@ -20,7 +20,7 @@ _BAR = 20
 
 
 def wanted(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal that has colours, and nobody asked for none (NO_COLOR, TERM=dumb)."""
+    """Whether a stream is a terminal that has colours, and none are switched off (NO_COLOR, TERM=dumb)."""
     if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()

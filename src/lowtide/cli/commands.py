@@ -266,15 +266,10 @@ def share(options: argparse.Namespace) -> int:
 def target(options: argparse.Namespace) -> int:
     """Print the list of targets, or one of them."""
     from lowtide.ops.table import TABLE
-    from lowtide.report.columns import columns
     from lowtide.report.text import target_text
 
     if options.target is None:
-        known = api.targets()
-        if options.json:
-            show_json([{"name": name, "description": text} for name, text in known.items()])
-        else:
-            show(columns(list(known.items())))
+        _show_known(options, api.targets())
         return 0
     target = api.target(options.target)
     if options.json:
@@ -287,14 +282,9 @@ def target(options: argparse.Namespace) -> int:
 def board(options: argparse.Namespace) -> int:
     """Print the list of boards, or one of them."""
     from lowtide.allocate.banks.boards import to_toml
-    from lowtide.report.columns import columns
 
     if options.board is None:
-        known = api.boards()
-        if options.json:
-            show_json([{"name": name, "description": text} for name, text in known.items()])
-        else:
-            show(columns(list(known.items())))
+        _show_known(options, api.boards())
         return 0
     board = api.board(options.board)
     if options.json:
@@ -302,6 +292,16 @@ def board(options: argparse.Namespace) -> int:
     else:
         show(to_toml(board).rstrip("\n"))
     return 0
+
+
+def _show_known(options: argparse.Namespace, names: Mapping[str, str]) -> None:
+    """Print names with their descriptions."""
+    from lowtide.report.columns import columns
+
+    if options.json:
+        show_json([{"name": name, "description": text} for name, text in names.items()])
+    else:
+        show(columns(list(names.items())))
 
 
 def zoo(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """The command `completion`: what bash, zsh and fish complete, made of the parser itself.
 
 A script is text that knows every command, its options and the names that they take (targets, boards, methods,
-networks) as they are when it is made; nothing of lowtide runs while somebody types. Where a file is wanted the shell
+networks) as they are when it is made; nothing of lowtide runs while the user types. Where a file is wanted the shell
 completes files as it always does.
 """
 
@@ -89,7 +89,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
 
 
 def _option(command: str, action: argparse.Action) -> Option:
-    names, text = tuple(action.option_strings), _one_line(action.help or "")
+    names, text = tuple(action.option_strings), " ".join((action.help or "").replace("%%", "%").split())
     if names and action.nargs == 0:
         return Option(names, text, "")
     if action.choices is not None:
@@ -102,7 +102,7 @@ def _option(command: str, action: argparse.Action) -> Option:
 
 
 def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
-    """The names that an argument may take beside files."""
+    """The names that an argument may take in addition to files."""
     from lowtide import api
     from lowtide.extensions import NETWORKS, extension
     from lowtide.schedule.registry import methods
@@ -127,16 +127,8 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
     return lists[key]() if known and command != "bench" else ()
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("%%", "%").split())
-
-
-def _flags(command: Command) -> list[str]:
-    return [name for option in command.options for name in option.names]
-
-
 def _positional(command: Command) -> Option:
-    """What stands without an option: the first that has names, or else files."""
+    """The positional argument: the first that has names, or else files."""
     found = [option for option in command.options if not option.names]
     return next((option for option in found if option.words), found[0] if found else Option((), "", "free"))
 
@@ -181,7 +173,8 @@ def _bash(commands: Sequence[Command]) -> str:
     names = [command.name for command in commands]
     cases = []
     for command in commands:
-        rows = [f"        {command.name})", f'            flags="{" ".join(_flags(command))}"',
+        flags = " ".join(name for option in command.options for name in option.names)
+        rows = [f"        {command.name})", f'            flags="{flags}"',
                 "            case $before in"]  # fmt: skip
         for option in command.options:
             if option.names and option.takes:
@@ -202,7 +195,7 @@ def _zsh(commands: Sequence[Command]) -> str:
     cases = []
     for command in commands:
         specs = [_zsh_option(option, name) for option in command.options for name in option.names]
-        specs.append(_zsh_positional(_positional(command)))
+        specs.append(_quoted(f"*:argument:{_zsh_values(_positional(command))}"))
         body = " \\\n".join(f"                {spec}" for spec in specs)
         cases.append(f"            {command.name})\n                _arguments \\\n{body} ;;")
     return "\n".join(
@@ -236,10 +229,6 @@ def _zsh_option(option: Option, name: str) -> str:
     equals = "=" if option.takes and name.startswith("--") else "+" if option.takes else ""
     value = f":value:{_zsh_values(option)}" if option.takes else ""
     return _quoted(f"{star}{name}{equals}[{_colon(text)}]{value}")
-
-
-def _zsh_positional(option: Option) -> str:
-    return _quoted(f"*:argument:{_zsh_values(option)}")
 
 
 def _zsh_values(option: Option) -> str:

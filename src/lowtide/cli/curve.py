@@ -89,7 +89,7 @@ def _cut(options: argparse.Namespace) -> Curve:
 
 
 def _recomputed(options: argparse.Namespace) -> Front:
-    """The front of ops that run again, or of tensors that leave memory."""
+    """The front of recomputed ops, or of tensors that leave memory."""
     words = set(options.allow.split(","))
     in_parts = {"recompute", "fission"} <= words <= {"recompute", "fission", "swap", "merge"}
     timed = in_parts or words in ({"recompute", "swap"}, {"swap"})
@@ -107,7 +107,7 @@ def _recomputed(options: argparse.Namespace) -> Front:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a table of the peaks that cuts, ops that run again, or tensors that leave memory reach."""
+    """Print a table of the peaks that cuts, recomputed ops, or tensors that leave memory reach."""
     front = _recomputed(options) if {"recompute", "swap"} & set(options.allow.split(",")) else _cut(options)
     options.line.end()
     if options.json:

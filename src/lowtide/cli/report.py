@@ -11,7 +11,7 @@ from lowtide.cli.terminal import has_unicode, say, show, show_json
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write pictures of one plan file, or of two beside each other; print the report of one where no file is named."""
+    """Write pictures of one plan file, or of two compared; print the report of one where no file is named."""
     pictures = pictures_of(options)
     if len(options.plans) == 1 and not pictures.wanted:
         _print(options.plans[0], as_json=options.json)

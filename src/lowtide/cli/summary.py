@@ -1,4 +1,4 @@
-"""What `check --summary` writes beside its rows: a table with pictures, and reports."""
+"""What `check --summary` writes in addition to its rows: a table with pictures, and reports."""
 
 from __future__ import annotations
 

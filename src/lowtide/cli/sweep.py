@@ -99,8 +99,8 @@ def run(options: argparse.Namespace) -> int:
         if made.kept:
             say(f"{made.kept:,} of {made.total:,} rows were done before")
         if made.interrupted:
-            again = "the same call goes on" if options.out else "name a table with -o, and the same call goes on"
-            say(f"interrupted after {len(made.rows):,} of {made.total:,} rows; {again}")
+            how_to_go_on = "the same call goes on" if options.out else "name a table with -o, and the same call goes on"
+            say(f"interrupted after {len(made.rows):,} of {made.total:,} rows; {how_to_go_on}")
         elif options.out:
             say(f"wrote {options.out}: {made.total:,} rows, {made.errors:,} of them errors")
     return made.exit_status

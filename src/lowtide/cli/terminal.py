@@ -51,7 +51,7 @@ def say(message: str) -> None:
 
 
 def show(text: str) -> None:
-    """A result on stdout. Raises `InputError` if it cannot be written; that nobody reads it is no error."""
+    """A result on stdout. Raises `InputError` if it cannot be written; a closed pipe is no error."""
     plain = clean(text, lines=True)
     _print(coloured(plain) if wanted(sys.stdout) else plain)
 

@@ -57,12 +57,11 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(map(int, sizes))
 
 
-def model_sizes(parser: Any, *, several: bool = False) -> None:
-    """Options on the sizes of a model that leaves some open; `several`: more than one of a dimension."""
-    words = "; several, as in N=1,2,4, print a table" if several else ""
+def model_sizes(parser: Any) -> None:
+    """Options on the sizes of a model that leaves some open."""
     parser.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim_or_dims, metavar="NAME=SIZE",
-        help=f"size of a free dimension, also INPUT:AXIS=SIZE; may be given several times{words}",
+        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="dims", action="append", type=shape, metavar="NAME=AxBxC",

@@ -1,4 +1,4 @@
-"""The cost file: how long ops take on a machine, as measured, and what is reckoned with where nothing was.
+"""The cost file: how long ops take on a machine, as measured, and the estimates where nothing was.
 
     {"version": 1, "dialect": "onnx", "runtime": "onnxruntime", ..., "families": {...}, "entries": [...]}
 
@@ -104,7 +104,7 @@ class CostBandwidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How long ops take on one machine, in one runtime, on so many threads.
 
-    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family; `trials`
+    `families` hold the estimates for ops that are not among the `entries`, by the name of their family; `trials`
     what plans chosen by all that took where they were run.
     `bandwidth`: how fast tensors go to the host and back, for ``--allow swap``. A file of no dialect is for graphs of
     any: it has no entries, and the family of an op is its type, or ``"other"``.
@@ -128,7 +128,7 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=1) + b"\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all. Raises `InputError` if it cannot be written."""
+        """Write the file atomically. Raises `InputError` if it cannot be written."""
         from lowtide.outputs import Outputs
 
         with Outputs() as outputs:
@@ -147,10 +147,10 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
     try:
         file = msgspec.json.decode(data, type=CostFile)
     except msgspec.ValidationError as error:
-        mend = "write it with `lowtide measure -o`"
+        fix = "write it with `lowtide measure -o`"
         if "$.bandwidth" in str(error):
-            mend = "give to_host and from_host in bytes per second, from 1 to 1e18, such as 1.2e10"
-        raise InputError(f"not a cost file: {error}; {mend}", place) from None
+            fix = "give to_host and from_host in bytes per second, from 1 to 1e18, such as 1.2e10"
+        raise InputError(f"not a cost file: {error}; {fix}", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if file.version != VERSION:

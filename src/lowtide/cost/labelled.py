@@ -1,4 +1,4 @@
-"""What ops with labels take by a cost file's families, whole or in parts: seconds by operations and bytes.
+"""What ops with labels take by a cost file's families, untiled or in parts: seconds by operations and bytes.
 
 The family of an op is its type; ``other`` where the file has no such family.
 """
@@ -23,16 +23,16 @@ def families_of(file: CostFile, place: str) -> Families:
     return file.families
 
 
-def reckoned(families: Families) -> Callable[[str, float, float], float]:
+def estimated(families: Families) -> Callable[[str, float, float], float]:
     """Seconds of an op of a type, of so many operations, that reads and writes so many bytes."""
     return lambda op_type, flops, size: families.get(op_type, families[OTHER]).seconds(flops, size)
 
 
 def priced(graph: Graph, families: Families) -> Graph:
     """The graph with each op's seconds as its cost; an operand that is read twice counts twice."""
-    sizes, reckon = graph.tensor_by_id, reckoned(families)
+    sizes, estimate = graph.tensor_by_id, estimated(families)
     ops = [
-        replace(op, cost=reckon(op.type, op.flops or 0, sum(sizes[t].size for t in (*op.inputs, *op.outputs))))
+        replace(op, cost=estimate(op.type, op.flops or 0, sum(sizes[t].size for t in (*op.inputs, *op.outputs))))
         for op in graph.ops
     ]
     return replace(graph, ops=tuple(ops))

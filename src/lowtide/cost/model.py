@@ -1,8 +1,8 @@
-"""How long the ops of a graph, and their parts, take by a cost file: in whole nanoseconds, so that sums are exact.
+"""How long the ops of a graph, and their parts, take by a cost file: in integer nanoseconds, so that sums are exact.
 
 A part of an op along an axis takes what was measured of a part of so many rows; between two such, in a line. Below the
-smallest that was measured the line ends at what a part takes whatever its rows: the launch, and what it reads whole.
-Nothing measured: the family's line, from there to the whole op.
+smallest that was measured the line ends at what a part takes whatever its rows: the launch, and what it reads in full.
+Nothing measured: the family's line, from there to the untiled op.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lowtide.cost.file import OTHER, CostFile
 from lowtide.cost.signature import Signature, of_entry, of_op
-from lowtide.cost.work import whole_bytes, work_of
+from lowtide.cost.work import full_bytes, work_of
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
 from lowtide.ops.meaning import Meaning
@@ -77,7 +77,7 @@ class CostModel:
             self._of_kind.setdefault(signature.kind, []).append((signature, _nano(entry.seconds)))
         self._anchors: dict[tuple[int, int], Anchors] = {}
         self._known: dict[tuple[int, int], frozenset[int]] = {}
-        self._whole: dict[int, tuple[int, How]] = {}
+        self._untiled: dict[int, tuple[int, How]] = {}
         self.glue = (self._glue("slice"), self._glue("join"), self._glue("merge"))
         """Of slices, joins and merges: nanoseconds of one, and of each mebibyte that it writes."""
 
@@ -89,13 +89,13 @@ class CostModel:
         return _nano(family.launch_seconds), min(rate, _MOST_A_MEBIBYTE)
 
     def op(self, op: int) -> tuple[int, How]:
-        """Nanoseconds of an op of the graph, whole, and how they are known."""
-        if op not in self._whole:
+        """Nanoseconds of an untiled op of the graph, and how they are known."""
+        if op not in self._untiled:
             graph, known = self.cutter.graph, self.cutter.meaning(op)
             found = self._seconds.get(of_op(graph, graph.op_by_id[op], known))
             roofline = self._roofline(graph.op_by_id[op], known)
-            self._whole[op] = (roofline, "roofline") if found is None else (found, "measured")
-        return self._whole[op]
+            self._untiled[op] = (roofline, "roofline") if found is None else (found, "measured")
+        return self._untiled[op]
 
     def _roofline(self, op: Op, op_meaning: Meaning | None) -> int:
         work = work_of(self.cutter.graph, op, op_meaning)
@@ -114,24 +114,24 @@ class CostModel:
         op, size = graph.op_by_id[op_id], known.access.sizes[axis]
         measured = self._measured(op, known, axis)
         family = self.file.families.get(work_of(graph, op, known).family, self.file.families[OTHER])
-        least = _nano(family.seconds(0, whole_bytes(graph, op, known, axis)))
+        least = _nano(family.seconds(0, full_bytes(graph, op, known, axis)))
         known_rows = frozenset(measured)
         if not measured:
             measured = {size: self.op(op_id)[0]}
         elif size not in measured:  # in a line with the largest part, but never less than that
             rows = max(measured)
             measured[size] = max(measured[rows], measured[rows] * size // rows)
-        whole = measured[size]
-        measured = {rows: max(taken, int(_FASTER * whole * rows / size)) for rows, taken in measured.items()}
+        untiled = measured[size]
+        measured = {rows: max(taken, int(_FASTER * untiled * rows / size)) for rows, taken in measured.items()}
         least = min(least, *measured.values())
         return ((0, least), *sorted(measured.items())), known_rows
 
     def _measured(self, op: Op, op_meaning: Meaning, axis: int) -> dict[int, int]:
         """Rows of those parts of the op along the axis that were measured, with their nanoseconds."""
-        whole = of_op(self.cutter.graph, op, op_meaning)
+        untiled = of_op(self.cutter.graph, op, op_meaning)
         result = {}
-        for other, nanoseconds in self._of_kind.get(whole.kind, ()):
-            rows = _rows(whole, other, op_meaning, axis)
+        for other, nanoseconds in self._of_kind.get(untiled.kind, ()):
+            rows = _rows(untiled, other, op_meaning, axis)
             if rows is not None:
                 result[rows] = nanoseconds
         return result
@@ -148,7 +148,7 @@ class CostModel:
         fixed, per_mebibyte = self.glue[{"join": 1, "merge": 2}.get(role, 0)]
         return fixed + written * per_mebibyte // _MEBIBYTE
 
-    def whole(self) -> Prediction:
+    def untiled(self) -> Prediction:
         """What the graph takes that is not cut."""
         return _total(self.op(op.id) for op in self.cutter.graph.ops)
 
@@ -178,14 +178,14 @@ def between(anchors: Anchors, rows: int) -> int:
     return below[1]
 
 
-def _rows(whole: Signature, other: Signature, op_meaning: Meaning, axis: int) -> int | None:
-    """How many rows a part of `whole` along an axis has if it is `other`; None: it is none."""
+def _rows(untiled: Signature, other: Signature, op_meaning: Meaning, axis: int) -> int | None:
+    """How many rows a part of `untiled` along an axis has if it is `other`; None: it is none."""
     sizes: set[int] = set()
-    pairs = [(whole.results[j], other.results[j], dims) for j, dims in enumerate(op_meaning.access.outputs)]
+    pairs = [(untiled.results[j], other.results[j], dims) for j, dims in enumerate(op_meaning.access.outputs)]
     for i, dims in enumerate(op_meaning.access.inputs):
-        if i < len(whole.operands):
+        if i < len(untiled.operands):
             along = tuple(None if index is None or not index.same else index.axis for index in dims or ())
-            pairs.append((whole.operands[i], other.operands[i], along))
+            pairs.append((untiled.operands[i], other.operands[i], along))
     for mine, theirs, axes in pairs:
         if mine is None or theirs is None:
             if mine is not theirs:

@@ -16,7 +16,7 @@ class Work:
     Attributes
     ----------
     family
-        Name of the `lowtide.cost.file.CostFamily` that it is reckoned by.
+        Name of the `lowtide.cost.file.CostFamily` that it is estimated by.
     flops
         Operations.
     bytes
@@ -35,7 +35,7 @@ def work_of(graph: Graph, op: Op, op_meaning: Meaning | None) -> Work:
     return Work(family_of(op_meaning), flops or 0, size)
 
 
-def whole_bytes(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> int:
+def full_bytes(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> int:
     """Of these bytes those that every part along an axis reads or writes: weights of a convolution cut along rows."""
     total = 0
     for i, t in enumerate(op.operands or op.inputs):

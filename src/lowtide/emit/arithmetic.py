@@ -108,17 +108,17 @@ def long_curve(least: float, most: float, of: Callable[[float], float]) -> list[
     def at(x: np.float32) -> np.float32:
         return real(of(float(x)))
 
-    def whole(x: np.float32) -> np.float32:
+    def rounded(x: np.float32) -> np.float32:
         return real(_round(float(x)))
 
     values = []
     for i in range(_PARTS):
         x = real(real(least) + real(i) * step)
-        here, middle = whole(at(x) * factor), whole(at(real(x + step / real(2))) * factor)
+        here, middle = rounded(at(x) * factor), rounded(at(real(x + step / real(2))) * factor)
         behind = at(real(real(least) + real(i + 1) * step)) * factor
-        error = whole(real(behind + here) / real(2)) - middle
-        values.append(here - whole(error / real(2)))
-    values.append(whole(at(real(most)) * factor))
+        error = rounded(real(behind + here) / real(2)) - middle
+        values.append(here - rounded(error / real(2)))
+    values.append(rounded(at(real(most)) * factor))
     low, high = LIMITS["int16"]
     return [int(min(max(value, low), high)) for value in values]
 
@@ -144,5 +144,5 @@ def activation(kind: int, scale: float, zero: int, dtype: str = "int8") -> tuple
 
 
 def _round(real: float) -> int:
-    """The nearest whole number, halves away from zero."""
+    """The nearest integer, halves away from zero."""
     return math.floor(abs(real) + 0.5) * (1 if real >= 0 else -1)

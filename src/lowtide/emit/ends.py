@@ -1,4 +1,4 @@
-"""Inputs and outputs of a model as its functions in C take them: whole, or handed over part by part."""
+"""Inputs and outputs of a model as its functions in C take them: complete, or passed slice by slice."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Ends:
         self.at = {t.id: places.offset_of(t.id) for t in (*self.inputs, *self.outputs)}
         self.name = _names(self.inputs, "in") | _names(self.outputs, "out")
         self.number = {t.id: k for k, t in enumerate(self.inputs)}
-        handed_over = {source.tensor for source in self.sources}
-        self.held = [t for t in self.inputs if t.id not in handed_over]
+        streamed = {source.tensor for source in self.sources}
+        self.held = [t for t in self.inputs if t.id not in streamed]
         self.starts = list(accumulate((t.size for t in self.inputs), initial=0))
         self.words = self._words()
 
@@ -89,14 +89,14 @@ class Ends:
         table = "\n".join([f"static const source_t sources[{len(rows)}] = {{", *rows, "};"])
         return [filled("feed.c", {"SOURCES": table}) + text("feed_rows.c" if len(rows) == 1 else "feed_parts.c")]
 
-    def again(self) -> str:
+    def next_inference(self) -> str:
         """What the host program runs a second time by: rows or parts; nothing if all inputs are held."""
         if not self.sources:
             return ""
         return filled("again_rows.c" if len(self.sources) == 1 else "again_parts.c", self.words)
 
     def functions(self) -> list[str]:
-        """`model_run`, and with inputs that are handed over `model_begin` and `model_result`."""
+        """`model_run`, and with inputs that are passed in slices `model_begin` and `model_result`."""
         take = [self._take(t) for t in self.held]
         give = [f"    give({_bytes('', t, self.name[t.id])}, {self.at[t.id]}, {t.size});" for t in self.outputs]
         run, outs, held = (self.words[key] for key in ("RUN", "OUTS", "HELD"))
@@ -108,23 +108,23 @@ class Ends:
         return [
             f"void model_begin({held})", "{", *take, "    start_loop(0);", "    (void)run_on();", "}", "",
             f"void model_result({outs})", "{", *give, "}", "",
-            f"int model_run({run})", "{", *self._whole(call), f"    model_result({back});", "    return 0;", "}", "",
+            f"int model_run({run})", "{", *self._complete(call), f"    model_result({back});", "    return 0;", "}", "",
         ]  # fmt: skip
 
-    def _whole(self, call: str) -> list[str]:
-        """Statements that hand whole inputs over."""
-        handed_over = {source.tensor for source in self.sources}
+    def _complete(self, call: str) -> list[str]:
+        """Statements that pass complete inputs."""
+        streamed = {source.tensor for source in self.sources}
         names = [
-            _bytes("const ", t, self.name[t.id]) if t.id in handed_over else "NULL" for t in self.inputs
+            _bytes("const ", t, self.name[t.id]) if t.id in streamed else "NULL" for t in self.inputs
         ]  # in the order of the numbers that sources have
-        if len(handed_over) == 1:
+        if len(streamed) == 1:
             name = next(name for name in names if name != "NULL")
             return [f"    model_begin({call});", f"    (void)model_feed_rows({name}, MODEL_ROWS);"]
         fill = [f"    whole[{k}] = {name};" for k, name in enumerate(names)]
         return [f"    const int8_t *whole[{len(names)}];", *fill, f"    model_begin({call});", "    feed_whole(whole);"]
 
     def _take(self, tensor: Tensor) -> str:
-        """A statement that takes an input over; one that nobody reads has no place."""
+        """A statement that copies an input; one without a consumer has no place."""
         at, name = self.at[tensor.id], self.name[tensor.id]
         return (
             f"    (void){name};" if at is None else f"    take({at}, {_bytes('const ', tensor, name)}, {tensor.size});"

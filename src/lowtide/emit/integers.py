@@ -1,4 +1,4 @@
-"""Operators on whole numbers that stand for themselves, and copies of numbers of any width: what they are as material.
+"""Operators on integers without scales, and copies of numbers of any width: what they are as material.
 
 Source: TFLM's `cast.cc`, `add.cc`, `mul.cc`, `div.cc`, `maximum_minimum.cc`, `pad.cc`, `strided_slice.cc`, `slice.cc`,
 `concatenation.cc`.
@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.emit.kernel import Find, Kernel, Material, fit, scale_of, zero_of
-from lowtide.emit.places import ELEMENT_BYTES, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
+from lowtide.emit.places import (
+    ELEMENT_BYTES,
+    View,
+    complete,
+    dims_of,
+    element_bytes,
+    initialiser,
+    operand_text,
+    sizes_of,
+)
 from lowtide.errors import InputError
 from lowtide.graph import Kind, Op, Tensor
 
@@ -26,7 +35,7 @@ def is_plain(tensor: Tensor) -> bool:
 
 
 def pair(material: Material, op: Op, find: Find) -> Kernel:
-    """ADD, MUL, DIV, MINIMUM and MAXIMUM of whole numbers, of two tensors of one shape or of a tensor and a number.
+    """ADD, MUL, DIV, MINIMUM and MAXIMUM of integers, of two tensors of one shape or of a tensor and a number.
 
     Raises
     ------
@@ -57,7 +66,7 @@ def _literal(number: int) -> str:
 
 
 def cast(material: Material, op: Op, find: Find) -> Kernel:
-    """CAST between whole numbers.
+    """CAST between integers.
 
     Raises
     ------
@@ -103,10 +112,12 @@ def copied(x: Tensor, y: Tensor, find: Find, first: Sequence[int]) -> Kernel:
     """A tensor, or a part of it from row, column and channel `first` on."""
     place = [(-begin, size - begin) for begin, size in zip(first, sizes_of(x), strict=True)]
     if element_bytes(x) == 1:
-        return Kernel("concat", f"{{{find(y.id).text}, PIECES, 1}}", sizes_of(y), pieces=(piece(find(x.id), place),))
+        return Kernel(
+            "concat", f"{{{find(y.id).text}, PIECES, 1}}", sizes_of(y), operands=(operand_text(find(x.id), place),)
+        )
     box = ", ".join(f"{low}, {high}" for low, high in place)
     text = f"{{{find(y.id).text}, PIECES, 1, {element_bytes(x)}}}"
-    return Kernel("wide_concat", text, sizes_of(y), pieces=(f"{{{find(x.id).text}, {{{box}}}, NULL}}",))
+    return Kernel("wide_concat", text, sizes_of(y), operands=(f"{{{find(x.id).text}, {{{box}}}, NULL}}",))
 
 
 def bordered(x: Tensor, y: Tensor, find: Find, borders: list[int], value: int) -> Kernel:
@@ -123,7 +134,7 @@ def _check_copied(x: Tensor, y: Tensor) -> None:
         raise InputError(f"it is from {x.dtype} to {y.dtype}; C is written for {', '.join(_COPIED)}, and no change")
 
 
-def joined(material: Material, op: Op, find: Find) -> Kernel:
+def concatenated(material: Material, op: Op, find: Find) -> Kernel:
     """CONCATENATION of numbers of any width, and with constants.
 
     Raises
@@ -136,7 +147,7 @@ def joined(material: Material, op: Op, find: Find) -> Kernel:
     axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
     if op.attributes.get("fused_activation_function", 0):
         raise InputError("it has an activation; C is written for none")
-    begin, pieces = 0, []
+    begin, operands = 0, []
     for i in range(len(op.operands or op.inputs)):
         x = material.given(op, i)
         _check_copied(x, y)
@@ -149,12 +160,12 @@ def joined(material: Material, op: Op, find: Find) -> Kernel:
         box = ", ".join(f"{low}, {high}" for low, high in place)
         if x.kind is Kind.CONSTANT:
             values = material.weights.array("weights", "int8", material.weights.bytes_of(x.id))
-            pieces.append(f"{{{whole(0, sizes_of(x), element_bytes(x)).text}, {{{box}}}, {values}}}")
+            operands.append(f"{{{complete(0, sizes_of(x), element_bytes(x)).text}, {{{box}}}, {values}}}")
         else:
-            pieces.append(f"{{{find(x.id).text}, {{{box}}}, NULL}}")
+            operands.append(f"{{{find(x.id).text}, {{{box}}}, NULL}}")
     fit(begin == sizes[axis])
-    text = f"{{{find(y.id).text}, PIECES, {len(pieces)}, {ELEMENT_BYTES[y.dtype or '']}}}"
-    return Kernel("wide_concat", text, sizes, pieces=tuple(pieces))
+    text = f"{{{find(y.id).text}, PIECES, {len(operands)}, {ELEMENT_BYTES[y.dtype or '']}}}"
+    return Kernel("wide_concat", text, sizes, operands=tuple(operands))
 
 
 def _quant(tensor: Tensor) -> tuple[float, int] | None:

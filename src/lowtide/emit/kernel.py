@@ -30,8 +30,8 @@ class Kernel:
         Multiply-accumulates.
     taps
         Of the window, where the kernel lists them.
-    pieces
-        Tensors that are joined, initialisers.
+    operands
+        Tensors that are concatenated, as initialisers.
     sizes_in, whole_pixels
         Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
     op
@@ -43,9 +43,9 @@ class Kernel:
     sizes: Three
     macs: int = 0
     taps: int = 1
-    pieces: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
     sizes_in: Three = (0, 0, 0)
-    whole_pixels: bool = True
+    full_pixels: bool = True
     op: str = ""
 
 

@@ -8,9 +8,19 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from lowtide.emit import arithmetic
-from lowtide.emit.integers import bordered, cast, copied, is_plain, joined, pair, part
+from lowtide.emit.integers import bordered, cast, concatenated, copied, is_plain, pair, part
 from lowtide.emit.kernel import Find, Kernel, Material, fit, is_wide, scale_of, zero_of
-from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
+from lowtide.emit.places import (
+    ELEMENT_BYTES,
+    Three,
+    View,
+    complete,
+    dims_of,
+    element_bytes,
+    initialiser,
+    operand_text,
+    sizes_of,
+)
 from lowtide.emit.recurrent import lstm
 from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
@@ -32,7 +42,7 @@ Maker = Callable[["Kernels", Op, Find], Kernel]
 
 def _check_ints(kernel: Kernel) -> None:
     """Raise `InputError` for a number that no int of 32 bits holds."""
-    written = (number for text in (kernel.text, *kernel.pieces) for number in _INTEGER.findall(text))
+    written = (number for text in (kernel.text, *kernel.operands) for number in _INTEGER.findall(text))
     for number in (*kernel.sizes, kernel.taps, *map(int, written)):
         _check_int(number)
 
@@ -56,7 +66,7 @@ class Kernels(Material):
             There is none for it; it names the op.
         """
         kernel = self._kernel(op, find)
-        if not kernel.whole_pixels:
+        if not kernel.full_pixels:
             raise InputError(
                 f"{op.label}: the plan has its input channel by channel, and C is written for whole pixels of it; plan "
                 "without --allow loops",
@@ -73,18 +83,18 @@ class Kernels(Material):
         InputError
             There is none for it; it names the op.
         """
-        whole_kernel = self._kernel(op, find)
+        kernel = self._kernel(op, find)
         sizes = sizes_of(self.given(op, 0))
-        if whole_kernel.name in _SUMS:
-            return Kernel(_SUMS[whole_kernel.name], f"{{{whole_kernel.text}, {sums}}}", sizes)
-        if whole_kernel.name != "conv" or whole_kernel.sizes_in != sizes:
+        if kernel.name in _SUMS:
+            return Kernel(_SUMS[kernel.name], f"{{{kernel.text}, {sums}}}", sizes)
+        if kernel.name != "conv" or kernel.sizes_in != sizes:
             raise InputError(
                 f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
                 "--allow loops",
                 self.graph.source,
             )
-        made = ", ".join(map(str, whole_kernel.sizes))
-        return Kernel("conv_sum", f"{{{whole_kernel.text}, {sums}, {made}}}", sizes, whole_kernel.macs)
+        made = ", ".join(map(str, kernel.sizes))
+        return Kernel("conv_sum", f"{{{kernel.text}, {sums}, {made}}}", sizes, kernel.macs)
 
     def _kernel(self, op: Op, find: Find) -> Kernel:
         """The kernel, wherever channels lie."""
@@ -177,7 +187,7 @@ class Kernels(Material):
         taps = high.taps * wide.taps
         macs = prod(sizes) * taps * sizes_in[2]
         name = "wide_conv" if is_wide(x) else "conv"
-        return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
+        return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, full_pixels=source.channels_last)
 
     def _product(self, op: Op, find: Find) -> Kernel:
         """FULLY_CONNECTED: a convolution of one tap over as many pixels as there are rows."""
@@ -194,7 +204,7 @@ class Kernels(Material):
             if source.slots or target.slots:
                 raise InputError("the plan has it in rows of another shape; C is written for whole ones")
             sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
-            source, target = whole(source.base, sizes_in, source.unit), whole(target.base, sizes, target.unit)
+            source, target = complete(source.base, sizes_in, source.unit), complete(target.base, sizes, target.unit)
         return self._dense(op, source, target, sizes_in, sizes, (Window(1), Window(1)), arrays)
 
     def _depthwise(self, op: Op, find: Find) -> Kernel:
@@ -298,7 +308,7 @@ class Kernels(Material):
             raise InputError("its result has not the scale 1/32768 around 0, which TFLM asks for")
         source, target = find(x.id), find(y.id)
         fit(x.shape == y.shape)
-        if not (source.channels_beside and target.channels_beside):
+        if not (source.channels_last and target.channels_last):
             raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
         if is_wide(x):
             return self._long_softmax(op, source, target)
@@ -345,12 +355,12 @@ class Kernels(Material):
         y = self.result(op)
         given = [self.given(op, i) for i in range(len(op.operands or op.inputs))]
         if any(t.kind is Kind.CONSTANT or t.dtype != "int8" for t in (*given, y)):
-            return joined(self, op, find)
+            return concatenated(self, op, find)
         shape, sizes = y.shape or (), sizes_of(y)
         axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
         if op.attributes.get(_ACTIVATION, 0):
             raise InputError("it has an activation; C is written for none")
-        begin, pieces = 0, []
+        begin, operands = 0, []
         for i in range(len(op.operands or op.inputs)):
             x = self.data(op, i)
             if (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
@@ -359,12 +369,12 @@ class Kernels(Material):
             place[axis] = (begin, begin + sizes_of(x)[axis])
             begin = place[axis][1]
             fit(tuple(b - a for a, b in place) == sizes_of(x))
-            pieces.append(piece(find(x.id), place))
+            operands.append(operand_text(find(x.id), place))
         fit(begin == sizes[axis])
-        return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
+        return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(operands)}}}", sizes, operands=tuple(operands))
 
     def _reshape(self, op: Op, find: Find) -> Kernel:
-        """RESHAPE and its like: nothing to do where the result lies over the input."""
+        """RESHAPE and its like: nothing to do where the result overwrites the input."""
         x, y = self.data(op), self.result(op)
         source, target = find(x.id), find(y.id)
         fit(x.size == y.size)

@@ -26,7 +26,7 @@ class Memories:
     Attributes
     ----------
     arrays_used
-        Memories that something lies in, in the plan's order.
+        Memories that hold something, in the plan's order.
     start
         Address of each of the plan's memories.
     """

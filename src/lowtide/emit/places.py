@@ -1,4 +1,4 @@
-"""Where code finds an element of a tensor: a view for each tensor that an op reads or makes, in a loop or whole."""
+"""Where code finds an element of a tensor: a view for each tensor that an op reads or makes, in a loop or complete."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Three = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class View:
-    """`view_t` of the code: element (y, x, c) lies at ``base + position % slots * stride`` and steps of `inside` on,
-    where the position is the sum of y, x and c by `position`; of a whole tensor `slots` is 0."""
+    """`view_t` of the code: element (y, x, c) is at ``base + position % slots * stride`` and steps of `inside` on,
+    where the position is the sum of y, x and c by `position`; of a complete tensor `slots` is 0."""
 
     base: int
     slots: int = 0
@@ -38,8 +38,8 @@ class View:
         return f"{{{', '.join(map(str, numbers))}}}"
 
     @property
-    def channels_beside(self) -> bool:
-        """Whether a pixel's channels lie beside each other."""
+    def channels_last(self) -> bool:
+        """Whether a pixel's channels are contiguous."""
         return self.position[2] == 0 and self.inside[2] == self.unit
 
 
@@ -77,10 +77,10 @@ def element_bytes(tensor: Tensor) -> int:
     return ELEMENT_BYTES.get(tensor.dtype or "", 1)
 
 
-def whole(base: int, sizes: Three, unit: int = 1) -> View:
-    """A whole tensor; `unit`: bytes of an element.
+def complete(base: int, sizes: Three, unit: int = 1) -> View:
+    """A complete tensor; `unit`: bytes of an element.
 
-    >>> whole(16, (4, 5, 3)).text
+    >>> complete(16, (4, 5, 3)).text
     '{16, 0, 0, 0, 0, 0, 15, 3, 1}'
     """
     _, width, channels = sizes
@@ -113,11 +113,11 @@ class Places:
         return {r.tensor: self.memories.start[r.memory] + r.offset for r in self.plan.residency}
 
     def offset_of(self, tensor: int) -> int | None:
-        """Byte at which a whole tensor begins; None if it has no place."""
+        """Byte at which a complete tensor begins; None if it has no place."""
         return self._offsets.get(tensor)
 
-    def whole_at(self, tensor: int) -> int:
-        """Byte of the arena, or of all memories one after the other, at which a whole tensor begins.
+    def complete_at(self, tensor: int) -> int:
+        """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.
 
         Raises
         ------
@@ -130,17 +130,17 @@ class Places:
         return offset
 
     def view(self, tensor: int, loop: PlanLoop | None = None) -> View:
-        """Where a tensor lies while a loop runs, or an op that runs whole."""
+        """Where a tensor is while a loop runs, or an op outside of loops."""
         t = self.graph.tensor_by_id[tensor]
         sizes = sizes_of(t)
         if loop is None or str(tensor) not in loop.axis:
-            return whole(self.whole_at(tensor), sizes, element_bytes(t))
+            return complete(self.complete_at(tensor), sizes, element_bytes(t))
         home = tensor
         while str(home) in loop.keep and (over := loop.keep[str(home)].over) is not None:
             home = over
-        ring = loop.keep.get(str(home))
-        if ring is None:
-            return whole(self.whole_at(home), sizes, element_bytes(t))
+        line_buffer = loop.keep.get(str(home))
+        if line_buffer is None:
+            return complete(self.complete_at(home), sizes, element_bytes(t))
         which = dims_of(t.shape or ())
         along = [which[d] for d in loop.axis[str(tensor)]]
         position, inside = [0, 0, 0], [0, 0, 0]
@@ -152,7 +152,7 @@ class Places:
                 inside[dimension] = step
                 step *= sizes[dimension]
         position_, inside_ = (*position,), (*inside,)
-        return View(ring.offset or 0, ring.slots, ring.bytes, position_, inside_, element_bytes(t))  # type: ignore[arg-type]
+        return View(line_buffer.offset or 0, line_buffer.slots, line_buffer.bytes, position_, inside_, element_bytes(t))  # type: ignore[arg-type]
 
 
 def initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
@@ -160,6 +160,6 @@ def initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> s
     return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
 
 
-def piece(view: View, place: Sequence[tuple[int, int]]) -> str:
+def operand_text(view: View, place: Sequence[tuple[int, int]]) -> str:
     """A tensor that is copied to a place in another one: from where to where in rows, columns and channels."""
     return f"{{{view.text}, {{{', '.join(f'{begin}, {end}' for begin, end in place)}}}}}"

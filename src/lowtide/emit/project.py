@@ -10,7 +10,7 @@ from pathlib import Path
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.ends import Ends
 from lowtide.emit.kernels import Kernels
-from lowtide.emit.places import ELEMENT_BYTES, Places, View, element_bytes, sizes_of, whole
+from lowtide.emit.places import ELEMENT_BYTES, Places, View, complete, element_bytes, sizes_of
 from lowtide.emit.schedule import INPUT, Node, Schedule
 from lowtide.emit.templates import filled, text
 from lowtide.emit.weights import Weights
@@ -74,7 +74,7 @@ class CodeSizes:
     arena_bytes, weight_bytes
         The plan's arena; constants of the model, multipliers and shifts among them.
     counter_bytes
-        Counters of the schedule, static beside the arena.
+        Counters of the schedule, static, in addition to the arena.
     state_bytes
         What operators keep from one run to the next, static too.
     macs
@@ -120,7 +120,7 @@ def check(graph: Graph, data: bytes) -> None:
 
     def anywhere(tensor: int) -> View:
         t = graph.tensor_by_id[tensor]
-        return whole(0, sizes_of(t), element_bytes(t))
+        return complete(0, sizes_of(t), element_bytes(t))
 
     for op in graph.ops:
         kernels.kernel(op, anywhere)
@@ -175,7 +175,7 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
             "model.c": _code(schedule, ends, title, most),
             "model_weights.h": weights.header(),
             "model_weights.c": weights.source(),
-            "main.c": filled("main.c", {**ends.words, "AGAIN": ends.again()}),
+            "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
             "CMakeLists.txt": text("CMakeLists.txt"),
         },
         sizes,
@@ -184,7 +184,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
-    changes = plan.rewrites or plan.fission or any(out not in _over_inputs(plan) for out, _, _ in plan.overlap or ())
+    over_inputs = {loop.over for loop in plan.loops or ()}
+    changes = plan.rewrites or plan.fission or any(out not in over_inputs for out, _, _ in plan.overlap or ())
     moves = plan.moves or plan.streams or len({r.tensor for r in plan.residency or ()}) != len(plan.residency or ())
     placed = plan.offsets is not None or plan.residency is not None
     if plan.rules is not None and plan.rules.chains != "apart":
@@ -199,11 +200,6 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
             "several memories; plan with --target loops, and with no --allow but loops",
             graph.source,
         )
-
-
-def _over_inputs(plan: Plan) -> set[int]:
-    """What loops write behind what they still read."""
-    return {loop.over for loop in plan.loops or () if loop.over is not None}
 
 
 def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
@@ -224,8 +220,8 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
         f"enum {{ {kernels} }};",
         "",
     ]
-    pieces = [_rounding(part, names) for part in (*parts, "schedule")]
-    lines += [_used(text("base.c"), "".join((*pieces, text("run.c")))), *pieces]
+    operands = [_rounding(part, names) for part in (*parts, "schedule")]
+    lines += [_used(text("base.c"), "".join((*operands, text("run.c")))), *operands]
     lines += _parameters(schedule)
     lines += _nodes(schedule.loops)
     lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
@@ -241,11 +237,11 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
 
 
 def _rounding(part: str, names: Sequence[str]) -> str:
-    """A piece of code; what only two roundings and softmax need, without softmax for two roundings alone."""
-    piece = text(f"{part}.c")
+    """A template of code; what only two roundings and softmax need, without softmax for two roundings alone."""
+    code = text(f"{part}.c")
     if part != "fixed" or {"softmax", "wide_softmax"} & set(names):
-        return piece
-    return f"#if !MODEL_SINGLE_ROUNDING\n{piece}#endif\n"
+        return code
+    return f"#if !MODEL_SINGLE_ROUNDING\n{code}#endif\n"
 
 
 def _used(base: str, rest: str) -> str:
@@ -265,10 +261,10 @@ def _parameters(schedule: Schedule) -> list[str]:
     for name in sorted(schedule.kernels):
         rows = []
         for k, kernel in enumerate(schedule.kernels[name]):
-            if kernel.pieces:
+            if kernel.operands:
                 kind = "piece_t" if name == "concat" else f"{name}_piece_t"
-                lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.pieces)}] = {{"]
-                lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
+                lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
+                lines += [*(f"    {code}," for code in kernel.operands), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
         lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
     return lines

@@ -62,7 +62,7 @@ def lstm(material: Material, op: Op, find: Find) -> Kernel:
     steps, inputs, units = _sizes(op, x, y, hidden)
     fit(prod_of(cells) == units)
     source, target = find(x.id), find(y.id)
-    if not (source.channels_beside and target.channels_beside):
+    if not (source.channels_last and target.channels_last):
         raise InputError("the plan has it channel by channel; C is written for whole rows of it")
     begin = material.keep(op, 3 * units)
     gates = [_gate(material, given, places, x, hidden, inputs, units) for places in _GATES.values()]

@@ -1,7 +1,7 @@
 """A plan's order and its loops as the tables that the code runs from.
 
-Every step is a loop of nodes: an op that runs whole is one node of one position. An input that is handed over is a node
-without a kernel: the schedule stops there until the caller has brought the next position.
+Every step is a loop of nodes: an op that runs outside of loops is one node of one position. An input that is passed in
+slices is a node without a kernel: the schedule stops there until the caller has brought the next position.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INPUT = "input"
 
 @dataclass(frozen=True)
 class Source:
-    """An input that is handed over: where its positions go, and bytes of one, of a row and of all."""
+    """An input that is passed in slices: where its positions go, and bytes of one, of a row and of all."""
 
     tensor: int
     view: View
@@ -80,7 +80,7 @@ class Schedule:
     loops
         Nodes of each step.
     sources
-        Inputs that are handed over.
+        Inputs that are passed in slices.
     """
 
     places: Places
@@ -95,7 +95,7 @@ class Schedule:
         for o in plan.order:
             if o in loops:
                 self.loops.append(self._loop(loops[o]))
-            elif (node := self._whole(graph.op_by_id[o])) is not None:
+            elif (node := self._outside_loops(graph.op_by_id[o])) is not None:
                 self.loops.append([node])
 
     def _kernel(self, kernel: Kernel, op: Op) -> int:
@@ -104,10 +104,10 @@ class Schedule:
         listed.append(replace(kernel, op=f"op {op.id}, {op.type}"))
         return len(listed) - 1
 
-    def _whole(self, op: Op) -> Node | None:
-        """An op that runs whole; None if there is nothing to do."""
+    def _outside_loops(self, op: Op) -> Node | None:
+        """An op outside of loops; None if there is nothing to do."""
         kernel = self.makers.kernel(op, self.places.view)
-        if kernel.name == "copy" and self.places.whole_at(op.inputs[0]) == self.places.whole_at(op.outputs[0]):
+        if kernel.name == "copy" and self.places.complete_at(op.inputs[0]) == self.places.complete_at(op.outputs[0]):
             return None
         return Node(kernel.name, self._kernel(kernel, op), 1, 1, kernel.sizes, (-1, -1))
 
@@ -184,8 +184,8 @@ class Schedule:
                 self.places.graph.source,
             )
         rows, width = play.sizes(tensor)
-        ring = loop.keep[str(tensor)]
-        self.sources.append(Source(tensor, self.places.view(tensor, loop), ring.bytes, ring.bytes * width, rows))
+        lines = loop.keep[str(tensor)]
+        self.sources.append(Source(tensor, self.places.view(tensor, loop), lines.bytes, lines.bytes * width, rows))
         return Node(INPUT, len(self.sources) - 1, rows * width, width, sizes_of(t), (-1, -1), followers=followers)
 
 

@@ -48,7 +48,7 @@ def turns(half: int) -> tuple[list[int], list[int]]:
 
 
 def signal(material: Material, op: Op, find: Find) -> Kernel:
-    """A signal operator, which runs whole.
+    """A signal operator, which runs outside of loops.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pieces of C that are kept as files, and the words that they leave open."""
+"""Templates of C that are kept as files, and the words that they leave open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of numbers that operators have code for, beside 8 bits to 8 bits."""
+"""Types of numbers that operators have code for, other than 8 bits to 8 bits."""
 
 from __future__ import annotations
 

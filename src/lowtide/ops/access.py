@@ -1,14 +1,14 @@
 """What part of each operand an op needs for a part of its result.
 
-An `Access` has iteration axes, each with a size. A dimension of a result runs along one axis or is whole in every
-part; a dimension of an operand has an `Index` along one axis or is read whole. A **part** gives half-open ranges to
-some axes and leaves the others whole. Cutting an axis that a result has yields parts of that result that are put side
-by side; cutting an axis of `reduce` yields whole results that are merged::
+An `Access` has iteration axes, each with a size. A dimension of a result runs along one axis or is untiled: the same in
+every part; a dimension of an operand has an `Index` along one axis or is read in full. A **part** gives half-open
+ranges to some axes and leaves the others untiled. Cutting an axis that a result has yields parts of that result that
+are concatenated; cutting an axis of `reduce` yields full results that are merged::
 
     Conv, 1 group     axes      n o y x c          c: input channels, in no result
                       result    (n, o, y, x)
                       data      (n, c, window y, window x)
-                      weights   (o, c, whole, whole)
+                      weights   (o, c, full, full)
                       bias      (o), of one part of c only
                       reduce    (c), merge: sum
 
@@ -51,7 +51,7 @@ class Access:
     sizes
         Rows of each axis.
     outputs
-        For each result and dimension the axis that it runs along; None: whole in every part.
+        For each result and dimension the axis that it runs along; None: untiled, in full in every part.
     inputs
         For each operand, at the position that the format numbers, and each dimension the rows read; None for a
         dimension: all; None for an operand: left out.
@@ -131,7 +131,7 @@ class Access:
         operand
             Position; it must not be left out.
         shape
-            The whole operand's.
+            The full operand's.
 
         Raises
         ------
@@ -181,21 +181,17 @@ def labelled(
     read_shapes: Shapes,
     write_shapes: Shapes,
     *,
-    merge: Merge = "sum",
-    exact: Exact = "bits",
-    merged: Exact = "sum",
-    once: tuple[int, ...] = (),
     broadcast: bool = True,
 ) -> Access:
     """Access of an op whose dimensions have labels, as in einsum: the same label, the same row.
 
-    With `broadcast`, an operand's dimension of size 1 under a label of another size is read whole. A label that some
-    result does not have is merged. A label that stands twice in one result is whole.
+    With `broadcast`, an operand's dimension of size 1 under a label of another size is read in full. A label that some
+    result does not have is merged. A label that occurs twice in one result is untiled.
 
     Parameters
     ----------
     reads, writes
-        Label of each dimension of each operand and result; None: whole; None for an operand: left out.
+        Label of each dimension of each operand and result; None: untiled; None for an operand: left out.
     """
     shapes = [*zip(writes, write_shapes, strict=True), *zip(reads, read_shapes, strict=True)]
     sizes: dict[int, int] = {}
@@ -225,10 +221,6 @@ def labelled(
             for labels, shape in zip(reads, read_shapes, strict=True)
         ),
         tuple(axis for axis in number.values() if not all(axis in dims for dims in outputs)),
-        merge,
-        exact,
-        merged,
-        once=once,
     )
 
 

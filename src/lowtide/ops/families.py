@@ -24,10 +24,10 @@ from lowtide.ops.forms import (
     Custom,
     Form,
     Generate,
+    Indexed,
     Labelled,
     Labels,
     Opaque,
-    Piece,
     Pointwise,
     Pool,
     Reduction,
@@ -59,7 +59,7 @@ def flops_of(form: Form, reads: Shapes, writes: Shapes) -> int:
 
 def family_of(form: Form) -> str:
     """Name of a form's family."""
-    return form.family if isinstance(form, Labelled | Piece | Custom) else FAMILIES[type(form)].name
+    return form.family if isinstance(form, Labelled | Indexed | Custom) else FAMILIES[type(form)].name
 
 
 def elements(shape: Shape | None) -> int:
@@ -67,8 +67,8 @@ def elements(shape: Shape | None) -> int:
     return 0 if shape is None else prod(shape)
 
 
-def whole(shape: Shape | None) -> Labels | None:
-    """Labels of an operand that is read whole."""
+def untiled(shape: Shape | None) -> Labels | None:
+    """Labels of an operand that is read in full."""
     return None if shape is None else (None,) * len(shape)
 
 
@@ -79,9 +79,9 @@ def aligned_last(shape: Shape | None, rank: int) -> Labels | None:
 
 def _pointwise(form: Pointwise, reads: Shapes, writes: Shapes) -> Access:
     rank = len(writes[0] or ())
-    labels = tuple(whole(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
+    labels = tuple(untiled(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
     results = tuple(aligned_last(s, rank) or () for s in writes)
-    return _literal(labelled(labels, results, reads, writes, exact=form.exact), form.literal)
+    return _of(form, labelled(labels, results, reads, writes))
 
 
 def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
@@ -89,19 +89,19 @@ def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
 
     def labels(i: int, shape: Shape | None) -> Labels | None:
         if shape is None or i in form.literal:
-            return whole(shape)
+            return untiled(shape)
         return tuple(None if d in form.dims or d < 0 else d for d in range(rank - len(shape), rank))
 
     operands = tuple(labels(i, s) for i, s in enumerate(reads))
     results = tuple(labels(-1, s) or () for s in writes)
-    return _literal(labelled(operands, results, reads, writes, exact=form.exact), form.literal)
+    return _of(form, labelled(operands, results, reads, writes))
 
 
 def _channelwise(form: Channelwise, reads: Shapes, writes: Shapes) -> Access:
     data = reads[0] or ()
     channels = data[form.channel]
-    whole_dims = set(form.whole)
-    axes = [d for d in range(len(data)) if d not in whole_dims]
+    untiled_dims = set(form.untiled)
+    axes = [d for d in range(len(data)) if d not in untiled_dims]
     number = {d: i for i, d in enumerate(axes)}
     grain = [1] * len(axes)
     if form.groups:
@@ -142,7 +142,7 @@ def _without_partial(
     inputs: tuple[tuple[Index | None, ...] | None, ...],
     grain: tuple[int, ...],
 ) -> Access:
-    """An access without the axes that some result does not have: they are whole."""
+    """An access without the axes that some result does not have: they are untiled."""
     kept = [axis for axis in range(len(sizes)) if all(axis in dims for dims in outputs)]
     number = {axis: i for i, axis in enumerate(kept)}
     return Access(
@@ -167,16 +167,13 @@ def _reduction(form: Reduction, reads: Shapes, writes: Shapes) -> Access:
         result = tuple(None if d in form.dims else d for d in range(rank))
     else:
         result = tuple(d for d in range(rank) if d not in form.dims)
-    labels = (data, *(whole(s) for s in reads[1:]))
-    merge = form.merge or "sum"
-    results = (result,) * len(writes)
-    access = labelled(labels, results, reads, writes, merge=merge, exact=form.exact, merged=form.merged)
-    return _literal(access, form.literal)
+    labels = (data, *(untiled(s) for s in reads[1:]))
+    access = labelled(labels, (result,) * len(writes), reads, writes)
+    return _of(form, access, merge=form.merge or "sum", merged=form.merged)
 
 
 def _contraction(form: Contraction, reads: Shapes, writes: Shapes) -> Access:
-    access = labelled(form.reads, form.writes, reads, writes, exact=form.exact, merged=form.merged, once=form.once)
-    return _literal(access, form.literal)
+    return _of(form, labelled(form.reads, form.writes, reads, writes), merged=form.merged, once=form.once)
 
 
 def _contraction_flops(form: Contraction, reads: Shapes, writes: Shapes) -> int:
@@ -196,8 +193,7 @@ def _labels(form: Labelled, reads: Shapes, writes: Shapes) -> Access:
 
     operands = tuple(kept(labels) for labels in form.reads)
     results = tuple(kept(labels) or () for labels in form.writes)
-    access = labelled(operands, results, reads, writes, exact=form.exact, broadcast=form.broadcast)
-    return _literal(access, form.literal)
+    return _of(form, labelled(operands, results, reads, writes, broadcast=form.broadcast))
 
 
 def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
@@ -210,8 +206,8 @@ def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
     return Access(sizes, outputs, inputs, literal=form.literal)
 
 
-def _literal(access: Access, literal: tuple[int, ...]) -> Access:
-    return replace(access, literal=literal) if literal else access
+def _of(form: Pointwise | Along | Reduction | Contraction | Labelled, access: Access, **fields: Any) -> Access:
+    return replace(access, exact=form.exact, literal=form.literal, **fields)
 
 
 def _nothing(form: Any, reads: Shapes, writes: Shapes) -> int:
@@ -235,7 +231,7 @@ FAMILIES: Mapping[type, Family] = {
     Transpose: Family("rearrange", rearrange.transpose, _nothing),
     Blocks: Family("rearrange", rearrange.blocks, _nothing),
     Concat: Family("piece", rearrange.concat, _nothing),
-    Piece: Family("piece", rearrange.piece, _result),
+    Indexed: Family("piece", rearrange.indexed, _result),
     Split: Family("piece", rearrange.split, _nothing),
     Repeat: Family("piece", rearrange.repeat, _nothing),
     Generate: Family("generate", _generate, _nothing),

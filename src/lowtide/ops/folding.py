@@ -12,7 +12,7 @@ def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[T
     """Set apart the ops that read constants only, and mark what they make as constant.
 
     An op without inputs is folded only if its type is ``Constant``; an op with the attribute ``random`` is not
-    folded, since it makes something else on every run. Nor is one whose output lies in memory that is not constant
+    folded, since it makes something else on every run. Nor is one whose output is in memory that is not constant
     itself, or that an op writes to that remains: what it makes has to be put there on every run.
     What a folded op has to run after, those that follow from it have to as well, so that a file can hold it between.
     Returns the tensors, the ops that remain, and the folded ones, each in the order given.

@@ -1,7 +1,7 @@
 """Canonical parameters of ops, whatever format they come from: what an operator table makes and a family reads.
 
 Dimensions and operands are positions from 0 on, never negative; an operand is at the position that its format numbers.
-Layouts are in the form: `channel` is 1 in NCHW and 3 in NHWC. Shapes are not in a form: a family gets them beside it.
+Layouts are in the form: `channel` is 1 in NCHW and 3 in NHWC. Shapes are not in a form: a family gets them in addition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """Operand `data` is seen whole along `dims` and row by row elsewhere: softmax, layer norm, cumulative sums, top k.
+    """Operand `data` is untiled along `dims` and row by row elsewhere: softmax, layer norm, cumulative sums, top k.
 
     Other operands are aligned with it from their last dimension backwards; every result has the rank of `data`.
 
@@ -64,8 +64,8 @@ class Channelwise:
         Dimension of operand 0 and of result 0 that the vectors run along.
     vectors
         Operands of one dimension, and results of one dimension, that run along `channel`.
-    whole
-        Dimensions that are seen whole: the statistics run over them.
+    untiled
+        Dimensions that are untiled: the statistics run over them.
     groups
         Channels of one group share statistics.
     blocks
@@ -74,7 +74,7 @@ class Channelwise:
 
     channel: int
     vectors: tuple[int, ...] = ()
-    whole: Dims = ()
+    untiled: Dims = ()
     groups: int | None = None
     blocks: tuple[tuple[int, int], ...] = ()
     cost: int = 2
@@ -158,7 +158,7 @@ class Contraction:
     Attributes
     ----------
     reads, writes
-        Label of each dimension of each operand and result; None: whole; None for an operand: left out.
+        Label of each dimension of each operand and result; None: untiled; None for an operand: left out.
     once
         Operands that are added and not multiplied: a bias.
     """
@@ -180,9 +180,9 @@ class Labelled:
     family
         What to call it.
     broadcast
-        Whether an operand's dimension of size 1 under a longer label is read whole.
+        Whether an operand's dimension of size 1 under a longer label is read in full.
     limits
-        (operand, values below): what index operands may hold, for whoever draws some.
+        (operand, values below): what index operands may hold, for tests that draw some.
     """
 
     family: Literal["gather", "along", "recurrent", "resample", "pointwise", "contraction", "channelwise"]
@@ -231,14 +231,14 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """Operands side by side along a dimension, in order of their positions; `literal` ones are no pieces."""
+    """Operands concatenated along a dimension, in order of their positions; `literal` ones are not concatenated."""
 
     dim: int
     literal: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Indexed:
     """Result 0 is what indices pick of operand 0: slice, pad, resize, rolled windows.
 
     Attributes
@@ -246,7 +246,7 @@ class Piece:
     family
         What to call it.
     indices
-        For each dimension of operand 0 its index, whose axis is a dimension of the result (or fixed); None: whole.
+        For each dimension of operand 0 its index, whose axis is a dimension of the result (or fixed); None: untiled.
     literal
         Operands that hold starts, pads, scales.
     """
@@ -260,7 +260,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Results side by side along a dimension of operand 0, which is whole; results are cut together elsewhere."""
+    """Results side by side along a dimension of operand 0, which is untiled; results are cut together elsewhere."""
 
     dim: int
     literal: tuple[int, ...] = ()
@@ -268,7 +268,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Operand 0 again and again along each dimension; shapes say how often. Only whole copies are parts."""
+    """Operand 0 repeated along each dimension; shapes say how often. Only full copies are parts."""
 
     literal: tuple[int, ...] = ()
 
@@ -329,7 +329,7 @@ Form = (
     | Transpose
     | Blocks
     | Concat
-    | Piece
+    | Indexed
     | Split
     | Repeat
     | Generate

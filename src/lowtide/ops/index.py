@@ -3,8 +3,8 @@
 An op is a nest of loops over *iteration axes*. `Index` says, for one dimension of one operand, which of its rows the
 op reads when an axis runs over ``[a, b)``::
 
-    first row    floor((a * num + lo) / den)
-    last row     floor(((b - 1) * num + hi) / den)        both clipped to the dimension
+    first row    (a * num + lo) // den
+    last row     ((b - 1) * num + hi) // den        both clipped to the dimension
 
 ================  ===================================================  ===========================================
 what              num, den, lo, hi                                     example
@@ -14,7 +14,7 @@ window            stride, 1, -before, -before + (taps - 1) * dilation  Conv, poo
 transposed        1, stride, before - reach + stride, before           ConvTranspose (reach: rows of a window)
 resize            size in, size out, fitted                            Resize
 merge, split      rows of the result, rows of the operand, 0, ...      Reshape ``[A, B] -> [A * B]`` and back
-concat piece      1, 1, -offset, -offset                               Concat
+concat slice      1, 1, -offset, -offset                               Concat
 slice             step, 1, start, start                                Slice; a negative step reads backwards
 pad               1, 1, -before, -before                               Pad
 fixed             0, 1, first, last; axis `FIXED`                      Gather of one constant row
@@ -39,7 +39,7 @@ FIXED = -1
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Rows ``[floor((a*num + lo)/den), floor(((b-1)*num + hi)/den) + 1)`` of a dimension for ``[a, b)`` of `axis`.
+    """Rows ``[(a*num + lo) // den, ((b-1)*num + hi) // den + 1)`` of a dimension for ``[a, b)`` of `axis`.
 
     With a negative `num` the two ends change places: ``lo`` belongs to ``b - 1``.
     """
@@ -72,30 +72,6 @@ class Index:
         end = min(size, (high * self.num + self.hi) // self.den + 1)
         return (first, end) if first < end else (0, 0)
 
-    def then(self, producer: Index) -> Index:
-        """This index, then the producer's: from rows of a result through a tensor between to the producer's operand.
-
-        Exact where `den` is 1 or ``producer.num`` is 1, else never too narrow and wider by at most
-        ``abs(producer.num)`` rows of the operand. Clipping to the tensor between is left out, which can only widen.
-        """
-        if producer.axis == FIXED:
-            return producer
-        if self.axis == FIXED:
-            first, end = producer.need(self.lo, self.hi + 1, _FAR)
-            return fixed(first, end)
-        outer = self.reduced()
-        rounded = 0 if producer.num == 1 else outer.den - 1
-        low, high = producer.num * (outer.lo - rounded), producer.num * outer.hi
-        if producer.num < 0:
-            low, high = high, low
-        return Index(
-            outer.axis,
-            outer.num * producer.num,
-            outer.den * producer.den,
-            low + producer.lo * outer.den,
-            high + producer.hi * outer.den,
-        ).reduced()
-
     def reduced(self) -> Index:
         """The same rows with `num` and `den` free of common factors (floors nest, so that this is exact)."""
         g = gcd(self.num, self.den)
@@ -104,9 +80,6 @@ class Index:
     def on(self, axis: int) -> Index:
         """The same index along another axis."""
         return replace(self, axis=axis)
-
-
-_FAR = 2**62
 
 
 def fixed(first: int, end: int) -> Index:
@@ -149,7 +122,7 @@ class Window:
     stride, dilation
         Steps between windows, and between the taps of one.
     before
-        Rows of padding before the first; what lies behind the last follows from the sizes.
+        Rows of padding before the first; the padding behind the last follows from the sizes.
     """
 
     taps: int
@@ -161,11 +134,6 @@ class Window:
     def reach(self) -> int:
         """Rows from the first tap to the last, both counted."""
         return (self.taps - 1) * self.dilation + 1
-
-    @property
-    def pointwise(self) -> bool:
-        """Whether each row of the result reads the row at its own place alone."""
-        return self.taps == 1 and self.stride == 1 and self.before == 0
 
     def index(self, axis: int) -> Index:
         """Rows of the operand that rows of the result read."""

@@ -1,13 +1,14 @@
 """Ops that say themselves which rows they need: the attribute ``labels``, as in einsum.
 
 ``"n c . ., o c . . -> n o . ."``: operands with commas between, an arrow, results; a word for each dimension. The same
-word is the same row, a word that no result has is summed over, ``.`` is read or made whole by every part. A dimension
-of one row under a word of more rows is read whole (broadcasting). It is what MAGIS (ASPLOS 2024, section 4.1) calls the
-links of an op, without windows; graph JSON carries it, so that ops of any name can run in parts.
+word is the same row, a word that no result has is summed over, ``.`` is untiled: every part reads or makes it in full.
+A dimension of one row under a word of more rows is read in full (broadcasting). It is what MAGIS (ASPLOS 2024, section
+4.1) calls the links of an op, without windows; graph JSON carries it, so that ops of any name can run in parts.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from lowtide.graph import Op
@@ -15,7 +16,7 @@ from lowtide.ops.access import Access, Shapes, labelled
 from lowtide.ops.forms import Custom, Form
 from lowtide.ops.node import Node, NoForm
 
-WHOLE = "."
+UNTILED = "."
 
 
 def form(node: Node) -> Form:
@@ -44,24 +45,19 @@ def _access(text: str, read_shapes: Shapes, write_shapes: Shapes) -> Access:
     rows: dict[str, int] = {}
     for words, shape in zip((*reads, *writes), (*read_shapes, *write_shapes), strict=True):
         for word, size in zip(words, shape or (), strict=True):
-            if word != WHOLE and size != 1 and rows.setdefault(word, size) != size:
+            if word != UNTILED and size != 1 and rows.setdefault(word, size) != size:
                 raise NoForm(f"its label {word!r} has {rows[word]} rows, and {size} elsewhere")
     numbers: dict[str, int] = {}
     for words in (*writes, *reads):
         for word in words:
-            if word != WHOLE:
+            if word != UNTILED:
                 numbers.setdefault(word, len(numbers))
 
     def numbered(words: tuple[str, ...]) -> tuple[int | None, ...]:
-        return tuple([None if word == WHOLE else numbers[word] for word in words])
+        return tuple([None if word == UNTILED else numbers[word] for word in words])
 
-    return labelled(
-        tuple([numbered(words) for words in reads]),
-        tuple([numbered(words) for words in writes]),
-        read_shapes,
-        write_shapes,
-        exact="kernel",
-    )
+    labels, results = (tuple([numbered(words) for words in side]) for side in (reads, writes))
+    return replace(labelled(labels, results, read_shapes, write_shapes), exact="kernel")
 
 
 def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
@@ -86,7 +82,7 @@ def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...
 
 
 def word_of(op: Op, access: Access, axis: int) -> str:
-    """The word that stands for an axis of an op's access. Raises `KeyError` if there is none."""
+    """The word for an axis of an op's access. Raises `KeyError` if there is none."""
     reads, writes = parsed(str(op.attributes["labels"]))
     for words, along in zip(writes, access.outputs, strict=True):
         for word, at in zip(words, along, strict=True):

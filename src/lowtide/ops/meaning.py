@@ -1,4 +1,4 @@
-"""What an op means: its family, its canonical form, its access, its cost, and what it does beside computing.
+"""What an op means: its family, its canonical form, its access, its cost, and its side effects.
 
 How an operator table is written
 --------------------------------
@@ -19,9 +19,9 @@ line where it is like others::
 `node.values(i)` gives the values of a constant operand (axes, shapes, pads) and makes it a literal of the form: pass
 ``literal=node.literals()`` on. Shapes need not be in the form, the family gets them. An op like no family gets a
 `Custom` form with an `Access` of its own: results may have different axes, and an axis that a result lacks is in
-`reduce`. A table may also offer ``rounds_by_neighbours(node) -> bool``: whether a node that is put beside the op's
-can move the bits of its results, so that no cut is exact. Nothing of it is believed before it is probed in the runtime
-that the dialect comes from (`run/probe.py`).
+`reduce`. A table may also offer ``rounds_by_neighbours(node) -> bool``: whether a node that is inserted next to the
+op's can move the bits of its results, so that no cut is exact. Nothing of it is believed before it is probed in the
+runtime that the dialect comes from (`run/probe.py`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
 
 
 def rounds_by_neighbours(graph: Graph, op: Op) -> bool:
-    """Whether a node that is put beside an op's, a slice or a second run of it, can move the bits of results."""
+    """Whether a node that is inserted next to an op's, a slice or a second run of it, can move the bits of results."""
     name = _TABLES.get(graph.dialect)
     asked = None if name is None else getattr(import_module(name), "rounds_by_neighbours", None)
     return asked is not None and asked(Node(graph, op))

@@ -24,7 +24,7 @@ _SPELLERS = {"onnx": "lowtide.ops.onnx.part", "tflite": "lowtide.ops.tflite.part
 
 
 @dataclass(frozen=True)
-class Spelled:
+class Written:
     """What a part of an op has of its own.
 
     Attributes
@@ -50,20 +50,20 @@ class Padded:
     Attributes
     ----------
     row_elements
-        Of a row of operand 0 with the padding beside it.
-    beside
+        Of a row of operand 0 with the padding next to it.
+    other_axes
         Whether there is padding along another dimension than the axis.
     """
 
     row_elements: int
-    beside: bool
+    other_axes: bool
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """What parts of a resize make: so many rows for each row that they read, their own and some beside.
+    """What parts of a resize make: so many rows for each row that they read, their own and some neighbours.
 
-    Rows beside are those whose neighbours are in another part: what they hold is not the resize's, and they are cut
+    Neighbour rows are those whose neighbours are in another part: what they hold is not the resize's, and they are cut
     away.
 
     Attributes
@@ -85,7 +85,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How parts of an op along one axis are spelled.
+    """How parts of an op along one axis are written in a format.
 
     Attributes
     ----------
@@ -94,13 +94,13 @@ class Spelling:
     spell
         From the rows of a part and the shapes of what it makes to what it has of its own.
     padded
-        If parts may have padding of their own (`Spelled.padding`).
+        If parts may have padding of their own (`Written.padding`).
     stretch
-        If parts make rows beside their own.
+        If parts make rows of their neighbours.
     """
 
     grain: int
-    spell: Callable[[Range, tuple[Shape, ...]], Spelled]
+    spell: Callable[[Range, tuple[Shape, ...]], Written]
     padded: Padded | None = None
     stretch: Stretch | None = None
 
@@ -118,7 +118,7 @@ class Glue:
     type, attributes
         As of an op.
     literals
-        Whole numbers that it has as operands behind its tensors.
+        Integers that it has as operands behind its tensors.
     columns
         Numbers in a row of the literals, which then have two dimensions; 0: they have one.
     """
@@ -151,15 +151,15 @@ class Accumulating:
 class Adapter(Protocol):
     """What the module of a dialect that can spell parts offers.
 
-    `NUMBERS` is the element type of literal operands, `MOST_JOINED` how many operands an op that joins may have at the
-    most (0: any number).
+    `NUMBERS` is the element type of literal operands, `MOST_OPERANDS` how many operands a concat may have (0: any
+    number).
     """
 
     NUMBERS: Literal["int32", "int64"]
-    MOST_JOINED: int
+    MOST_OPERANDS: int
 
     def spelling(self, graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-        """How parts of an op along an axis of its access are spelled; None: they are not."""
+        """How parts of an op along an axis of its access are written in the format; None: they cannot be."""
         ...
 
     def slicing(self, graph: Graph, rows: Mapping[int, Range], shape: Shape) -> Glue:
@@ -201,7 +201,7 @@ def accumulating(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Accumu
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """How parts of an op along an axis of its access are spelled in its format; None if they cannot be."""
+    """How parts of an op along an axis of its access are written in its format; None if they cannot be."""
     module = adapter(graph)
     if (
         module is None

@@ -15,9 +15,9 @@ Role = Literal["whole", "part", "slice", "pad", "join", "merge"]
 class Piece:
     """What a tensor of a part graph is: the rows `box` of tensor `of`, summed over `terms` of a reduced axis.
 
-    `terms` are ranges that rise and do not touch; None where everything is summed that there is. Rows beside the tensor
-    are padding: what a window that hangs over the edge sees there. With `sure`, only those rows are of the tensor, and
-    what is beside them is nobody's: a part of a resize made it without its neighbours.
+    `terms` are ranges that rise and do not touch; None where everything is summed that there is. Rows outside the
+    tensor are padding: what a window that hangs over the edge sees there. With `sure`, only those rows are of the
+    tensor, and rows outside them are not used: a part of a resize made them without their neighbours.
     """
 
     of: int

@@ -9,7 +9,7 @@ later row of the result needs only rows above r. While it makes row r, it may wr
 
 so that the result has to begin ``max over r of (r + 1) R - first(r) S`` bytes or more below the input, R and S being
 the bytes of a row. Which rows are needed says the op's access, whatever its type is. Source: Diagonal Memory
-Optimisation (Blacker et al., 2020), for whole rows and any access.
+Optimisation (Blacker et al., 2020), for full rows and any access.
 
 Where images lie with their channels last although the graph has them second (`channels_last`), their leading dimension
 is another. An image is what a convolution or a pool slides over, or makes, and all that is tied to it by ops that keep
@@ -26,7 +26,7 @@ from math import prod
 from typing import Generic, TypeVar
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.forms import Channelwise, Concat, Convolution, Piece, Pointwise, Pool, Split
+from lowtide.ops.forms import Channelwise, Concat, Convolution, Indexed, Pointwise, Pool, Split
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
 
@@ -82,7 +82,7 @@ def _images(graph: Graph) -> frozenset[int]:
             if data is not None and channel == 1 and min((d for d, _ in form.windows), default=0) == 2:
                 found |= {data, *op.outputs}
             tied = {t for t in (data, *op.outputs) if t is not None}
-        elif isinstance(form, Pointwise | Concat | Split | Piece | Channelwise) and op.outputs:
+        elif isinstance(form, Pointwise | Concat | Split | Indexed | Channelwise) and op.outputs:
             most = rank[op.outputs[0]]
             tied = {t for t in (*operands, *op.outputs) if rank[t] == most}
             tied -= {t for t in operands if isinstance(form, Channelwise) and t != operands[0]}
@@ -122,7 +122,7 @@ def memory_dims(graph: Graph, tensor: int, *, channels_last: bool, wholes_as_fil
 
 def same_layout(graph: Graph, a: int, b: int) -> bool:
     """Whether two tensors of equal shape lie in the same order where images lie with their channels last, but for what
-    lies in others."""
+    is in other storages."""
     wholes = _wholes_of(graph)
     return (a in wholes) == (b in wholes) or (_unmoved(graph, a) and _unmoved(graph, b))
 

@@ -1,4 +1,4 @@
-"""Families that move data: reshapes, transposes, pieces put together and taken apart.
+"""Families that move data: reshapes, transposes, concatenation and splitting.
 
 A reshape keeps the order of elements, so its dimensions fall into groups of equal products, ``[6, 4, 5] -> [24, 5]``
 into ``[6, 4] -> [24]`` and ``[5] -> [5]``. In a group, only the first dimensions can be cut (those behind it are
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import gcd, prod
 
 from lowtide.ops.access import Access, Shape, Shapes
-from lowtide.ops.forms import Blocks, Concat, Piece, Repeat, Reshape, Split, Transpose
+from lowtide.ops.forms import Blocks, Concat, Indexed, Repeat, Reshape, Split, Transpose
 from lowtide.ops.index import Index
 
 Dims = tuple[int, ...]
@@ -99,7 +99,7 @@ def blocks(form: Blocks, reads: Shapes, writes: Shapes) -> Access:
 
 
 def concat(form: Concat, reads: Shapes, writes: Shapes) -> Access:
-    """Axes: the result's dimensions; a part that a piece does not reach needs no row of it."""
+    """Axes: the result's dimensions; a part that an operand does not reach needs no row of it."""
     result = writes[0] or ()
     offset, inputs = 0, []
     for i, shape in enumerate(reads):
@@ -113,7 +113,7 @@ def concat(form: Concat, reads: Shapes, writes: Shapes) -> Access:
     return Access(result, (tuple(range(len(result))),), tuple(inputs), literal=form.literal)
 
 
-def piece(form: Piece, reads: Shapes, writes: Shapes) -> Access:
+def indexed(form: Indexed, reads: Shapes, writes: Shapes) -> Access:
     """Axes: the result's dimensions that an index runs along."""
     result = writes[0] or ()
     used = sorted({index.axis for index in form.indices if index is not None and index.axis >= 0})

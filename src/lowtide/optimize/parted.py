@@ -19,7 +19,7 @@ from functools import cached_property
 from lowtide._core import SequenceResult
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.cost.labelled import Families, reckoned
+from lowtide.cost.labelled import Families, estimated
 from lowtide.graph import Graph
 from lowtide.optimize.part_clock import PartClock, clock_of_parts, clock_of_step
 from lowtide.optimize.recompute.least_bytes import Spent, lower, once, spent_by, sweep
@@ -203,11 +203,11 @@ def parted(
         if len(result) >= _FEWEST and over():
             break
         fission = Fission(region.axes, even_ends(region.rows, count))
-        body = body_of(graph, region, fission.all, reckoned(families))
+        body = body_of(graph, region, fission.all, estimated(families))
         model = memory_model(body.graph, target)
         order, clock = order or tuple(orders(body.graph)), None
         if bandwidth is not None:
-            clock = clock_of_parts(graph, region, fission, reckoned(families), model, order, bandwidth)
+            clock = clock_of_parts(graph, region, fission, estimated(families), model, order, bandwidth)
         sequence = sequenced(model, order) if clock is None else clock.searched
         result.append(Parted(region, fission, body, sequence, order, base, rest, outside, clock))
     return sorted(result, key=lambda choice: choice.count)

@@ -284,7 +284,7 @@ def cut_model(
         ops = [(*op[:-1], 1 + size // MOVED_PER_OP) for op, size in zip(ops, footprint, strict=True)]
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = adapter(graph)
-    most = 0 if spell is None else spell.MOST_JOINED
+    most = 0 if spell is None else spell.MOST_OPERANDS
     return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.again)
 
 
@@ -302,12 +302,14 @@ def _op(
         how = cutter.spelling(op.id, axis) if axis in cuttable else None
         grain = 0 if how is None else how.grain
         rows = [] if how is None else spaces.of(op, axis)
-        row, beside = (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.beside)
+        row, others = (
+            (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.other_axes)
+        )
         padded = row * _element_bytes(graph, op) if row else 0
         weights = [] if how is None or cost is None else list(cost.anchors(op.id, axis))
         reduced = axis in known.access.reduce
         stretch = 0 if how is None or how.stretch is None else how.stretch.index.den
-        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, beside, weights, stretch))
+        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, others, weights, stretch))
     over = set(target.in_place_inputs(graph, op))
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))

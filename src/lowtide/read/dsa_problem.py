@@ -91,7 +91,7 @@ class Penalty(msgspec.Struct):
 
 
 class CostModel(msgspec.Struct):
-    """What a placement costs beside its height."""
+    """What a placement costs in addition to its height."""
 
     reuse_penalties: list[Penalty] = []
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from lowtide.errors import InputError
-from lowtide.files import read_all
 from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.effects import in_order_of_writes
@@ -26,7 +24,7 @@ Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """A value: `size` bytes are what counts. `alias_of`: it lies `alias_offset` bytes from the start of that tensor."""
+    """A value: `size` bytes are what counts. `alias_of`: it is `alias_offset` bytes from the start of that tensor."""
 
     id: Id
     size: Bytes
@@ -41,7 +39,7 @@ class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
 class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
     output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
-    in a unit of the graph's own, for plans that run ops again. `labels`: which rows it reads for which rows of its
+    in a unit of the graph's own, for plans that rematerialise. `labels`: which rows it reads for which rows of its
     results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``). `writes`: the inputs over
     whose bytes it writes, so that who reads the old ones runs earlier; ``[]``: none, as a view; null: it may, where it
     makes an alias."""
@@ -72,8 +70,8 @@ class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
     source: str = ""
 
 
-def read_graph_json(path: str | Path) -> Graph:
-    """Read a graph JSON file; constant-only ops are folded.
+def parse_graph_json(data: bytes, source: str = "") -> Graph:
+    """Graph from the bytes of a graph JSON file; constant-only ops are folded.
 
     The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
     if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
@@ -81,14 +79,9 @@ def read_graph_json(path: str | Path) -> Graph:
     Raises
     ------
     InputError
-        Unreadable file, not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
-        graph that `Graph` refuses.
+        Not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a graph that `Graph`
+        refuses.
     """
-    return parse_graph_json(read_all(path), str(path))
-
-
-def parse_graph_json(data: bytes, source: str = "") -> Graph:
-    """Graph from the bytes of a graph JSON file. Raises as `read_graph_json`."""
     raw = _decode(data, source)
     tensors = [
         Tensor(
@@ -184,8 +177,8 @@ def _own_fields(entry: Mapping[str, Any], struct: type[msgspec.Struct], where: s
     for key in entry:
         if key not in fields and not key.startswith(OWN_KEYS):
             hint = did_you_mean(key, fields)
-            mend = hint or f"; {where} has {', '.join(fields)}"
-            raise InputError(f"unknown key {key[:80]!r} in {where}{mend} (keys of your own begin with x_)", source)
+            fix = hint or f"; {where} has {', '.join(fields)}"
+            raise InputError(f"unknown key {key[:80]!r} in {where}{fix} (keys of your own begin with x_)", source)
     return {key: value for key, value in entry.items() if key in fields}
 
 

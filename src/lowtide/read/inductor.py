@@ -4,7 +4,7 @@
 many bytes are taken when they are made, how many are given back when they die, and which buffers their node reads.
 
 A buffer of which other buffers are parts takes bytes and gives none back: its parts do, each when it dies itself. Here
-its node makes room for each of them, in which the part lies that its own node makes. Where the parts are not all of
+its node makes room for each of them, which holds the part that its own node makes. Where the parts are not all of
 the bytes, they lie in the buffer, which stays until the last of them dies.
 
 Source: torch/_inductor/memory.py of torch 2.13, `export_graph_for_simulator`.
@@ -97,8 +97,8 @@ def parse_inductor(data: bytes, source: str = "") -> Graph:
             *(ids[name] for name in node.buffer_names),
             *(room for name in node.buffer_names for room in split.get(name, ())),
         )
-        lies = [rooms[name] for name in node.buffer_names if name in rooms and homes[name] not in node.buffer_names]
-        ops.append(Op(number, (*read, *lies), made, node.name, "kernel"))
+        parents = [rooms[name] for name in node.buffer_names if name in rooms and homes[name] not in node.buffer_names]
+        ops.append(Op(number, (*read, *parents), made, node.name, "kernel"))
     name = Path(source).name.partition(".")[0] or "inductor"
     return Graph(name, tuple(tensors), tuple(ops), (), source, hashlib.sha256(data).hexdigest())
 
@@ -112,14 +112,14 @@ def _homes(document: Document, buffers: dict[str, BufferEntry]) -> dict[str, str
         seen, left = {b.name}, list(b.deps)
         while left and b.name not in homes:
             name = left.pop(0)
-            whole = buffers.get(name)
-            if whole is None or name in seen or whole.size_free:
+            buffer = buffers.get(name)
+            if buffer is None or name in seen or buffer.size_free:
                 continue
             seen.add(name)
-            if whole.size_alloc:
+            if buffer.size_alloc:
                 homes[b.name] = name
             else:
-                left += whole.deps
+                left += buffer.deps
     return homes
 
 
@@ -128,8 +128,8 @@ def _rooms(document: Document, buffers: dict[str, BufferEntry], homes: dict[str,
     parts: dict[str, int] = {}
     for part, home in homes.items():
         parts[home] = parts.get(home, 0) + buffers[part].size_free
-    whole = [part for part, home in homes.items() if parts[home] == buffers[home].size_alloc]
-    return {part: len(document.buffers) + k for k, part in enumerate(whole)}
+    separate = [part for part, home in homes.items() if parts[home] == buffers[home].size_alloc]
+    return {part: len(document.buffers) + k for k, part in enumerate(separate)}
 
 
 def _tensor(

@@ -1,4 +1,4 @@
-"""What lies in what, as text."""
+"""The aliases of a plan, as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_NAMED = 3
 _WIDTH = 32
 
 
-def lies_in(plan: Plan) -> list[TensorAlias]:
+def aliases_of(plan: Plan) -> list[TensorAlias]:
     """What a plan has in others."""
     return [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
 
 
 def alias_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """How many tensors lie in others, which, where, and what the best order needs without; none without aliases."""
-    aliases = lies_in(plan)
+    aliases = aliases_of(plan)
     if not aliases:
         return []
     without = plan.figures.unaliased_peak_bytes

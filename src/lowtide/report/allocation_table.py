@@ -1,4 +1,4 @@
-"""Who lies where and when, as text: the quantities of Vela's `--verbose-allocation`, in a layout of our own."""
+"""Addresses and lifetimes, as text: the quantities of Vela's `--verbose-allocation`, in a layout of our own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowtide.write.arena_map import ArenaMap, Block
 
 
 def allocation_table(layout: ArenaMap) -> str:
-    """A table for each memory, and what it takes beside what must be there at once.
+    """A table for each memory, and what it takes compared with what must be live at once.
 
     A line is a block: its first and last step, its first and last address, its bytes, the bytes in use in the memory
     when it begins, what it is for, and its name. By first step, then by address.

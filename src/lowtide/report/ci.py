@@ -20,7 +20,7 @@ class CheckedModel:
     verdict
         ``"fits"``, ``"does not fit"``, ``"cannot fit"``, or ``"error"``.
     text
-        The whole line, or what went wrong.
+        The full line, or what went wrong.
     status
         The exit status of a command for it alone.
     today

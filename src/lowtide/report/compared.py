@@ -1,4 +1,4 @@
-"""Two plans beside each other: whether they are of one model, and who is live at the one's peak, and no longer at the
+"""Two plans compared: whether they are of one model, and who is live at the one's peak, and no longer at the
 other's."""
 
 from __future__ import annotations

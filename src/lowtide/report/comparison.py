@@ -80,7 +80,7 @@ def comparison_text(rows: Sequence[MethodResult], target: str) -> str:
 
 
 def _today(figures: Sequence[RuntimeFigure], width: int) -> list[tuple[str, ...]]:
-    """The row of the runtime by its defaults, for the file as it stands."""
+    """The row of the runtime by its defaults, for the unmodified file."""
     if not figures:
         return []
     cells = (f"{figures[0].runtime} today", *(_number(f.default_bytes) for f in figures))

@@ -59,7 +59,7 @@ def curve_text(curve: Curve) -> str:
 
 
 def _time(first: CurvePoint, point: CurvePoint) -> tuple[str, str]:
-    """Predicted milliseconds, and beside those of the uncut model."""
+    """Predicted milliseconds, and compared with the uncut model."""
     before, after = first.nanoseconds or 0, point.nanoseconds or 0
     return f"{after / 1e6:,.2f} ms", f"{100 * (after / max(1, before) - 1):+.1f} %" if point is not first else ""
 

@@ -31,17 +31,17 @@ def fission_rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _least(claim: StepFission) -> str:
-    """What no plan within the budget takes less than, where that is more than the step as it stands."""
+    """What no plan within the budget takes less than, where that is more than the unmodified step."""
     added = 0.0 if claim.least_seconds is None else claim.least_seconds / claim.uncut_seconds - 1
     return f"; {100 * added:+.2f} % at least within the budget" if added > 1e-5 else ""
 
 
 def _part_text(part: PlanFission) -> str:
-    again = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
+    recomputed = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
     body, swapping = format_size(int(part.body["required_bytes"])), part.body.get("swapping")
     return (
         f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts, {body} each; "
-        f"{format_count(again, 'run')} again in each" + ("" if swapping is None else _moved_text(part, swapping))
+        f"{format_count(recomputed, 'run')} again in each" + ("" if swapping is None else _moved_text(part, swapping))
     )
 
 

@@ -41,7 +41,7 @@ def inspection_text(
 ) -> str:
     """Why the peak is what it is: the step, who is live there, what would help; and a small profile.
 
-    Names are whole, or of about `cut` letters. Where lines have `room` for so many letters, and the table of who is
+    Names are complete, or of about `cut` letters. Where lines have `room` for so many letters, and the table of who is
     live needs more, its shapes are left out.
     """
     label = labels(_names(inspection), cut)
@@ -159,7 +159,7 @@ def _maker_text(entry: Live, label: Mapping[str, str]) -> str:
 
 
 def _fission_text(inspection: Inspection, label: Mapping[str, str]) -> str:
-    """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
+    """The lower bound of any cut compared with the best peak, and what prevents cuts at the peak."""
     bound = inspection.fission
     assert bound is not None
     where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op, label)

@@ -1,4 +1,4 @@
-"""Names on a screen: whole where there is room for them, else cut so that each can be told from the others."""
+"""Names on a screen: complete where they fit, else cut so that no two are alike."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def labels(names: Iterable[str], width: int | None) -> Mapping[str, str]:
     >>> labels(["net/block_1/conv/Relu6", "net/block_2/conv/Relu6"], 12)
     {'net/block_1/conv/Relu6': '...1/conv/Relu6', 'net/block_2/conv/Relu6': '...2/conv/Relu6'}
     """
-    whole = list(dict.fromkeys(names))
+    unique = list(dict.fromkeys(names))
     if width is None:
-        return {name: name for name in whole}
-    label = {name: shorten(name, width) for name in whole}
+        return {name: name for name in unique}
+    label = {name: shorten(name, width) for name in unique}
     alike: dict[str, list[str]] = {}
     for name, text in label.items():
         alike.setdefault(text, []).append(name)
@@ -30,7 +30,7 @@ def labels(names: Iterable[str], width: int | None) -> Mapping[str, str]:
         if len(group) > 1:
             label |= _apart(group, width)
     if len(set(label.values())) < len(label):
-        return {name: name for name in whole}
+        return {name: name for name in unique}
     return label
 
 

@@ -47,7 +47,7 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
-    """A loop: what it is, then its largest rings."""
+    """A loop: what it is, then its largest line buffers."""
     own = {t: r for t, r in loop.keep.items() if r.over is None}
     kept = sum(r.slots * r.bytes for r in own.values()) + sum(s.bytes for s in loop.sums.values())
     shared = "" if loop.kept_bytes is None else f" in {loop.kept_bytes:,} B, as some share memory"
@@ -57,7 +57,7 @@ def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
         what = what.partition(" to op ")[0]
     lines = [f"{format_count(len(loop.ops), 'op')}, {what}: {loop.parts:,} {way}, {kept:,} B{shared}"]
     shown = sorted(own.items(), key=lambda pair: (-pair[1].slots * pair[1].bytes, int(pair[0])))
-    cells = [_ring_cells(loop, t, r) for t, r in shown[:_SHOWN]]
+    cells = [_line_buffer_cells(loop, t, r) for t, r in shown[:_SHOWN]]
     lines += columns(cells, right=(1, 3)).splitlines() if cells else []
     if len(shown) > _SHOWN:
         rest = sum(r.slots * r.bytes for _, r in shown[_SHOWN:])
@@ -66,12 +66,17 @@ def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
     return lines
 
 
-def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanLineBuffer) -> tuple[str, ...]:
+def _line_buffer_cells(loop: PlanLoop, tensor: str, lines: PlanLineBuffer) -> tuple[str, ...]:
     """Name, how many positions of which dimension, their bytes."""
     dims = ", ".join(str(d) for d in loop.axis[tensor])
-    handed = ", handed over" if tensor in loop.streamed else ""
-    name = shorten(ring.name, _NAME) if ring.name else f"tensor {tensor}"
-    return (f"  {name}", f"{ring.slots:,}", f"of dimension {dims}{handed}", f"{ring.slots * ring.bytes:,} B")
+    streamed = ", handed over" if tensor in loop.streamed else ""
+    name = shorten(lines.name, _NAME) if lines.name else f"tensor {tensor}"
+    return (
+        f"  {name}",
+        f"{lines.slots:,}",
+        f"of dimension {dims}{streamed}",
+        f"{lines.slots * lines.bytes:,} B",
+    )
 
 
 def loop_run_text(run: LoopRunReport) -> str:

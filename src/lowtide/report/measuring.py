@@ -1,4 +1,4 @@
-"""A cost file as text: what was timed, and at which rates the rest is reckoned."""
+"""A cost file as text: what was timed, and at which rates the rest is estimated."""
 
 from __future__ import annotations
 

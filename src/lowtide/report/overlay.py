@@ -56,7 +56,7 @@ def _keys(view: PlanView) -> list[list[str]]:
 
 
 def _user_ids(plan: Plan, op: int) -> list[int]:
-    """Ids of the user's ops that an op is, runs again, or is a part of."""
+    """Ids of the user's ops that an op is, recomputes, or is a part of."""
     by_id = {o.id: o for o in plan.ops}
     loops = {loop.op: loop.ops for loop in plan.loops or ()}
     if op in loops:

@@ -1,4 +1,4 @@
-"""The picture of a training step whose ops run in parts: the op of the plan that stands for them, drawn as what it is.
+"""The picture of a training step whose ops run in parts: their one op of the plan, drawn as what it is.
 
     the plan:     a   [ body, in k parts ]   b
     the picture:  a   body body ... body   b      each body with its own tensors, in the plan's workspace of that op
@@ -38,12 +38,12 @@ def _with_body(view: PlanView, part: PlanFission, body: PlanView) -> PlanView:
     outside = [i for i, r in enumerate(view.rectangles) if not (r.tensor is None and r.start == at)]
     new = {i: n for n, i in enumerate(outside)}
     rectangles = [_moved(view.rectangles[i], at, more, new) for i in outside]
-    whole = view.live_bytes[at] - sum(r.size for r in view.rectangles if r.tensor is None and r.start == at)
+    around = view.live_bytes[at] - sum(r.size for r in view.rectangles if r.tensor is None and r.start == at)
     for k in range(count):
         first = len(rectangles)
         rectangles += [_inside(r, at + k * body.steps, base, first) for r in body.rectangles]
     ops = [replace(op, edit=op.edit or "part") for op in body.ops] * count
-    live = [whole + size for size in body.live_bytes] * count
+    live = [around + size for size in body.live_bytes] * count
     return replace(
         view,
         ops=(*view.ops[:at], *ops, *view.ops[at + 1 :]),

@@ -156,7 +156,7 @@ def _peak_without(view: PlanView, index: int, span: tuple[int, int, int]) -> int
 
 
 def _shifts(view: PlanView, rectangle: Rectangle) -> list[int]:
-    """Steps to where a rectangle is again: ops that run in parts have the same tensors in each part."""
+    """Steps to where a rectangle repeats: ops that run in parts have the same tensors in each part."""
     for first, steps, count in view.repeated:
         part = (rectangle.start - first) // steps
         if 0 <= part < count and rectangle.end <= first + steps * (part + 1):
@@ -164,6 +164,6 @@ def _shifts(view: PlanView, rectangle: Rectangle) -> list[int]:
     return [0]
 
 
-def top_at_peak(view: PlanView, most: int = 5) -> Sequence[int]:
-    """Indices of the largest rectangles at the peak."""
-    return view.at(view.peak_step)[:most] if view.steps else []
+def top_at_peak(view: PlanView) -> Sequence[int]:
+    """Indices of the five largest rectangles at the peak."""
+    return view.at(view.peak_step)[:5] if view.steps else []

@@ -34,7 +34,7 @@ def live_plot(view: PlanView, axes: Any) -> None:
 
 
 def arena_plot(view: PlanView, memory: int, axes: Any) -> None:
-    """Who lies where and when in a memory: address up, steps to the right; outlined what lives at the peak, hatched
+    """Addresses and lifetimes in a memory: address up, steps to the right; outlined what lives at the peak, hatched
     what is written over an input."""
     from matplotlib.collections import PolyCollection  # pyright: ignore[reportMissingImports]
 

@@ -18,7 +18,7 @@ def probing_text(probing: Probing) -> str:
         rows.append((kind.type, kind.family, *(f"{count:,}" for count in counts), tight, kind.exact))
     blocks = [columns(rows, right=range(2, 8))]
     blocks += _listed("wrong", [f"{_label(p)}: {line}" for p in probing.probes for line in p.wrong])
-    blocks += _listed("not run", _skipped(probing))
+    blocks += _listed("not run", [f"{_label(p)}{_and_others(p)}: {p.skipped}" for p in probing.probes if p.skipped])
     blocks += _listed("opaque", [f"op {o.op} {o.name!r} ({o.type}): {o.reason}" for o in probing.opaque])
     return "\n\n".join([*blocks, _verdict(probing)])
 
@@ -36,10 +36,6 @@ def _verdict(probing: Probing) -> str:
 
 def _label(probe: NodeProbe) -> str:
     return f"op {probe.op} {probe.name!r} ({probe.type})"
-
-
-def _skipped(probing: Probing) -> list[str]:
-    return [f"{_label(p)}{_and_others(p)}: {p.skipped}" for p in probing.probes if p.skipped]
 
 
 def _and_others(probe: NodeProbe) -> str:

@@ -1,4 +1,4 @@
-"""What was checked of a plan, proved again, and measured by running both models, as text."""
+"""What was checked of a plan, proved a second time, and measured by running both models, as text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def report_text(report: Report, *, held: bool = True) -> str:
 
 
 def run_text(run: RunReport) -> str:
-    """Whether the outputs are equal, and the memory that the runtime measured beside the plan's."""
+    """Whether the outputs are equal, and the memory that the runtime measured, compared with the plan's."""
     n = len(run.outputs)
     vacuous = [o for o in run.outputs if o.vacuous]
     if run.equal:

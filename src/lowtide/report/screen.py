@@ -32,7 +32,7 @@ def screen_text(view: PlanView, *, width: int = 100, plain: bool = False, cut: i
     plain
         ASCII alone in what is not the model's own.
     cut
-        Letters of a name, about; None: whole.
+        Letters of a name, about; None: complete.
     """
     head = [_line(f"{view.plan.graph or 'a graph'}: {made_line(view)}")]
     if view.plan.runtime_figures:
@@ -65,21 +65,21 @@ def _numbers(view: PlanView) -> list[str]:
 
 def _groups(view: PlanView, most: int, cut: int | None) -> list[str]:
     """The peak as a sum, a line for each part."""
-    of, whole = share_of(view)
+    of, total = share_of(view)
     groups = peak_groups(view, most)
     label = labels((g.name for g in groups), cut)
     rows = [("the peak, made in", "kind", "tensors", "steps old", "bytes", f"of {of}")]
     rows += [
-        (label[g.name], g.kind, f"{g.count:,}", f"{g.age:,}", f"{g.bytes:,}", _share(g.bytes, whole)) for g in groups
+        (label[g.name], g.kind, f"{g.count:,}", f"{g.age:,}", f"{g.bytes:,}", _share(g.bytes, total)) for g in groups
     ]
     shared = view.shared_bytes[view.peak_step]
     if shared:
-        rows.append(("counted once: outputs over inputs", "", "", "", f"-{shared:,}", _share(-shared, whole)))
+        rows.append(("counted once: outputs over inputs", "", "", "", f"-{shared:,}", _share(-shared, total)))
     return ["", *columns(rows, right=[2, 3, 4, 5]).splitlines()]
 
 
-def _share(size: int, whole: int) -> str:
-    return f"{100 * size / max(whole, 1):.1f} %"
+def _share(size: int, total: int) -> str:
+    return f"{100 * size / max(total, 1):.1f} %"
 
 
 def _ideas(view: PlanView, cut: int | None) -> list[str]:

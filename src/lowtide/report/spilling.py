@@ -46,7 +46,7 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
 
 
 def _streams(plan: Plan) -> str:
-    """What lies on the host whole, and is moved a piece at a time."""
+    """Tensors that are resident on the host, and are moved in slices."""
     if not plan.streams:
         return ""
     names = {t.id: t.name or f"tensor {t.id}" for t in plan.tensors}
@@ -119,5 +119,5 @@ def _proof(plan: Plan) -> str:
 
 
 def _without_moves(plan: Plan) -> str:
-    """Why no order has less where no tensor is moved whole: what is moved in pieces is the same in each."""
+    """Why no order has less where no tensor is moved in full: what is moved in slices is the same in each."""
     return "each moves these pieces" if plan.traffic_bytes else "nothing is moved"

@@ -66,19 +66,20 @@ def figures(view: PlanView) -> Iterator[tuple[str, str]]:
 
 
 def figure_names(view: PlanView) -> Iterator[str]:
-    """How the files of the figures are told apart: the timeline, then each memory."""
+    """How the files of the figures are distinguished: the timeline, then each memory."""
     yield "live"
     for k, memory in enumerate(view.memories):
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", memory.name)[:40] or f"memory_{k}"
         yield name if name != "live" else f"memory_{k}"
 
 
-def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720, height: int = 320, prefix: str = "lowtide") -> str:
-    """Who lies where and when in a memory: address up, steps to the right.
+def arena_svg(view: PlanView, memory: int = 0, *, width: int = 720, prefix: str = "lowtide") -> str:
+    """Addresses and lifetimes in a memory: address up, steps to the right.
 
     Outlined: live at the peak; hatched: written over an input; white: free.
     """
     name, size = view.memories[memory].name, view.memories[memory].size
+    height = 320
     figure = _Figure(view, width, height, max(size, 1))
     body = [
         f'<defs><pattern id="{prefix}-hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
@@ -117,13 +118,13 @@ class _Figure:
             size = self.most * part // 4
             y = self.y(size)
             yield f'<path d="M{LEFT} {y:.1f}h{self.plot}" stroke="currentColor" stroke-opacity=".15"/>'
-            yield f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_short(size)}</text>'
+            yield f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{short(size)}</text>'
         for step in sorted({self.steps * k // 6 for k in range(6)}):
             yield f'<text x="{self.x(step + 0.5):.1f}" y="{foot + 16}" text-anchor="middle">{step:,}</text>'
         yield f'<text x="{LEFT - 5}" y="{foot + 16}" text-anchor="end">step</text>'
 
     def outline(self, steps: Sequence[tuple[float, float, int]]) -> str:
-        """A line from step to step, as a path; equal neighbours are one piece."""
+        """A line from step to step, as a path; equal neighbours are one segment."""
         path: list[str] = []
         last = None
         for start, end, size in steps:
@@ -188,13 +189,14 @@ def _legend(entries: Sequence[tuple[str, str]]) -> Iterator[str]:
         x += 26 + 6.2 * len(label)
 
 
-def _short(size: int) -> str:
+def short(size: int) -> str:
+    """Bytes in the largest unit."""
     exact, _, larger = format_size(size).partition(" (")
     return larger.rstrip(")") or exact
 
 
 def text(value: str) -> str:
-    """A name as XML; what cannot be printed is replaced, for XML cannot hold it."""
+    """A name as XML or HTML; what cannot be printed is replaced, for neither can hold it."""
     return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value))
 
 

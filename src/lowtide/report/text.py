@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, least_required
-from lowtide.report.aliases import alias_rows, lies_in
+from lowtide.report.aliases import alias_rows, aliases_of
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text, not_cut_text
@@ -25,10 +25,6 @@ from lowtide.sizes import format_count, format_size
 from lowtide.spill_plan import PlanMemory
 from lowtide.target import Target, to_toml
 
-if TYPE_CHECKING:
-    pass
-
-
 RUNTIME_ARENA = {
     "tflite": "what LiteRT's own planner makes of it, no delegates",
     "onnxruntime": "one block in which onnxruntime's own best fit succeeds",
@@ -42,8 +38,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
 
         return spilling_text(plan, verbose=verbose)
     rows = _size_rows(plan)
+    folded = f" and {len(plan.folded):,} folded" if plan.folded else ""
     head = [
-        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}" + _folded(plan)),
+        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}{folded}"),
         ("target", f"{plan.target}, alignment {plan.alignment}"),
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
@@ -122,7 +119,8 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
         tail.append((plan.method, _among_text(search, plan.recomputation)))
-    tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
+    partly = f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
+    tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{partly}")]
     search.pop("arena_lost", None)
     if figures.arena_lost is not None and not plan.memories:
         tail.append(("bytes lost", figures.arena_lost.text))
@@ -158,10 +156,6 @@ def _at_least(plan: Plan) -> str:
     return f"; at least, as it is not known what the kernels of {', '.join(plan.runtime_unknown)} take{free}"
 
 
-def _partly(plan: Plan) -> str:
-    return f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
-
-
 def parts_text(parts: RuntimeParts) -> str:
     """What TFLM's smallest arena consists of, and how sure that is."""
     text = f"planned {parts.planned:,} + persistent {parts.persistent:,}"
@@ -186,21 +180,21 @@ def bodies_text(parts: RuntimeParts, names: Mapping[int, str]) -> str:
 
 def least_text(lower_bound_bytes: int, parts: RuntimeParts, reserve_bytes: int) -> str:
     """What TFLM and a reserve need at the least, in bytes, as it is compared with a budget: the sum, and of what."""
-    least, beside = least_required(lower_bound_bytes, parts), parts.least_beside
+    least, tail = least_required(lower_bound_bytes, parts), parts.least_beside
     head = lower_bound_bytes if parts.least_head is None else min(lower_bound_bytes, parts.least_head)
     of = f"a head of {head:,} B{' (reference kernels)' if head < lower_bound_bytes else ''}"
-    if beside is None:
+    if tail is None:
         of = "the lower bound"
-    elif least > head + beside:
+    elif least > head + tail:
         of = f"{least:,} B while TFLM starts"
-    elif beside:
-        of += f" and {beside:,} B beside it" if beside > 0 else f" less {-beside:,} B that other kernels may spare"
+    elif tail:
+        of += f" and {tail:,} B beside it" if tail > 0 else f" less {-tail:,} B that other kernels may spare"
     of += f" and a reserve of {reserve_bytes:,} B" if reserve_bytes else ""
     return f"{least + reserve_bytes:,} B at the least: {of}"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
-    """How onnxruntime is told to keep the order and the arena; `--snippet` writes the same as Python."""
+    """How onnxruntime is configured to keep the order and the arena; `--snippet` writes the same as Python."""
     return [
         ("session", "ORT_DISABLE_ALL, execution_order PRIORITY_BASED, enable_mem_reuse and enable_mem_pattern False"),
         (
@@ -246,7 +240,7 @@ def over_what(plan: Plan) -> str:
         return ""
     if plan.fission is not None:
         return " over all orders of what runs around the parts" if plan.fission.parts else ""
-    kind = "of these loops" if plan.loops else "with these aliases" if lies_in(plan) else "of these parts"
+    kind = "of these loops" if plan.loops else "with these aliases" if aliases_of(plan) else "of these parts"
     return f" over all orders {kind}"
 
 
@@ -265,7 +259,7 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
 
 
 def _cost_text(cost: PlanCost) -> str:
-    """What the ops take, beside the model uncut, and how that is known."""
+    """What the ops take, compared with the uncut model, and how that is known."""
     known = [
         (cost.measured, "measured"), (cost.between, "between measured ones"), (cost.roofline, "from a roofline"),
     ]  # fmt: skip
@@ -278,25 +272,25 @@ def _cost_text(cost: PlanCost) -> str:
 
 
 def recomputed_text(plan: Plan) -> str:
-    """How many ops run again, what that costs, and what it costs at least."""
-    told = plan.recomputation
-    assert told is not None, plan.graph
-    again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
+    """How many ops are recomputed, what that costs, and what it costs at least."""
+    cost = plan.recomputation
+    assert cost is not None, plan.graph
+    recomputed = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
     if plan.swapping is not None:
-        return _swapped_text(plan, told, plan.swapping, again)
-    if told.least_peak_bytes is not None:
-        return _lowest_text(plan, told, again)
-    if not again:
+        return _swapped_text(plan, cost, plan.swapping, recomputed)
+    if cost.least_peak_bytes is not None:
+        return _lowest_text(plan, cost, recomputed)
+    if not recomputed:
         over = "none was found that fits, and that there is none is not proved"
         why = {"impossible": "no plan fits", "over_budget": over}
         return "no op: " + why.get(plan.status, "the best order fits without")
-    added, least = 100 * told.overhead, 100 * told.least_overhead
-    proof = "the least there is" if told.planned == told.lower_bound else f"{least:.3f} % at least, in any order"
+    added, least = 100 * cost.overhead, 100 * cost.least_overhead
+    proof = "the least there is" if cost.planned == cost.lower_bound else f"{least:.3f} % at least, in any order"
     proof = proof if plan.status in ("ok", "unproved") else f"within the budget {least:.3f} % at least"
-    return f"{format_count(again, 'op')}, {added:.3f} % more {COUNTED[told.counted]}; {proof}"
+    return f"{format_count(recomputed, 'op')}, {added:.3f} % more {COUNTED[cost.counted]}; {proof}"
 
 
-def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, again: int) -> str:
+def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, recomputed: int) -> str:
     """The same of a plan whose tensors may leave memory."""
     swaps = sum(isinstance(r, Swap) for r in plan.rewrites or ())
     away = f"{format_count(swaps, 'tensor')} {'leaves' if swaps == 1 else 'leave'} memory"
@@ -308,13 +302,13 @@ def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, again: in
     if cost.least_peak_bytes is not None:
         least = f"no peak below {format_size(cost.least_peak_bytes)} within {100 * (cost.max_overhead or 0):g} %"
     added = f"{100 * cost.overhead:.3f} % more time than {cost.once / 1e6:,.3f} ms"
-    return f"{format_count(again, 'op')}; {away}: {moved}; {waits}; {added}; {least}"
+    return f"{format_count(recomputed, 'op')}; {away}: {moved}; {waits}; {added}; {least}"
 
 
-def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
+def _lowest_text(plan: Plan, cost: Recomputation, recomputed: int) -> str:
     """The same of a plan of least peak within a bound on the cost."""
     added, most = f"{100 * cost.overhead:.3f} % more {COUNTED[cost.counted]}", f"{100 * (cost.max_overhead or 0):g} %"
-    runs = f"{format_count(again, 'op')}, {added}" if again else "no op"
+    runs = f"{format_count(recomputed, 'op')}, {added}" if recomputed else "no op"
     proof = f"no plan within {most} has a peak below {format_size(cost.least_peak_bytes or 0)}, in any order"
     if plan.peak_bytes == cost.least_peak_bytes:
         proof = f"no plan within {most} has a lower peak, in any order"
@@ -323,7 +317,7 @@ def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
 
 
 def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
-    """What a published method says of the sequences that it chooses among; the solver's word, which nobody checks."""
+    """What a published method says of the sequences that it chooses among; as the solver reports, unchecked."""
     ended = {
         "optimal": "the least cost",
         "infeasible": "none is within the budget",
@@ -350,8 +344,8 @@ def _arena_text(plan: Plan) -> str:
 
 def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """All memories together, and each: what the plan takes of it, what there is, which of TFLM's arenas lie there."""
-    whole = plan.arena_bytes if plan.runtime_arenas is None else plan.runtime_arena_bytes
-    rows = [("memories", whole or 0, _slow_text(plan))]
+    arena_bytes = plan.arena_bytes if plan.runtime_arenas is None else plan.runtime_arena_bytes
+    rows = [("memories", arena_bytes or 0, _slow_text(plan))]
     for m in plan.memories or ():
         rows.append((f"  {m.name}", m.size_bytes or 0, _memory_text(m) + _held(plan.runtime_arenas, m.name)))
     return rows
@@ -370,7 +364,7 @@ def _held(arenas: RuntimeArenas | None, memory: str) -> str:
 
 
 def arenas_text(arenas: RuntimeArenas | None) -> str:
-    """What is declared for TFLM: one array, or two and where each lies."""
+    """What is declared for TFLM: one array, or two and the memory of each."""
     if arenas is None or not arenas.apart:
         return "kTensorArenaSize"
     return f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
@@ -382,7 +376,7 @@ def _memory_text(memory: PlanMemory) -> str:
 
 
 def _slow_text(plan: Plan) -> str:
-    """What lies in slow memories, and whether that is the least."""
+    """What is in slow memories, and whether that is the least."""
     slow, bound = plan.figures.slow_bytes, plan.figures.slow_lower_bound_bytes
     if plan.status in ("over_budget", "impossible"):
         never = ", and no order and no placement does" if plan.status == "impossible" else ""
@@ -403,10 +397,6 @@ def _stopped_text(plan: Plan) -> str:
     if states is None:
         return ended
     return f"{ended}, {format_count(states, 'state') if states else 'without a search'}"
-
-
-def _folded(plan: Plan) -> str:
-    return f" and {len(plan.folded):,} folded" if plan.folded else ""
 
 
 def target_text(target: Target) -> str:

@@ -15,7 +15,7 @@ NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNP
 
 
 def tflite_run_text(run: TfliteRunReport) -> str:
-    """Whether each runtime's outputs are equal, and TFLM's arena before and after beside the plan's."""
+    """Whether each runtime's outputs are equal, and TFLM's arena before and after, compared with the plan's."""
     rows = [(NAMES[r.runtime], _verdict(r, run.inputs)) for r in run.runtimes]
     tflm = run.tflm
     if tflm is not None and tflm.original is not None and tflm.planned is not None:
@@ -23,7 +23,7 @@ def tflite_run_text(run: TfliteRunReport) -> str:
         rows.append(("TFLM head", f"{format_size(before.head_bytes)} -> {format_size(after.head_bytes)}, "
                      f"{change(before.head_bytes, after.head_bytes)}"))  # fmt: skip
         if run.predicted is not None:
-            rows.append(_beside(run.predicted.head_bytes, after.head_bytes))
+            rows.append(_compared(run.predicted.head_bytes, after.head_bytes))
         rows.append(("TFLM tail", f"{format_size(before.tail_bytes)} -> {format_size(after.tail_bytes)}"))
         rows.append(("smallest arena", f"{format_size(before.smallest_arena_bytes)} -> "
                      f"{format_size(after.smallest_arena_bytes)}, by bisection"))  # fmt: skip
@@ -47,14 +47,14 @@ def tflite_run_text(run: TfliteRunReport) -> str:
 
 def _predicted(run: TfliteRunReport, package: PackageArena, measured_bytes: int) -> list[tuple[str, str]]:
     """What was predicted for the package that ran, and what the plan says where that is for another build."""
-    rows = [_beside(package.arena_bytes, measured_bytes)]
+    rows = [_compared(package.arena_bytes, measured_bytes)]
     if run.required_bytes != package.arena_bytes and run.required_bytes is not None and run.planned_bytes is not None:
         head = f", head {run.planned_bytes:,} B" if run.planned_bytes != package.head_bytes else ""
         rows.append(("in the plan", f"{format_size(run.required_bytes)}{head}: for {run.build}, not run here"))
     return rows
 
 
-def _beside(predicted_bytes: int, measured_bytes: int) -> tuple[str, str]:
+def _compared(predicted_bytes: int, measured_bytes: int) -> tuple[str, str]:
     """A prediction, and how far from it the measurement is."""
     off = measured_bytes - predicted_bytes
     verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"

@@ -40,7 +40,7 @@ class ViewOp:
     op, name, type
         Of the planned graph.
     of
-        Name of the user's op that this one is: itself, the one that it runs again, or the one that it is a part of;
+        Name of the user's op that this one is: itself, the one that it recomputes, or the one that it is a part of;
         empty for an op that a cut added.
     edit
         ``"again"`` (also of a part), ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what
@@ -227,7 +227,7 @@ class PlanView:
 
     @property
     def edits(self) -> Mapping[str, int]:
-        """How many ops were cut, run again, in parts, in loops or over an input, tensors that leave memory or lie in
+        """How many ops were cut, recomputed, in parts, in loops or over an input, tensors that leave memory or lie in
         others, and moves; those there are."""
         rewrites = self.plan.all_rewrites
         parted = () if self.plan.fission is None else self.plan.fission.parts
@@ -253,7 +253,7 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
     alone |= {part.op: "part" for part in (() if plan.fission is None else plan.fission.parts)}
     for r in plan.rewrites or ():
         alone |= {r.store: "store", **{load.op: "load" for load in r.loads}} if isinstance(r, Swap) else {}
-    again = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
+    recomputed = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
     for v in plan.order:
         op = by_id[v]
         if v in alone:
@@ -263,16 +263,16 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
             yield ViewOp(v, op.name or f"op {v}", op.type, first.name or f"op {first.id}", "again")
         elif op.part is not None:
             of = by_id.get(op.origin[0]) if op.origin else None
-            name = "" if not op.origin else of.name if of is not None else _whole_name(op)
-            role = "again" if op.part.role == "part" and again.intersection(op.origin or ()) else op.part.role
+            name = "" if not op.origin else of.name if of is not None else _untiled_name(op)
+            role = "again" if op.part.role == "part" and recomputed.intersection(op.origin or ()) else op.part.role
             yield ViewOp(v, op.name or f"op {v}", op.type, name, role)
         else:
             yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}")
 
 
-def _whole_name(op: PlanOp) -> str:
-    """Name of the user's op that a part is of: rows 0 to 2 of ``conv`` are called ``conv/0-3``, or ``conv (again)/0-3``
-    where it runs again."""
+def _untiled_name(op: PlanOp) -> str:
+    """Name of the user's op that a part is of: rows 0 to 2 of ``conv`` are called ``conv/0-3``, with a mark before the
+    slash where it is recomputed."""
     rows = None if op.part is None else op.part.rows
     return re.sub(rf"( \(again( \d+)?\))?/{rows[0]}-{rows[1]}(_\d+)?$", "", op.name) if rows else op.name
 
@@ -368,15 +368,15 @@ def _overs(
 
 
 def _named(plan: Plan, profile: PlanProfile, tensors: Mapping[int, PlanTensor]) -> dict[int, int]:
-    """The tensor by which the storage goes that each one lies in: the root, or of a whole whose pieces are there by
-    themselves the one that lies where it does, if there is one, else one of them."""
+    """The tensor by which the storage goes that holds each one: the root, or of a group of storages with lifetimes of
+    their own the one at the same place, if there is one, else one of them."""
     root_of = _roots(tensors)
-    pieces: dict[int, list[int]] = {}
+    stretches: dict[int, list[int]] = {}
     for t in profile.storages:
-        pieces.setdefault(root_of[t], []).append(t)
+        stretches.setdefault(root_of[t], []).append(t)
     offsets = {int(t): at for t, at in (plan.offsets or {}).items()}
     for t, root in dict(root_of).items():
-        names = pieces.get(root, [root])
+        names = stretches.get(root, [root])
         if names != [root]:
             same = [n for n in names if (offsets.get(n), tensors[n].size) == (offsets.get(t), tensors[t].size)]
             root_of[t] = t if t in names else (same or names)[0]
@@ -384,7 +384,7 @@ def _named(plan: Plan, profile: PlanProfile, tensors: Mapping[int, PlanTensor]) 
 
 
 def _roots(tensors: Mapping[int, PlanTensor]) -> dict[int, int]:
-    """The tensor that is no alias in whose storage each one lies. Raises ValueError if aliases go round."""
+    """The tensor that is no alias whose storage holds each one. Raises ValueError if aliases form a cycle."""
     root_of: dict[int, int] = {}
     for t in tensors:
         trail: list[int] = []
@@ -411,7 +411,8 @@ def _memories(plan: Plan) -> tuple[ViewMemory, ...]:
 
 
 def _room(plan: Plan) -> int | None:
-    """What there is for the arena, or for what is live where there is none: the budget less what is beside it."""
+    """What there is for the arena, or for what is live where there is none: the budget less what is needed in
+    addition."""
     if plan.moves is not None and plan.memories:
         return plan.memories[0].capacity_bytes
     if plan.budget_bytes is None:
@@ -421,7 +422,7 @@ def _room(plan: Plan) -> int | None:
 
 
 def _fast_bytes(plan: Plan, rectangles: Sequence[Rectangle]) -> list[int]:
-    """Bytes of the fast memory at each step: what lies there, less outputs exactly over inputs that end there."""
+    """Bytes of the fast memory at each step: what is there, less outputs exactly over inputs that end there."""
     steps = len(plan.order)
     live = _sums(steps, ((r.start, r.end, r.size) for r in rectangles if r.memory == 0))
     for r in rectangles:

@@ -1,4 +1,4 @@
-"""What stands beside a picture, on a page and on a terminal: its numbers, how sure they are, and under which rules."""
+"""The text next to a picture, on a page and on a terminal: its numbers, how sure they are, and under which rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made_line(view: PlanView) -> str:
 
 
 def today_line(figures: Sequence[RuntimeFigure]) -> str:
-    """What the runtime takes as the file stands, and with the plan: what a reader came to see."""
+    """What the runtime takes for the unmodified file, and with the plan: what a reader came to see."""
     pairs = [
         f"{f.what} {f.default_bytes:,} B"
         + ("" if f.planned_bytes is None else f" → {f.planned_bytes:,} B ({change(f.default_bytes, f.planned_bytes)})")

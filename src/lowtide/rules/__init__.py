@@ -30,7 +30,7 @@ class Rule(Protocol):
         ...
 
     def workspace(self, graph: Graph, op: Op) -> int:
-        """Bytes that the op's kernel asks for while it runs, beside what the graph says."""
+        """Bytes that the op's kernel asks for while it runs, in addition to what the graph says."""
         ...
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:

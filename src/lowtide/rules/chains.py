@@ -1,11 +1,11 @@
-"""Chains of elementwise ops as one kernel: what lies between is made element by element, by who reads it.
+"""Chains of elementwise ops as one kernel: tensors between them are made element by element, by their consumer.
 
     x ---> Sigmoid --- t ---> Mul ---> y      y[i] = x[i] * sigmoid(x[i]): one loop, t is nowhere
       \\________________________/
 
 What such a chain makes of one tensor needs no bytes of its own: it is a view of that tensor, as long as it is read.
 The ops stay, and so do the results: each element is worked out by the same ops, in the same order. As the prologue of a
-convolution, a product or a pool it is worked out again each time that the kernel reads the element.
+convolution, a product or a pool it is recomputed each time that the kernel reads the element.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MOST_OPS = 64
 def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, prologue: bool) -> int | None:
     """What an op reads that its result is a view of, if its only reader makes that element by element; else None.
 
-    All that the chain up to here reads is one tensor, constants apart, which an op makes and nobody outside sees.
+    All that the chain up to here reads is one tensor, constants apart, which an op makes and no op outside reads.
 
     Parameters
     ----------
     elementwise_types
-        Op types that run element by element beside those of the table.
+        Op types that run element by element in addition to those of the table.
     prologue
         Whether the reader may also be a convolution, a product or a pool.
     """

@@ -61,7 +61,7 @@ class Fields(Protocol):
 
     @property
     def wholes_as_filed(self) -> bool:
-        """Whether they do not in what lies in others."""
+        """Whether they do not for aliases."""
         ...
 
     def offset(self, tensor: Tensor) -> int | None:

@@ -1,9 +1,9 @@
 """A plan with loops replayed in one array of bytes, with the tensors that the model's own runtime makes.
 
 Before a position is computed, the bytes that it reads are taken from the arena where the plan has them, and compared
-with the true tensor's; then the true position is written. What is not yet there is noise. So addresses, rings and the
-schedule are run with real bytes; the arithmetic is the runtime's, and that a position needs no more than its access
-says is what `lowtide probe` proves.
+with the true tensor's; then the true position is written. What is not yet there is noise. So addresses, line buffers
+and the schedule are run with real bytes; the arithmetic is the runtime's, and that a position needs no more than its
+access says is what `lowtide probe` proves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LoopArena:
     channels_last
         Whether images lie with their channels last in the arena; they do not in `values`.
     positions, compared_bytes
-        Positions of ops that ran in loops; bytes that were read and compared, of whole ops too.
+        Positions of ops that ran in loops; bytes that were read and compared, of untiled ops too.
     """
 
     graph: Graph
@@ -79,13 +79,13 @@ class LoopArena:
             if o in loops:
                 self._loop(loops[o])
             else:
-                self._whole(o)
+                self._untiled(o)
         for t in self.graph.tensors:
             if t.kind is Kind.OUTPUT:
                 self._look(t.id, "the end")
 
     def bytes_of(self, tensor: int) -> Array | None:
-        """Where a whole tensor lies; None if it has no bytes in the arena."""
+        """Where a complete tensor is; None if it has no bytes in the arena."""
         at, size = self.plan.offset_of(tensor), self.graph.tensor_by_id[tensor].size
         return None if at is None or not size else self.arena[at : at + size]
 
@@ -100,7 +100,7 @@ class LoopArena:
         return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
     def lying(self, tensor: int) -> tuple[int, ...]:
-        """Dimensions of a whole tensor as they lie in the arena, the slowest first."""
+        """Dimensions of a complete tensor as they are in the arena, the slowest first."""
         return memory_dims(self.graph, tensor, channels_last=self.channels_last)
 
     def _write(self, tensor: int) -> None:
@@ -109,7 +109,7 @@ class LoopArena:
             room[:] = self.true(tensor)
 
     def _look(self, tensor: int, who: str) -> None:
-        """What a whole tensor holds is compared with what it should."""
+        """What a complete tensor holds is compared with what it should."""
         room = self.bytes_of(tensor)
         if room is None:
             return
@@ -117,8 +117,8 @@ class LoopArena:
         if not np.array_equal(room, self.true(tensor)):
             raise broken(f"{who} finds other bytes in {self.graph.tensor_by_id[tensor].label}")
 
-    def _whole(self, op: int) -> None:
-        """An op that runs whole."""
+    def _untiled(self, op: int) -> None:
+        """An op that runs outside of loops."""
         node = self.graph.op_by_id[op]
         for t in dict.fromkeys(node.inputs):
             self._look(t, node.label)
@@ -129,9 +129,9 @@ class LoopArena:
         """A loop, position by position."""
         play = LoopPlay(self.graph, loop)
         places = {t: Positions(self, loop, play, t) for t in play.dims}
-        for ring in loop.keep.values():
-            if ring.offset is not None:
-                self._spoil(loop, ring.offset, ring.slots * ring.bytes)
+        for line_buffer in loop.keep.values():
+            if line_buffer.offset is not None:
+                self._spoil(loop, line_buffer.offset, line_buffer.slots * line_buffer.bytes)
         outside = {
             op.id: [t for t in dict.fromkeys(op.inputs) if t not in play.dims and self.bytes_of(t) is not None]
             for op in play.ops
@@ -171,7 +171,7 @@ class LoopArena:
                 self._unfinished(loop, t)
 
     def _spoil(self, loop: PlanLoop, begin: int, size: int) -> None:
-        """Noise where nothing is yet, but not where an input lies that this is over."""
+        """Noise where nothing is yet, but not over an input that this overwrites."""
         free = np.ones(size, dtype=bool)
         for key in loop.behind:
             at, length = self.plan.offset_of(int(key)) or 0, self.graph.tensor_by_id[int(key)].size
@@ -227,17 +227,17 @@ class Positions:
         home = tensor
         while str(home) in loop.keep and loop.keep[str(home)].over is not None:
             home = loop.keep[str(home)].over or 0
-        ring = loop.keep.get(str(home))
-        self.slots = count if ring is None else ring.slots
-        if ring is None:
+        line_buffer = loop.keep.get(str(home))
+        self.slots = count if line_buffer is None else line_buffer.slots
+        if line_buffer is None:
             room = arena.bytes_of(home)
             if room is None:
                 raise broken(f"{self.label} has no place")
             self.room, self.sizes = along(room), sizes
         else:
-            begin = ring.offset or 0
-            memory = arena.arena[begin : begin + ring.slots * ring.bytes]
-            self.room, self.sizes = memory.reshape(ring.slots, ring.bytes), None
+            begin = line_buffer.offset or 0
+            memory = arena.arena[begin : begin + line_buffer.slots * line_buffer.bytes]
+            self.room, self.sizes = memory.reshape(line_buffer.slots, line_buffer.bytes), None
 
     def _at(self, position: int) -> Array:
         """The bytes of a position, as they lie."""

@@ -1,10 +1,10 @@
 """How long single ONNX nodes take in onnxruntime: ops of a model, parts of them, and what holds parts together.
 
-Run again and again, a node finds all that it reads in the caches: beside what `session_seconds` measures this says how
-times go with sizes. Each is a model of one node, whose constants are initializers, so that the runtime packs them as in
-the whole model, and the profile says what the kernel takes without the call around it. Every node is timed in a few
-rounds, far apart in time, and the least of the rounds' medians counts: on a machine that does something else as well
-that is what moves least.
+Run repeatedly, a node finds all that it reads in the caches: compared with what `session_seconds` measures this says
+how times go with sizes. Each is a model of one node, whose constants are initializers, so that the runtime packs them
+as in the full model, and the profile says what the kernel takes without the call around it. Every node is timed in a
+few rounds, far apart in time, and the least of the rounds' medians counts: on a machine that does something else as
+well that is what moves least.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Node:
     op: Op
 
 
-def whole_nodes(cutter: Cutter) -> list[Node]:
+def untiled_nodes(cutter: Cutter) -> list[Node]:
     """Every op of a graph, each signature once."""
     graph, result = cutter.graph, dict[Signature, Node]()
     for op in graph.ops:
@@ -111,9 +111,9 @@ def _part(cutter: Cutter, op: Op, axis: int, rows: int) -> Node:
     for j, t in enumerate(op.outputs):
         box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: how.around(part)})
         shapes[t] = tuple(b - a for a, b in box)
-    spelled = how.spell(part, tuple(shapes[t] for t in op.outputs))
-    alone = _alone(graph, op, shapes, {operands[i]: v for i, v in spelled.literals.items()})
-    cut = replace(op, attributes=spelled.attributes, operands=tuple(operands), flops=None)
+    written = how.spell(part, tuple(shapes[t] for t in op.outputs))
+    alone = _alone(graph, op, shapes, {operands[i]: v for i, v in written.literals.items()})
+    cut = replace(op, attributes=written.attributes, operands=tuple(operands), flops=None)
     work = work_of(graph, op, known)
     moved = sum(tensor.size for tensor in alone.tensors)
     share = Work(work.family, work.flops * rows // max(1, size), moved)
@@ -139,8 +139,8 @@ def glue_nodes(cutter: Cutter) -> list[Node]:
                 kept = tuple(2 if k == d else s for k, s in enumerate(shape))
                 cut = spell.slicing(graph, {d: (1, rows - 1)}, part)
                 wanted.setdefault(("slice", (part, d)), _glue(graph, cut, "slice", tensor, [part], {d: rows - 2}))
-                joined = spell.joining(d)
-                node = _glue(graph, joined, "join", tensor, [kept, part], {d: rows + 2})
+                join = spell.joining(d)
+                node = _glue(graph, join, "join", tensor, [kept, part], {d: rows + 2})
                 wanted.setdefault(("join", (part, d)), node)
     nodes = sorted(wanted.values(), key=lambda node: (node.work.family, node.work.bytes))
     step = max(1, -(-len(nodes) // _MOST_GLUE))
@@ -266,7 +266,7 @@ def profile_events(profile: Path) -> dict[tuple[str, int, str], list[float]]:
 
 
 def middle(taken: Sequence[float]) -> float:
-    """The median as the mean of the middle third: the profile counts in whole microseconds."""
+    """The median as the mean of the middle third: the profile counts microseconds."""
     ordered = sorted(taken)
     third = len(ordered) // 3
     return float(np.mean(ordered[third : len(ordered) - third]))

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, Recompute, Sections, Sums, in_parts, recomputes_ops
+from lowtide.rewrites import Recompute, Sections, Sums, in_parts, recomputes_ops
 from lowtide.run.optimise import level_of
 from lowtide.run.ort_session import (
-    AS_IT_STANDS,
     AS_SHIPPED,
     PLANNED,
+    UNMODIFIED,
     NodeEvent,
     SessionProfile,
     open_session,
@@ -54,13 +55,15 @@ _INDEX_LIMITS = (64, 8, 2, 1)
 """Integer inputs may be indices: they are drawn below the first of these with which the original runs."""
 
 
+_INPUTS = 2
+"""How many different random inputs; with fewer than two nothing can be said about `RunReport.vacuous`."""
+
+
 def run_onnx(
     original: Path,
     planned: Path,
     plan: Plan,
     *,
-    seed: int = 0,
-    inputs: int = 2,
     dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     model: Path | None = None,
@@ -70,16 +73,12 @@ def run_onnx(
 
     Parameters
     ----------
-    original, planned
-        The model and what `lowtide plan` wrote.
-    plan
-        The plan of `planned`.
-    inputs
-        How many different random inputs; two or more, or nothing can be said about `vacuous`.
+    original, planned, plan
+        The model, what `lowtide plan` wrote, and its plan, whose seed is that of the inputs.
     dims
         Size of each symbolic dimension by name, or by ``"input:axis"``.
     footprint_bytes
-        The plan's footprint per step, without workspace, to stand beside what is measured.
+        The plan's footprint per step, without workspace, for comparison with what is measured.
     model
         What onnxruntime's defaults are measured on, if not `original`: what that was made of.
     timed
@@ -88,81 +87,105 @@ def run_onnx(
     Raises
     ------
     InputError
-        Weights are missing, onnxruntime cannot load or run the original (a type it does not know), a free dimension
-        has no size, or an input has a type that cannot be drawn.
+        Weights are missing, the original does not load or run, or an input has a free dimension or an unknown type.
     MissingExtraError
         onnxruntime is not installed.
     VerificationError
-        ``run``: the planned file's nodes are not the original's in the plan's order, or onnxruntime does not
-        run them.
+        ``run``: the planned nodes are not the original's in the plan's order, or onnxruntime does not run them.
     """
     runtime()
     check_weights(original)
+    default_model = model or original
+    original_nodes, planned_nodes = _nodes(original), _nodes(planned)
+    place = _check_nodes(original_nodes, planned_nodes, plan, planned)
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
-        try:
-            before = open_session(original, PLANNED, folder, "original")
-            shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
-            stands = open_session(original, AS_IT_STANDS, folder, "stands") if figured(plan) else None
-        except Exception as error:  # onnxruntime's own kinds of error have no common base
-            raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
-        original_nodes, planned_nodes = _nodes(original), _nodes(planned)
-        place = _check_nodes(original_nodes, planned_nodes, plan, planned)
-        feeds, base = draw(before, original, seed, inputs, dims)
-        for feed in feeds:
-            shipped.run(None, feed)
-        stands_profile = None if stands is None else _profile_of(stands, feeds)
-        try:
-            after = open_session(planned, PLANNED, folder, "planned")
-            planned_outputs = [after.run(None, feeds[0])]
-            planned_profile = after.end_profiling()
-            planned_outputs += [after.run(None, feed) for feed in feeds[1:]]
-            exact_profile = _in_exact_arena(planned, plan, folder, feeds)
-        except Exception as error:  # onnxruntime's own kinds of error have no common base
-            raise VerificationError("run", f"{planned}: onnxruntime fails: {first_line(error)}") from None
-        original_outputs = [base, *(before.run(None, feed) for feed in feeds[1:])]
-        again = before.run(None, feeds[0])
-        first_profile, own_profile = read_profile(before.end_profiling()), read_profile(shipped.end_profiling())
-        second_profile = read_profile(planned_profile)
-        names = [o.name for o in before.get_outputs()]
-        del before, after, shipped, stands
-    step = {v: i for i, v in enumerate(plan.order)}
-    own = {i: i for i in range(len(original_nodes)) if i not in plan.folded}
-    first = _measure(original, original_nodes, own, first_profile, {})
-    footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
-    second = _measure(planned, planned_nodes, place, second_profile, footprints)
-    ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
-    promised = plan.exactness or "bits", rounding(t.dtype for t in plan.tensors)
+        own = _run_original(original, default_model, plan, dims, folder)
+        planned_outputs, planned_profile, exact_profile = _run_planned(planned, plan, folder, own.feeds)
+    footprints = dict(zip(plan.order, footprint_bytes, strict=False))
+    measured = _measure(planned, planned_nodes, place, planned_profile, footprints)
+    kept = {i: i for i in range(len(original_nodes)) if i not in plan.folded}
     return RunReport(
-        tuple(
-            _compare(name, [w[i] for w in original_outputs], [c[i] for c in planned_outputs], bool(feeds[0]), promised)
-            for i, name in enumerate(names)
-        ),
-        first,
-        second,
-        _measure(model or original, [], {}, own_profile, {}),
-        None
-        if exact_profile is None
-        else _measure(planned, planned_nodes, place, exact_profile, footprints, planned_block(plan)),
+        _compared(own, planned_outputs, plan),
+        _measure(original, original_nodes, kept, own.profile),
+        measured,
+        _measure(default_model, [], {}, own.shipped),
+        exact_profile and _measure(planned, planned_nodes, place, exact_profile, footprints, planned_block(plan)),
         planned_block(plan),
-        sum(a.nbytes for a in feeds[0].values()),
-        inputs,
-        all(_same(a, b) for a, b in zip(base, again, strict=True)),
-        ran == sorted(ran),
-        None if stands_profile is None else _measure(original, [], {}, stands_profile, {}),
-        _timing(model or original, planned, plan, seed, dims or {}) if timed else None,
+        sum(a.nbytes for a in own.feeds[0].values()),
+        _INPUTS,
+        own.deterministic,
+        _in_order(measured, plan),
+        own.unmodified and _measure(original, [], {}, own.unmodified),
+        _timing(default_model, planned, plan, dims) if timed else None,
         level_of(original),
     )
 
 
+@dataclass(frozen=True)
+class _Original:
+    """Runs of the original: random inputs, outputs and their names, and profiles.
+
+    `shipped`: at onnxruntime's defaults. `unmodified`: without its optimiser, if the plan predicts that.
+    """
+
+    feeds: list[dict[str, np.ndarray]]
+    names: list[str]
+    outputs: list[list[Any]]
+    deterministic: bool
+    profile: SessionProfile
+    shipped: SessionProfile
+    unmodified: SessionProfile | None
+
+
+def _run_original(original: Path, default_model: Path, plan: Plan, dims: Dims, folder: str) -> _Original:
+    unmodified = None
+    try:
+        session = open_session(original, PLANNED, folder, "original")
+        shipped = open_session(default_model, AS_SHIPPED, folder, "shipped")
+        if has_figures(plan):
+            unmodified = open_session(original, UNMODIFIED, folder, "unmodified")
+    except Exception as error:  # onnxruntime's own kinds of error have no common base
+        raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
+    feeds, first = draw(session, original, plan.seed, _INPUTS, dims)
+    outputs = [first, *(session.run(None, feed) for feed in feeds[1:])]
+    repeated = session.run(None, feeds[0])
+    return _Original(
+        feeds,
+        [o.name for o in session.get_outputs()],
+        outputs,
+        all(_same(a, b) for a, b in zip(first, repeated, strict=True)),
+        read_profile(session.end_profiling()),
+        _profile_of(shipped, feeds),
+        None if unmodified is None else _profile_of(unmodified, feeds),
+    )
+
+
+def _run_planned(
+    planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]
+) -> tuple[list[list[Any]], SessionProfile, SessionProfile | None]:
+    """Outputs of the planned file and its profile, and the profile of a run in one block of the plan's size."""
+    block, exact = planned_block(plan), None
+    try:
+        session = open_session(planned, PLANNED, folder, "planned")
+        outputs = [session.run(None, feeds[0])]
+        profile = session.end_profiling()
+        outputs += [session.run(None, feed) for feed in feeds[1:]]
+        if block is not None:
+            exact = _profile_of(open_session(planned, replace(PLANNED, arena_bytes=block), folder, "exact"), feeds)
+    except Exception as error:  # onnxruntime's own kinds of error have no common base
+        raise VerificationError("run", f"{planned}: onnxruntime fails: {first_line(error)}") from None
+    return outputs, read_profile(profile), exact
+
+
 def planned_block(plan: Plan) -> int | None:
-    """The block of onnxruntime's arena that a plan speaks of, as its own or beside it."""
+    """The block of onnxruntime's arena that a plan reports, of its own target or as a runtime figure."""
     if plan.runtime_arena_bytes is not None:
         return plan.runtime_arena_bytes
-    beside = (f for f in plan.runtime_figures or () if f.runtime == "onnxruntime" and f.what == "arena")
-    return next((f.planned_bytes for f in beside), None)
+    arenas = (f for f in plan.runtime_figures or () if f.runtime == "onnxruntime" and f.what == "arena")
+    return next((f.planned_bytes for f in arenas), None)
 
 
-def figured(plan: Plan) -> bool:
+def has_figures(plan: Plan) -> bool:
     """Whether a plan says what onnxruntime takes by its defaults."""
     return any(f.runtime == "onnxruntime" for f in plan.runtime_figures or ())
 
@@ -174,21 +197,11 @@ def _profile_of(session: Any, feeds: Sequence[Mapping[str, Any]]) -> SessionProf
     return read_profile(session.end_profiling())
 
 
-def _timing(original: Path, planned: Path, plan: Plan, seed: int, dims: Dims) -> Timing | None:
+def _timing(original: Path, planned: Path, plan: Plan, dims: Dims) -> Timing | None:
     from lowtide.run.timing import time_onnx
 
     settings = replace(PLANNED, arena_bytes=planned_block(plan))
-    return time_onnx((original, AS_SHIPPED), (planned, settings), seed, dims)
-
-
-def _in_exact_arena(
-    planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]
-) -> SessionProfile | None:
-    """All inputs once more, in one block of the plan's size."""
-    block = planned_block(plan)
-    if block is None:
-        return None
-    return _profile_of(open_session(planned, replace(PLANNED, arena_bytes=block), folder, "exact"), feeds)
+    return time_onnx((original, AS_SHIPPED), (planned, settings), plan.seed, dims)
 
 
 def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
@@ -285,8 +298,8 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
 
 
 def _check_runs(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
-    """The same for a file in which ops run again: each node is the original's but for the names of what it reads and
-    makes, and stands where the plan has it."""
+    """The same for a file with recomputed ops: each node is the original's but for the names of what it reads and
+    makes, at its place in the plan."""
     first = {i: next((name for name in node.output if name), "") for i, node in enumerate(original)}
     names = {t.id: t.name for t in plan.tensors}
     clones = {r.op: r for r in plan.rewrites or () if isinstance(r, Recompute)}
@@ -313,13 +326,13 @@ def _check_runs(original: list[Any], rewritten: list[Any], plan: Plan, planned: 
 
 def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
     """The same for a file in parts: new nodes have the names of the plan's ops, the others are the original's, or where
-    ops run again the original's but for what they read."""
+    ops are recomputed the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
     rewrites = plan.all_rewrites
-    whole = {r.op for r in rewrites if isinstance(r, Recompute)}
-    whole.update(op for r in rewrites if isinstance(r, Sections | Sums) for op in r.ops)
-    whole.update(op.id for one in plan.rounds or () for op in one.ops if op.part is not None)
-    new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in whole}
+    replaced = {r.op for r in rewrites if isinstance(r, Recompute)}
+    replaced.update(op for r in rewrites if isinstance(r, Sections | Sums) for op in r.ops)
+    replaced.update(op.id for one in plan.rounds or () for op in one.ops if op.part is not None)
+    new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in replaced}
     place = {}
     for i, node in enumerate(rewritten):
         op = own.get(node.output[0]) if node.output else None
@@ -327,7 +340,7 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
             place[i] = op
         elif node.name in new:
             place[i] = new[node.name]
-        elif op is not None and whole and node.op_type == original[op].op_type:
+        elif op is not None and replaced and node.op_type == original[op].op_type:
             place[i] = op
     missing = set(plan.order) - set(place.values())
     if missing:
@@ -335,12 +348,19 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     return place
 
 
+def _in_order(measured: FileRun, plan: Plan) -> bool:
+    """Whether the nodes ran in the plan's order; `Shape` nodes run early whatever the file says."""
+    step = {v: i for i, v in enumerate(plan.order)}
+    ran = [step[n.op] for n in measured.nodes if n.type != "Shape"]
+    return ran == sorted(ran)
+
+
 def _measure(
     path: Path,
     nodes: list[Any],
     op_at: Mapping[int, int],
     profile: SessionProfile,
-    planned: Mapping[int, int],
+    planned: Mapping[int, int] = MappingProxyType({}),
     first_block: int | None = None,
 ) -> FileRun:
     """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
@@ -363,15 +383,18 @@ def _measure(
     )
 
 
-def _compare(
-    name: str, original: list[Any], planned: list[Any], has_inputs: bool, promised: tuple[Exactness, float]
-) -> OutputComparison:
-    pairs = list(zip(original, planned, strict=True))
-    equal = all(_same(a, b) for a, b in pairs)
-    apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
-    changes = has_inputs and any(not _same(original[0], other) for other in original[1:])
-    largest = max((_distance(a, np.zeros_like(a)) for a in original if isinstance(a, np.ndarray)), default=0.0)
-    return OutputComparison(name, equal, apart, not changes, largest, *promised)
+def _compared(own: _Original, planned: list[list[Any]], plan: Plan) -> tuple[OutputComparison, ...]:
+    """Each output of both files, over all inputs."""
+    promised = plan.exactness or "bits", rounding(t.dtype for t in plan.tensors)
+    rows = []
+    for name, first, second in zip(own.names, zip(*own.outputs, strict=True), zip(*planned, strict=True), strict=True):
+        pairs = list(zip(first, second, strict=True))
+        equal = all(_same(a, b) for a, b in pairs)
+        apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
+        changes = bool(own.feeds[0]) and any(not _same(first[0], other) for other in first[1:])
+        largest = max((_distance(a, np.zeros_like(a)) for a in first if isinstance(a, np.ndarray)), default=0.0)
+        rows.append(OutputComparison(name, equal, apart, not changes, largest, *promised))
+    return tuple(rows)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -95,7 +95,7 @@ def _refusal(path: str, external: str | None) -> str:
 
 
 def _gist(error: Exception) -> str:
-    """What is wrong, of onnxruntime's message that spells the whole node out before it says so."""
+    """What is wrong, of onnxruntime's message that prints the full node before it says so."""
     said = (str(error).splitlines() or [type(error).__name__])[0]
     return said.rpartition(" failed:")[2].rpartition(" , Error ")[2][:300]
 

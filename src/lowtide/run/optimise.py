@@ -36,7 +36,7 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     ----------
     model, out
         The model, and the file to write. Weights are inside, or, if the model has more than `INLINE_BYTES` of them
-        outside, in a file of that name and ``.data`` beside it: protobuf holds 2 GiB at most.
+        outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most.
     dims
         Sizes of free dimensions by their names; those of unnamed ones (``"INPUT:AXIS"``) are left alone.
     level

@@ -47,7 +47,7 @@ PLANNED = SessionSettings()
 """As planned, to measure what is in use."""
 AS_SHIPPED = SessionSettings(keep_order=False, reuse=True)
 """As onnxruntime runs a file if nobody tells it otherwise."""
-AS_IT_STANDS = SessionSettings(keep_order=False, reuse=True, optimised=False)
+UNMODIFIED = SessionSettings(keep_order=False, reuse=True, optimised=False)
 """The same without its optimiser: what `lowtide.runtimes.onnxruntime_defaults` plays through."""
 
 

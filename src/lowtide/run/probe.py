@@ -2,7 +2,7 @@
 
 For one op and one part, everything that the map leaves out is replaced by other random numbers: no bit of the part may
 move. Other numbers inside, and at the first and last row inside, must move something, or the map is wider than the op.
-Where an axis is reduced, results of the parts are merged and compared with the whole result. The op is run by itself in
+Where an axis is reduced, results of the parts are merged and compared with the full result. The op is run by itself in
 the runtime it comes from (`Runner`), so that nothing of the map goes into what it is compared with.
 
 A zero, a clip or a comparison can hide that a row is read, so numbers are drawn from several palettes before a row is
@@ -11,9 +11,9 @@ called unread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,16 +32,26 @@ _SMALL = 4096
 _TOLERANCE = 1e-4
 
 
-class Runner(Protocol):
-    """Runs single ops of a dialect in the runtime that the dialect comes from."""
+class Runner:
+    """Runs single ops of a dialect in its runtime, on numbers of the element types `drawn`."""
 
-    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
-        """A constant's value; raises `RefusedError` for an element type that the runtime does not draw."""
-        ...
+    drawn: ClassVar[Collection[str]]
 
     def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type; raises `RefusedError` if there is none."""
-        ...
+        """Numpy's type for an element type.
+
+        Raises
+        ------
+        RefusedError
+            No number is drawn for it.
+        """
+        if name not in self.drawn:
+            raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
+        return np.dtype(name)
+
+    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
+        """A constant's value. Raises as `dtype`."""
+        return np.frombuffer(value, self.dtype(dtype).newbyteorder("<")).reshape(shape).astype(self.dtype(dtype))
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
         """A function from operands (None: left out) to results; fixed values need not be looked at when it is called.
@@ -51,7 +61,7 @@ class Runner(Protocol):
         RefusedError
             The runtime does not take the op.
         """
-        ...
+        raise NotImplementedError
 
 
 @dataclass
@@ -71,7 +81,7 @@ class Findings:
     edges, edges_moved
         First and last rows inside that were changed alone, and those that moved something: rows that an index names.
     wholes, wholes_moved
-        The same of dimensions that are read whole.
+        The same of dimensions that are read in full.
     loose
         An example of a row that an index names and that did not move anything.
     """
@@ -117,12 +127,14 @@ class Probe:
         if not self._access.cuttable():
             return self.findings
         side = [a for a in self._access.cuttable() if any(a in dims for dims in self._access.outputs)]
-        whole = self._feeds.of(0)[2]
-        shapes = tuple(y.shape for y in whole)
+        expected = self._feeds.of(0)[2]
+        shapes = tuple(y.shape for y in expected)
         if self._shapes is not None and shapes != self._shapes:
             raise RefusedError(f"its results have shapes {shapes}, and the graph says {self._shapes}")
         self._check_sizes(shapes)
-        self._small = sum(y.size for y in whole) + sum(x.size for x in self._feeds.of(0)[0] if x is not None) <= _SMALL
+        self._small = (
+            sum(y.size for y in expected) + sum(x.size for x in self._feeds.of(0)[0] if x is not None) <= _SMALL
+        )
         for axis in side:
             for count, part in enumerate(self._parts(axis)):
                 self._part({axis: part}, edges=self._small or count < _EDGED)
@@ -158,7 +170,7 @@ class Probe:
         return first * grain, min(size, end * grain)
 
     def _part(self, part: Part, *, edges: bool) -> None:
-        """What lies inside first: under which palettes it matters is where what lies outside must not."""
+        """The inside first: under the palettes where it matters the outside must not."""
         boxes = self._boxes(part)
         some = any(box is not None and all(at.start < at.stop for at in box) for box in boxes)
         telling = self._matters(part, boxes) if some else None
@@ -178,17 +190,17 @@ class Probe:
             self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
 
     def _outside(self, part: Part, boxes: Sequence[Slices | None], palette: int) -> int | None:
-        """The result whose part moves with what lies outside these boxes, if there is one."""
-        base, other, whole = self._feeds.of(palette)
+        """The result whose part depends on values outside these boxes, if there is one."""
+        base, other, expected = self._feeds.of(palette)
         around = [a if box is None else b for a, b, box in zip(base, other, boxes, strict=True)]
-        return self._moved(mixed(around, base, boxes), whole, part)
+        return self._moved(mixed(around, base, boxes), expected, part)
 
     def _matters(self, part: Part, boxes: Sequence[Slices | None]) -> int | None:
         """The first palette under which other numbers in these boxes move the part."""
         for palette in range(PALETTES):
             try:
-                base, other, whole = self._feeds.of(palette)
-                if self._moved(mixed(base, other, boxes), whole, part) is not None:
+                base, other, expected = self._feeds.of(palette)
+                if self._moved(mixed(base, other, boxes), expected, part) is not None:
                     return palette
             except RefusedError:  # numbers that the op does not take: another palette may do
                 continue
@@ -204,7 +216,8 @@ class Probe:
         ]
 
     def _edges(self, part: Part) -> Iterator[tuple[int, int, int, bool]]:
-        """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read whole.
+        """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read in
+        full.
 
         Operand, dimension, row, and whether an index names it.
         """
@@ -218,9 +231,9 @@ class Probe:
                 if index is None or index.axis in part:
                     yield from ((i, d, row, index is not None) for row in sorted({box[d][0], box[d][1] - 1}))
 
-    def _moved(self, given: Arrays, whole: Sequence[np.ndarray], part: Part) -> int | None:
-        """The first result whose part has other bits than the whole run's; one that lacks an axis has no part."""
-        for j, (was, now) in enumerate(zip(whole, self._kernel(given), strict=True)):
+    def _moved(self, given: Arrays, expected: Sequence[np.ndarray], part: Part) -> int | None:
+        """The first result whose part has other bits than the full run's; one that lacks an axis has no part."""
+        for j, (was, now) in enumerate(zip(expected, self._kernel(given), strict=True)):
             if not set(part).issubset(self._access.outputs[j]):
                 continue
             box = _slices(self._access.written(j, was.shape, part))
@@ -230,7 +243,7 @@ class Probe:
 
     def _sum(self, axis: int) -> None:
         """Results of two or three parts of a reduced axis, the rest filled with what adds nothing."""
-        base, _, whole = self._feeds.of(0)
+        base, _, expected = self._feeds.of(0)
         merge = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self._access.merge]
         merged: list[np.ndarray] | None = None
         reduced = [j for j, dims in enumerate(self._access.outputs) if axis not in dims]
@@ -256,7 +269,7 @@ class Probe:
                 ]
         self.findings.sums += 1
         for j in reduced:
-            a, b = whole[j].astype(np.float64), (merged or whole)[j].astype(np.float64)
+            a, b = expected[j].astype(np.float64), (merged or expected)[j].astype(np.float64)
             if not np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * max(1.0, float(np.abs(a).max(initial=0)))):
                 self.findings.wrong.append(f"axis {axis}: parts of result {j} do not merge by {self._access.merge}")
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from lowtide.errors import first_line
 from lowtide.graph import Graph, Op
-from lowtide.ops.access import Shape
-from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError
+from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
 
 _DRAWN = frozenset({"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"})
 _SEED = 7
@@ -20,30 +19,16 @@ _TENSOR = ("Tensor", "Optional[Tensor]")
 _TENSORS = ("List[Tensor]", "List[Optional[Tensor]]")
 
 
-class AtenRunner:
+class AtenRunner(Runner):
     """Single ops in torch. Random ones draw the same numbers on every run."""
+
+    drawn = _DRAWN
 
     def __init__(self) -> None:
         if find_spec("torch") is None:
             raise RefusedError("needs torch: pip install '.[torch]'")
         self._torch: Any = import_module("torch")
         self._torch.set_num_threads(1)
-
-    def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type.
-
-        Raises
-        ------
-        RefusedError
-            No number is drawn for it.
-        """
-        if name not in _DRAWN:
-            raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
-        return np.dtype(name)
-
-    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
-        """A constant's value."""
-        return np.frombuffer(value, self.dtype(dtype).newbyteorder("<")).reshape(shape).astype(self.dtype(dtype))
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
         """A function from operands to results, as `lowtide.run.probe.Runner` has it."""

@@ -1,8 +1,8 @@
-"""Proves cuts by running them: an op whole, and in the parts that it is cut into, in the runtime that it is for.
+"""Proves cuts by running them: an op untiled, and in the parts that it is cut into, in the runtime that it is for.
 
 The op is alone with operands of random numbers, as large as in the model or smaller; its parts are what
 `lowtide.transform.parts` makes of it, slices, joins, sums and padding with them, and every one of them is a node of its
-own in the runtime (`lowtide.run.probe.Runner`). What comes of them has to be what the whole op gives.
+own in the runtime (`lowtide.run.probe.Runner`). What comes of them has to be what the untiled op gives.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def probe_cut(cutter: Cutter, cut: Cut, runner: Runner, seed: int, budget: int) 
     refused = []
     for palette in PALETTES:
         try:
-            values, whole = _whole(alone, op, own, runner, seed, palette)
+            values, expected = _untiled(alone, op, own, runner, seed, palette)
         except RefusedError as error:  # numbers that the op does not take: others may do
             refused.append(error)
             continue
@@ -71,7 +71,7 @@ def probe_cut(cutter: Cutter, cut: Cut, runner: Runner, seed: int, budget: int) 
             other = _in_parts(parts, values, runner)
         except RefusedError as error:
             return f"its {up_to} do not run: {error}"
-        for t, right in zip(op.outputs, whole, strict=True):
+        for t, right in zip(op.outputs, expected, strict=True):
             wrong = _differs(right, other[t], bits=bits)
             if wrong:
                 return f"{alone.tensor_by_id[t].label} of its {up_to}: {wrong}"
@@ -114,13 +114,13 @@ def _alone(graph: Graph, op: Op, meaning: Meaning, runner: Runner, budget: int) 
 
 
 def _with_shape(tensor: Tensor, shape: Shape) -> Tensor:
-    """The first rows of a tensor; its value is drawn, and it lies nowhere."""
+    """The first rows of a tensor; its value is drawn, and it is no alias."""
     quant = quant_of_rows(tensor.quant, tuple((0, rows) for rows in shape))
     size = tensor.size * prod(shape) // max(1, prod(tensor.shape or ()))
     return replace(tensor, shape=shape, size=size, value=None, quant=quant, alias_of=None, alias_offset=0)
 
 
-def _whole(
+def _untiled(
     graph: Graph, op: Op, meaning: Meaning, runner: Runner, seed: int, palette: int
 ) -> tuple[Values, list[np.ndarray]]:
     """What an op is given, and what it makes of that."""
@@ -133,11 +133,11 @@ def _whole(
     for tensor, array in zip(given, drawn, strict=True):
         if tensor is not None and array is not None:
             values.setdefault(tensor.id, array)
-    whole = kernel([None if t is None else values[t.id] for t in given])
-    shapes, said = [y.shape for y in whole], [graph.tensor_by_id[t].shape for t in op.outputs]
-    if shapes != said:
-        raise RefusedError(f"its results have shapes {shapes}, and the graph says {said}")
-    return values, whole
+    expected = kernel([None if t is None else values[t.id] for t in given])
+    shapes, declared = [y.shape for y in expected], [graph.tensor_by_id[t].shape for t in op.outputs]
+    if shapes != declared:
+        raise RefusedError(f"its results have shapes {shapes}, and the graph says {declared}")
+    return values, expected
 
 
 def _operand(tensor: Tensor, runner: Runner) -> Operand:
@@ -152,9 +152,9 @@ def _in_parts(parts: PartGraph, values: Mapping[int, np.ndarray], runner: Runner
     for tensor in graph.tensors:
         if tensor.id in known or tensor.kind is not Kind.CONSTANT:
             continue
-        piece = parts.pieces.get(tensor.id)
-        if piece is not None and piece.of in known:
-            known[tensor.id] = known[piece.of][tuple(slice(a, b) for a, b in piece.box)]
+        rows = parts.pieces.get(tensor.id)
+        if rows is not None and rows.of in known:
+            known[tensor.id] = known[rows.of][tuple(slice(a, b) for a, b in rows.box)]
         elif tensor.value is not None:
             known[tensor.id] = runner.value_of(tensor.dtype or "", tensor.value, tensor.shape or ())
     for op in graph.ops:

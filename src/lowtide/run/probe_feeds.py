@@ -106,7 +106,7 @@ def slab(boxes: Sequence[Slices | None], position: int, d: int, row: int) -> lis
 
 
 def mixed(base: Arrays, other: Arrays, boxes: Sequence[Slices | None]) -> Arrays:
-    """Operands with what lies in the boxes taken from the others."""
+    """Operands with the values in the boxes taken from the others."""
     result: Arrays = []
     for a, b, box in zip(base, other, boxes, strict=True):
         if a is not None and b is not None and box is not None:

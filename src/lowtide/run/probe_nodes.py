@@ -104,7 +104,7 @@ def literal_value(tensor: Tensor, form: Form, writes: Shapes, runner: Runner) ->
     Raises
     ------
     RefusedError
-        Nobody knows it.
+        It is not known.
     """
     shape, dtype = tensor.shape or (), tensor.dtype or ""
     if tensor.value is not None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from lowtide.errors import first_line
 from lowtide.graph import Array, Graph, Op
-from lowtide.ops.access import Shape
 from lowtide.run.ort_session import runtime
-from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError
+from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
 
 _DRAWN = frozenset(
     {"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"}
@@ -22,27 +21,13 @@ _NEWEST = 21
 """Operator set for a graph that does not say its own."""
 
 
-class OnnxRunner:
+class OnnxRunner(Runner):
     """Single nodes in onnxruntime, on one thread, not optimised. Sessions of equal nodes are opened once."""
+
+    drawn = _DRAWN
 
     def __init__(self) -> None:
         self._sessions: dict[bytes, Any] = {}
-
-    def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type.
-
-        Raises
-        ------
-        RefusedError
-            No number is drawn for it.
-        """
-        if name not in _DRAWN:
-            raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
-        return np.dtype(name)
-
-    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
-        """A constant's value."""
-        return np.frombuffer(value, self.dtype(dtype).newbyteorder("<")).reshape(shape).astype(self.dtype(dtype))
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
         """A function from operands to results, as `lowtide.run.probe.Runner` has it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lowtide.ops.access import Access, Shapes
 from lowtide.ops.families import access_of, elements, flops_of
-from lowtide.ops.forms import Blocks, Concat, Convolution, Form, Generate, Piece, Pointwise, Reshape
+from lowtide.ops.forms import Blocks, Concat, Convolution, Form, Generate, Indexed, Pointwise, Reshape
 
 _LEAST = 8
 
@@ -40,7 +40,7 @@ def _free(form: Form, access: Access, reads: Shapes, axis: int) -> bool:
     """Whether nothing but shapes speaks of the axis's size."""
     if isinstance(form, Reshape | Generate) or (isinstance(form, Pointwise) and form.literal):
         return False
-    if isinstance(form, Piece) and form.family == "resample":
+    if isinstance(form, Indexed) and form.family == "resample":
         return False
     if isinstance(form, Convolution) and form.groups > 1 and axis == form.channel:
         return False
@@ -50,7 +50,7 @@ def _free(form: Form, access: Access, reads: Shapes, axis: int) -> bool:
         for index, size in zip(dims or (), shape or (), strict=True):
             if index is None or index.axis != axis:
                 continue
-            placed = isinstance(form, Piece | Blocks | Concat) and not (index.same and size == access.sizes[axis])
+            placed = isinstance(form, Indexed | Blocks | Concat) and not (index.same and size == access.sizes[axis])
             if index.num < 1 or placed:
                 return False
     return True

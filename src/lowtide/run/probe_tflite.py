@@ -17,7 +17,7 @@ import numpy as np
 from lowtide.errors import first_line
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Shape
-from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError
+from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
 
 _TYPES = {
     "float32": "FLOAT32", "float16": "FLOAT16", "int32": "INT32", "uint8": "UINT8", "int64": "INT64", "bool": "BOOL",
@@ -36,8 +36,10 @@ _OPTIONS = {
 """Options whose name does not follow from the operator's; CONV_2D has Conv2DOptions, and so on."""
 
 
-class TfliteRunner:
+class TfliteRunner(Runner):
     """Single operators in LiteRT, on one thread, without delegates."""
+
+    drawn = _TYPES
 
     def __init__(self) -> None:
         if find_spec("ai_edge_litert") is None:
@@ -45,22 +47,6 @@ class TfliteRunner:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         self._schema: Any = import_module("ai_edge_litert.schema_py_generated")
         self._interpreter: Any = import_module("ai_edge_litert.interpreter")
-
-    def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type.
-
-        Raises
-        ------
-        RefusedError
-            No number is drawn for it.
-        """
-        if name not in _TYPES:
-            raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
-        return np.dtype(name)
-
-    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
-        """A constant's value."""
-        return np.frombuffer(value, self.dtype(dtype).newbyteorder("<")).reshape(shape).astype(self.dtype(dtype))
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
         """A function from operands to results, as `lowtide.run.probe.Runner` has it."""

@@ -37,7 +37,7 @@ def missing_weights(model: Path) -> list[str]:
 
 
 def check_weights(model: Path) -> None:
-    """Raise `InputError` if a model's weights are not beside it."""
+    """Raise `InputError` if a model's weights are not in its folder."""
     missing = missing_weights(model)
     if missing:
         raise InputError(
@@ -55,7 +55,7 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     ConstantOfShape nodes of a known shape, with which the models of the onnx package stand for weights, are weights
     too. A missing bias of a convolution becomes the vector that it has to be: torch 2.13 exports three-dimensional
     convolutions without bias with one of shape (filters, 2), which onnxruntime refuses whatever is in it. Weights that
-    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` beside it.
+    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` next to it.
 
     Raises
     ------
@@ -74,7 +74,8 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     for tensor in missing:
         if tensor.name in biases and len(tensor.dims) > 1:
             del tensor.dims[1:]
-            _forget_shape(proto.graph, tensor.name)
+            for value in [v for v in proto.graph.value_info if v.name == tensor.name]:
+                proto.graph.value_info.remove(value)
     if sum(map(_bytes, missing)) > _MOST_BYTES:
         with open(out.with_name(f"{out.name}.data"), "wb") as file:
             for tensor in missing:
@@ -134,11 +135,6 @@ def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
     else:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
-
-
-def _forget_shape(graph: Any, name: str) -> None:
-    for value in [v for v in graph.value_info if v.name == name]:
-        graph.value_info.remove(value)
 
 
 def _fill_in(graph: Any, period: np.ndarray, near_zero: Collection[str]) -> None:

@@ -1,7 +1,7 @@
-"""How long the nodes of a whole ONNX file take in one session of onnxruntime, by its profile.
+"""How long the nodes of an ONNX file take in one session of onnxruntime, by its profile.
 
-There a node finds in the caches what the one before left there, and its weights no longer: unlike alone, run again and
-again. What of a file in parts is measured so is what its parts really take.
+There a node finds in the caches what the one before left there, and its weights no longer: unlike a node alone that is
+run repeatedly. What of a file in parts is measured so is what its parts really take.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class SessionSeconds:
 
 
 def session_seconds(
-    files: Sequence[tuple[Path, Graph]], level: Level, threads: int, seed: int, dims: Dims, seconds: float = _SECONDS
+    files: Sequence[tuple[Path, Graph]], level: Level, threads: int, seed: int, dims: Dims
 ) -> list[SessionSeconds]:
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
 
-    Each run is taken beside the run of the first file just before it.
+    Each run is compared with the run of the first file just before it.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def session_seconds(
     """
     request = {
         "paths": [str(path) for path, _ in files], "level": level, "threads": threads, "seed": seed,
-        "dims": dict(dims), "seconds": seconds,
+        "dims": dict(dims), "seconds": _SECONDS,
     }  # fmt: skip
     path = os.pathsep.join(p for p in sys.path if p)
     done = subprocess.run(
@@ -86,13 +86,13 @@ def session_seconds(
     result = []
     for (_, graph), taken, rows in zip(files, answer["taken"], answer["profiles"], strict=True):
         events = {(kind, size, name): times for kind, size, name, times in rows}
-        beside = statistics.median(own / other for own, other in zip(taken, first, strict=True))
-        result.append(_of_graph(graph, events, level, beside * middle))
+        ratio = statistics.median(own / other for own, other in zip(taken, first, strict=True))
+        result.append(_of_graph(graph, events, level, ratio * middle))
     return result
 
 
 def _low(taken: Sequence[float]) -> float:
-    """The mean of the lower third: the profile counts in whole microseconds."""
+    """The mean of the lower third: the profile counts microseconds."""
     return statistics.fmean(sorted(taken)[: -(-len(taken) // 3)])
 
 

@@ -1,4 +1,5 @@
-"""All tensors of a model as its own runtime makes them: LiteRT told to keep them, onnxruntime told to hand them out.
+"""All tensors of a model as its own runtime makes them: LiteRT keeps them by option, onnxruntime returns them as
+outputs.
 
 LiteRT runs in a process of its own (``python -m lowtide.run.tensor_values``, a JSON request on standard input), as it
 trusts its files.

@@ -116,7 +116,7 @@ def package_arena(path: Path) -> PackageArena | None:
     from lowtide.runtimes.tflm.arena import Tflm
     from lowtide.target import resolve
 
-    arena = Tflm(resolve(PACKAGE)).as_it_stands(read_tflite(path))
+    arena = Tflm(resolve(PACKAGE)).of_unmodified(read_tflite(path))
     if arena is None:
         return None
     parts = arena.parts

@@ -72,8 +72,8 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
     rng = np.random.default_rng(seed)
     feeds = [[draw(rng, dtype, shape) for dtype, shape in kinds] for _ in range(inputs)]
     results = [[session.run(feed) for feed in feeds] for session in sessions]
-    again = make(runtime, files[0])
-    repeated = [again.run(feed) for feed in feeds[:2]]
+    second = make(runtime, files[0])
+    repeated = [second.run(feed) for feed in feeds[:2]]
     base = results[0]
     outputs = []
     for i in range(len(base[0])):
@@ -111,7 +111,7 @@ def in_turn(runtime: str, files: Sequence[str], seed: int) -> list[list[float]]:
 
 
 def draw(rng: np.random.Generator, dtype: Any, shape: Sequence[int]) -> np.ndarray:
-    """A random input; bytes over their whole range, longer integers small, since they may be indices."""
+    """A random input; bytes over their full range, longer integers small, since they may be indices."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.standard_normal(shape).astype(kind)

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def time_onnx(
             workers.append(_Worker(path, settings, seed, dims))
         if not all(worker.ready for worker in workers):
             return None
-        seconds = _in_turn(workers)
+        seconds = in_turn([worker.run for worker in workers])
         peaks = [worker.end() for worker in workers]
     except (OSError, ValueError, KeyError):  # a process that died leaves half a line, or none
         return None
@@ -46,12 +47,13 @@ def time_onnx(
     return Timing(len(seconds[0]), before, after, *peaks)
 
 
-def _in_turn(workers: list[_Worker]) -> list[list[float]]:
-    seconds: list[list[float]] = [[] for _ in workers]
+def in_turn(runs: Sequence[Callable[[], float]]) -> list[list[float]]:
+    """Seconds that each of some calls returns, called in turn."""
+    seconds: list[list[float]] = [[] for _ in runs]
     began = time.perf_counter()
     while len(seconds[0]) < 3 or (len(seconds[0]) < RUNS and time.perf_counter() - began < SECONDS):
-        for taken, worker in zip(seconds, workers, strict=True):
-            taken.append(worker.run())
+        for taken, run in zip(seconds, runs, strict=True):
+            taken.append(run())
     return seconds
 
 

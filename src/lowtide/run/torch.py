@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.run.live_storages import storages_peak
-from lowtide.run.timing import RUNS, SECONDS
+from lowtide.run.timing import in_turn
 from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
 
@@ -57,7 +58,7 @@ def run_torch(
         before = torch.export.load(original)
         feeds = [_draw(torch, before.example_inputs, shapes, seed + k) for k in range(inputs)]
         original_runs = [_run(torch, before, feed) for feed in feeds]
-        again = _run(torch, before, feeds[0])
+        repeated = _run(torch, before, feeds[0])
     except InputError as error:
         raise InputError(str(error), str(original)) from None
     except Exception as error:  # torch raises whatever its parts do
@@ -70,10 +71,10 @@ def run_torch(
     return TorchRunReport(
         tuple(
             _compare(torch, i, [a[i] for a, _ in original_runs], [b[i] for b, _ in planned_runs])
-            for i in range(len(again[0]))
+            for i in range(len(repeated[0]))
         ),
         inputs,
-        all(_same(torch, a, b) for a, b in zip(original_runs[0][0], again[0], strict=True)),
+        all(_same(torch, a, b) for a, b in zip(original_runs[0][0], repeated[0], strict=True)),
         _names(after) == _in_order(_names(before), plan),
         max(peak for _, peak in original_runs),
         max(peak for _, peak in planned_runs),
@@ -84,22 +85,21 @@ def run_torch(
 
 def _in_turn(torch: Any, programs: Sequence[Any], feed: Any) -> Timing:
     """Both programs one after the other, in turn."""
-    modules = [program.module() for program in programs]
     arguments, keywords = feed
-    seconds: list[list[float]] = [[] for _ in modules]
-    began = time.perf_counter()
+
+    def timed(module: Any) -> float:
+        start = time.perf_counter()
+        module(*arguments, **keywords)
+        return time.perf_counter() - start
+
     with torch.no_grad():
-        while len(seconds[0]) < 3 or (len(seconds[0]) < RUNS and time.perf_counter() - began < SECONDS):
-            for taken, module in zip(seconds, modules, strict=True):
-                start = time.perf_counter()
-                module(*arguments, **keywords)
-                taken.append(time.perf_counter() - start)
-    original, planned = (statistics.median(taken) for taken in seconds)
+        seconds = in_turn([partial(timed, program.module()) for program in programs])
+    original, planned = map(statistics.median, seconds)
     return Timing(len(seconds[0]), original, planned)
 
 
 def _draw(torch: Any, example: Any, shapes: Sequence[Sequence[int] | None], seed: int) -> Any:
-    """Inputs like the example's: floats afresh, whole numbers within the example's range."""
+    """Inputs like the example's: floats afresh, integers within the example's range."""
     if example is None:
         raise InputError("it holds no example inputs; export it again with them")
     generator = torch.Generator().manual_seed(seed)

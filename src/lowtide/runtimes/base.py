@@ -1,14 +1,14 @@
 """What a runtime makes of an order and its arena, beyond the rules that its target states op by op.
 
 A runtime takes the plan's offsets, or places tensors by a planner of its own and can only be given an order; and it may
-need bytes beside those that are planned. `lowtide.runtimes.registry` says which one a target is of.
+need bytes in addition to those that are planned. `lowtide.runtimes.registry` says which one a target is of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
@@ -71,24 +71,26 @@ class Planned:
         return cls(plan.order, plan.peak_bytes, plan.arena_bytes or 0, plan.runtime_arena_bytes, plan.runtime_parts)
 
 
-class Runtime(Protocol):
-    """A runtime, as far as plans for it differ from plans for others.
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime, as far as plans for it differ from plans for others; this one takes the plan's offsets and no more.
 
     `arenas`: how many arrays of its own it can be given, for tensors and for what it keeps; 0 if it takes the plan.
     """
 
-    arenas: ClassVar[int]
+    target: Target
+    arenas: ClassVar[int] = 0
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as the runtime runs it, and what its own planner takes for that.
 
         With `others`, the order of no higher peak for which that is least.
         """
-        ...
+        return OwnArena(order)
 
     def room(self, graph: Graph, available: int) -> int:
         """Of so many bytes those that an arena may take: an arena fits them if and only if it fits this."""
-        ...
+        return available
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """What the runtime needs for a plan: op ids in order, offset by tensor id. None if that is the arena.
@@ -98,15 +100,15 @@ class Runtime(Protocol):
         InputError
             The runtime cannot take a plan for this file.
         """
-        ...
+        return None
 
-    def as_it_stands(self, graph: Graph) -> Required | None:
-        """The same for a model's file as it stands. Raises as `required`."""
-        ...
+    def of_unmodified(self, graph: Graph) -> Required | None:
+        """The same for an unmodified model file. Raises as `required`."""
+        return None
 
-    def own_plan_stands(self, graph: Graph) -> bool:
+    def keeps_own_plan(self, graph: Graph) -> bool:
         """Whether a model's file holds a plan that no other can replace."""
-        ...
+        return False
 
     def offline(self, graph: Graph) -> list[int] | None:
         """The offsets that a model's file holds for this runtime, -1 where it holds none; None if there are none.
@@ -116,85 +118,29 @@ class Runtime(Protocol):
         InputError
             The runtime refuses them.
         """
-        ...
+        return None
 
     def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
         """The same with an arena for the head and one for the tail, for a head that no order makes lower than the
         bound. None if the runtime has none such."""
-        ...
+        return None
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:
         """Which of the two a budget is for."""
-        ...
-
-    def kernel_targets(self) -> Mapping[str, Target]:
-        """The target for each library of kernels that the runtime can be built with; none if it has one alone."""
-        ...
-
-    def target_of_file(self, graph: Graph) -> Target:
-        """The target under which the plan that a model's file holds is to be checked."""
-        ...
-
-    def unknown(self, graph: Graph) -> list[str]:
-        """Types of the ops of which it is not known what their kernels take: then its own arena is at least needed."""
-        ...
-
-    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
-        """What the runtime takes by its defaults for the file as it stands, and with a plan; None if it has no say."""
-        ...
-
-
-@dataclass(frozen=True)
-class Plain:
-    """A runtime that takes the plan's offsets, and needs nothing beside them."""
-
-    target: Target
-    arenas: ClassVar[int] = 0
-
-    def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
-        """The order itself."""
-        return OwnArena(order)
-
-    def room(self, graph: Graph, available: int) -> int:
-        """All of them."""
-        return available
-
-    def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
-        """The arena."""
-        return None
-
-    def as_it_stands(self, graph: Graph) -> Required | None:
-        """The arena."""
-        return None
-
-    def own_plan_stands(self, graph: Graph) -> bool:
-        """No: it holds none."""
-        return False
-
-    def offline(self, graph: Graph) -> list[int] | None:
-        """None: nothing is in the file."""
-        return None
-
-    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
-        """None: there is one arena."""
-        return None
-
-    def judged(self, peak_bytes: int, arena_bytes: int) -> int:
-        """The arena."""
         return arena_bytes
 
     def kernel_targets(self) -> Mapping[str, Target]:
-        """None: there is one set of kernels."""
+        """The target for each library of kernels that the runtime can be built with; none if it has one alone."""
         return {}
 
     def target_of_file(self, graph: Graph) -> Target:
-        """The target as it was named."""
+        """The target under which the plan that a model's file holds is to be checked."""
         return self.target
 
     def unknown(self, graph: Graph) -> list[str]:
-        """None: there is no arena of its own."""
+        """Types of the ops of which it is not known what their kernels take: then its own arena is at least needed."""
         return []
 
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
-        """None: it is a compiler of one's own."""
+        """What the runtime takes by its defaults for the unmodified file, and with a plan; None if it has no say."""
         return None

@@ -14,12 +14,12 @@ class FreeChunks:
         self._start_of: dict[int, int] = {}
 
     def add(self, start: int, end: int) -> None:
-        """A stretch that touches no other, or is not to be joined."""
+        """A stretch that touches no other, or is not to be merged."""
         self._end_of[start], self._start_of[end] = end, start
         insort(self._by_size, (end - start, start))
 
     def give(self, start: int, end: int) -> None:
-        """A stretch that is free again, joined with what is free beside it."""
+        """A stretch that is freed, merged with its free neighbours."""
         if end in self._end_of:
             end = self._drop(end, self._end_of[end])[1]
         if start in self._start_of:

@@ -75,7 +75,7 @@ class MemoryPlanner:
         MissingExtraError
             ExecuTorch is not installed.
         InputError
-            A spec without a lifetime, or whose storage lies in no spec of this memory.
+            A spec without a lifetime, or whose storage is in no spec of this memory.
         """
         try:
             from executorch.exir.memory_planning import (  # type: ignore[import-not-found]

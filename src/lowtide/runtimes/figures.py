@@ -1,6 +1,6 @@
-"""What a runtime takes by its defaults for the file as it stands, and with a plan: the first row of every screen.
+"""What a runtime takes by its defaults for the unmodified file, and with a plan: the first row of every screen.
 
-A target that is of no runtime has none of its own. For an ONNX file under one of those onnxruntime's stand beside the
+A target that is of no runtime has none of its own. For an ONNX file under one of those onnxruntime's follow the
 plan: what it takes for the plan's order, though another order may suit it better.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure
-from lowtide.runtimes.base import Plain, Planned
+from lowtide.runtimes.base import Planned, Runtime
 from lowtide.runtimes.registry import runtime_of
 from lowtide.target import resolve
 
@@ -38,22 +38,22 @@ def runtime_figures(
         None if there is nothing to say: the graph came from no file of the runtime's.
     """
     own = runtime_of(memory.target)
-    if type(own) is Plain and memory.graph.dialect == "onnx":
-        figures = _beside(memory.graph, planned, quick=quick)
+    if type(own) is Runtime and memory.graph.dialect == "onnx":
+        figures = _of_onnxruntime(memory.graph, planned, quick=quick)
         return figures if uncut is None else _with_defaults_of(uncut.graph, figures)
     return own.figures(memory if uncut is None else uncut, planned)
 
 
 def _with_defaults_of(graph: Graph, figures: Sequence[RuntimeFigure]) -> list[RuntimeFigure]:
     """The figures, but with what is taken by the defaults for another graph."""
-    own = _beside(graph, Planned(graph.own_order, 0, 0, None), quick=True)
+    own = _of_onnxruntime(graph, Planned(graph.own_order, 0, 0, None), quick=True)
     return [
         msgspec.structs.replace(figure, default_bytes=today.default_bytes)
         for figure, today in zip(figures, own, strict=True)
     ]
 
 
-def _beside(graph: Graph, planned: Planned, *, quick: bool) -> list[RuntimeFigure]:
+def _of_onnxruntime(graph: Graph, planned: Planned, *, quick: bool) -> list[RuntimeFigure]:
     """onnxruntime's figures for a plan that was made under rules of no runtime."""
     from lowtide.analyse.liveness import profile
     from lowtide.runtimes.onnxruntime import least_block

@@ -18,7 +18,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
 from lowtide.plan import RuntimeFigure
 from lowtide.rules.litert.temporaries import temporaries
-from lowtide.runtimes.base import OwnArena, Plain, Planned
+from lowtide.runtimes.base import OwnArena, Planned, Runtime
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
@@ -38,7 +38,7 @@ class _Tensor:
 
 
 @dataclass(frozen=True)
-class Litert(Plain):
+class Litert(Runtime):
     """LiteRT without delegates: it takes the order, and places tensors by its own planner."""
 
     arenas: ClassVar[int] = 1

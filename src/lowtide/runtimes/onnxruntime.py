@@ -22,7 +22,7 @@ from lowtide.graph import Graph, Op
 from lowtide.plan import RuntimeFigure
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
-from lowtide.runtimes.base import OwnArena, Plain, Planned
+from lowtide.runtimes.base import OwnArena, Planned, Runtime
 from lowtide.runtimes.best_fit import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
@@ -37,7 +37,7 @@ Event = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Onnxruntime(Plain):
+class Onnxruntime(Runtime):
     """onnxruntime's CPU provider: it runs a file's order as it likes, and places tensors by best fit in one block."""
 
     arenas: ClassVar[int] = 1
@@ -173,7 +173,7 @@ class _Trace:
         for s, last in enumerate(steps.last):
             if last < len(order):
                 ending[max(last, 0)].append(s)
-        handed_on = {o.storage for o in steps.in_place}
+        forwarded = {o.storage for o in steps.in_place}
         for s, storage in enumerate(model.storages):
             if steps.first[s] < 0 and storage.size:
                 chunk_of[s] = self.begin(storage.size)
@@ -200,7 +200,7 @@ class _Trace:
             for chunk in [*apart, *(self.begin(size) for size in (*after, _looped(model, op)) if size)]:
                 self.end(chunk)
             for s in ending[step]:
-                if s in chunk_of and s not in handed_on:
+                if s in chunk_of and s not in forwarded:
                     self.end(chunk_of[s])
         return [
             (chunk_of[s], storage.size) for s, storage in enumerate(model.storages) if storage.at_end and s in chunk_of

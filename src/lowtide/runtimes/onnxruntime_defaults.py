@@ -1,4 +1,4 @@
-"""What onnxruntime takes for a file if nobody tells it otherwise: its own order, its memory reuse, its growing arena.
+"""What onnxruntime takes for a file with default options: its own order, its memory reuse, its growing arena.
 
 Three things differ from a planned session (`onnxruntime.py`). Nodes run in the order of a depth-first walk from the
 last ones back. A tensor that died is kept for a later one of the same shape, and memory is held from the first of such
@@ -39,7 +39,7 @@ class Defaults:
 
 
 def defaults(model: MemoryModel) -> Defaults:
-    """What onnxruntime takes by its defaults for a graph as it stands, under its own target."""
+    """What onnxruntime takes by its defaults for an unmodified graph, under its own target."""
     trace = _takes(model, default_order(model.graph))
     return Defaults(_most(trace), _held(trace))
 
@@ -69,7 +69,7 @@ def default_order(graph: Graph) -> tuple[int, ...]:
 
 @dataclass
 class _Reuse:
-    """Its planner, op by op: which earlier tensor's memory each one lies in."""
+    """Its planner, op by op: the earlier tensor whose memory each one reuses."""
 
     model: MemoryModel
     uses: dict[int, int] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class _Reuse:
                 self.uses[t] += 1
 
     def run(self, op: Op) -> None:
-        """Place its outputs, and free what nobody needs any more."""
+        """Place its outputs, and free what has no consumer left."""
         for t in op.outputs:
             over = self._over(op, t)
             if over is not None:

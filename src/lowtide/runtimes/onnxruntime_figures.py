@@ -1,4 +1,4 @@
-"""What onnxruntime has in use and holds: by its defaults for the file as it stands, and with a plan."""
+"""What onnxruntime has in use and holds: by its defaults for the unmodified file, and with a plan."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.runtimes.base import Plain, Runtime
+from lowtide.runtimes.base import Runtime
 from lowtide.target import Target
 
 
@@ -24,4 +24,4 @@ def runtime_of(target: Target) -> Runtime:
         from lowtide.runtimes.torch import Eager
 
         return Eager(target)
-    return Plain(target)
+    return Runtime(target)

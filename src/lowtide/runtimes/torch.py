@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.plan import RuntimeFigure
-from lowtide.runtimes.base import Plain, Planned
+from lowtide.runtimes.base import Planned, Runtime
 
 
 @dataclass(frozen=True)
-class Eager(Plain):
+class Eager(Runtime):
     """Kernels that allocate one by one."""
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:

@@ -51,7 +51,7 @@ def anneal_load(
     rounds
         Swaps tried, in multiples of the number of ops.
     over
-        Says whether the walk is to end where it stands.
+        Says whether the walk ends now.
     """
     n = len(order)
     if n < 2 or peak <= 0:
@@ -62,10 +62,10 @@ def anneal_load(
     walk = exact if aligned is model else _SwapWalk(aligned, order)
     most = max(walk.footprint)
     share = SHARES[seed % len(SHARES)]
-    floor = share * most
+    threshold = share * most
 
     def cost(footprint: int) -> float:
-        over = footprint - floor
+        over = footprint - threshold
         return over * over if over > 0 else 0.0
 
     hot = ((1 - share) * most) ** 2 / 4

@@ -48,7 +48,7 @@ class Exact:
     propagate
         Precedences that a budget implies, and the bounds that follow.
     symmetry
-        One state of the best-first searches stands for all its images under symmetries of the graph.
+        One state of the best-first searches represents all its images under symmetries of the graph.
     first_slice
         States an engine expands before the next engine's turn; turns grow from there.
     """

@@ -1,7 +1,7 @@
 """Greedy orders that look at sizes: one step at a time, the ready op that looks best now.
 
-What running an op would cost depends only on the storages it touches: it begins those that nobody touched yet
-and frees those that nobody else will touch. So a cost changes only when such a storage begins, or is left
+What running an op would cost depends only on the storages it touches: it begins those that no op touched yet
+and frees those that no other op will touch. So a cost changes only when such a storage begins, or is left
 with one user; each happens once per storage, and all updates together take time linear in the graph.
 """
 
@@ -78,7 +78,7 @@ class Greedy:
         return None
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """Ready ops wait in a heap; an op whose cost changed is put in again, and the older entry ignored."""
+        """Ready ops wait in a heap; an op whose cost changed is put in anew, and the older entry ignored."""
         after, waits = successors(model.graph)
         live = LiveBytes(model)
         cost: dict[int, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""The plain orders: what a runtime or a compiler does when it does not plan. A floor for every planner.
+"""The plain orders: what a runtime or a compiler does when it does not plan. A baseline for every planner.
 
 All take time linear in the graph (Kahn: times the logarithm of the number of ready ops), are deterministic,
 and know nothing of sizes. Positions are indices into the graph's own order.

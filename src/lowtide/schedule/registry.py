@@ -44,7 +44,7 @@ def make(name: str | Method, options: Mapping[str, str] | None = None) -> Method
         has the name of one of lowtide's.
     """
     if not isinstance(name, str):
-        return _handed(name, options)
+        return _with_options(name, options)
     own = built_in().get(name)
     method = own or methods().get(name)
     if method is None:
@@ -55,7 +55,7 @@ def make(name: str | Method, options: Mapping[str, str] | None = None) -> Method
     return configured if own is not None else cast("Method", Foreign(configured))
 
 
-def _handed(method: Method, options: Mapping[str, str] | None) -> Method:
+def _with_options(method: Method, options: Mapping[str, str] | None) -> Method:
     """A method that a call hands over."""
     if isinstance(method, type):
         raise InputError(f"a method is the class {method.__name__}; make one, as {method.__name__}()")

@@ -1,10 +1,10 @@
 """A better order from a given one, window by window: what runs around its peak is ordered anew, all else stays.
 
-Graphs of parts are long and much alike, and one order of all is out of reach of a search that sees them whole; but
+Graphs of parts are long and much alike, and one order of all is out of reach of a search of all of them; but
 their peaks are a few steps, and what is wrong there is mostly near. The ops of a window are a problem of their own:
 what is live before and behind it is fixed, and the exact scheduler (`lowtide.schedule.exact`) says whether some order
-of them stays below the peak. Where none does, a wider window is asked, or one that lies beside. Nothing is proved of
-the whole.
+of them stays below the peak. Where none does, a wider window is asked, or an adjacent one. Nothing is proved of
+the graph.
 Source: large neighbourhood search (Shaw 1998), with windows of an order as neighbourhoods.
 """
 
@@ -34,7 +34,7 @@ MOST = 2048
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:
     """Find an order of no higher peak; also say whether Ctrl-C ended the search.
 
-    It ends, too, when it gained nothing for as long again as it took until its last gain (`lowtide.stop.Patience`).
+    It ends, too, when it gained nothing for as long as it took until its last gain (`lowtide.stop.Patience`).
 
     Parameters
     ----------

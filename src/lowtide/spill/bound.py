@@ -2,7 +2,7 @@
 
 For a set W of ops, forget all others: storages live from the first to the last touch inside W. Whatever an order does,
 what it pays for the storages that only W touches is at least what the best order of W alone pays. The windows of a
-list of ops do not meet, so no byte is counted twice, and the sum is a bound for the whole graph.
+list of ops do not meet, so no byte is counted twice, and the sum is a bound for the graph.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limit
 
 
 def live_too_much(problem: SpillProblem, peak: int) -> int:
-    """Least traffic if no order's peak is below `peak`: what is live then and does not fit is written and read again.
+    """Least traffic if no order's peak is below `peak`: what is live then and does not fit is written and read back.
 
     Inputs, constants and outputs may be away for nothing, so they are left out. 0 where sizes are rounded up.
     """

@@ -1,4 +1,4 @@
-"""A spilling problem as the native core takes it: whole, in one order only, or a part of its ops.
+"""A spilling problem as the native core takes it: all of it, in one order only, or a part of its ops.
 
 A storage that a single op touches is part of that op's demand. Graph outputs that have to be in the fast memory at the
 end are touched by one more op, which comes last.
@@ -56,70 +56,83 @@ def core_problem(
     segments
         Positions of ops, and what running them costs at least.
     """
-    model = problem.model
     part = tuple(range(problem.steps)) if ops is None else tuple(ops)
-    whole = len(part) == problem.steps
-    end = whole and problem.semantics.outputs_end_fast
-    number = {i: k for k, i in enumerate(part)}
-    n = len(part) + end
-    workspace = [model.workspace[i] for i in part] + [0] * end
-    storages, rows = [], []
-    core_of: dict[int, int] = {}
+    end = len(part) == problem.steps and problem.semantics.outputs_end_fast
+    made = _Part(
+        problem, {i: k for k, i in enumerate(part)}, end, [problem.model.workspace[i] for i in part] + [0] * end
+    )
     lead = timeline(problem, part).touches if chain and problem.semantics.lead else None
-    for s, storage in enumerate(model.storages):
-        users = sorted(number[i] for i in storage.users if i in number)
-        if not storage.size:
-            continue
-        output = problem.is_output[s]
-        if output and end:
-            users.append(n - 1)
-        if not users:
-            continue
-        complete = len(users) == len(storage.users) + (output and end)
-        stays = output and complete and not problem.written_free[s] and not problem.semantics.outputs_end_fast
-        if len(users) == 1 and lead is None and not (stays and _has_to_be_written(problem, s)):
-            workspace[users[0]] += storage.size
-            continue
-        if lead is not None:
-            users = list(lead[s])
-        size = problem.traffic_bytes[s] if costs is None else costs.get(s, 0)
-        outside = any(i not in number for i in problem.writers[s])
-        writers = sorted(number[i] for i in problem.writers[s] if i in number)
-        flags = [
-            problem.copied[s] or outside or (problem.written_free[s] and not problem.writers[s]),
-            problem.written_free[s] or outside,
-            stays,
-            not storage.at_end,
-        ]
-        core_of[s] = len(storages)
-        storages.append(s)
-        rows.append((storage.size, problem.traffic_bytes[s], size, users, writers, flags))
+    storages: dict[int, _Row] = {}
+    for s, storage in enumerate(problem.model.storages):
+        row = made.row(s, None if lead is None else list(lead[s])) if storage.size else None
+        if row is not None:
+            storages[s] = row if costs is None else (*row[:2], costs.get(s, 0), *row[3:])
     if chain or free is not None:
-        preds = _chain(problem, part, n, free or range(0))
+        preds = _chain(problem, part, len(made.workspace), free or range(0))
     else:
         preds = [*inner_predecessors(problem, part), *([list(range(len(part)))] if end else [])]
+    core_of = {s: k for k, s in enumerate(storages)}
     overwrites = [
-        [(core_of.get(o.storage, -1), o.saving) for o in model.overwrites[i] if _may_die(problem, o.storage)]
+        [
+            (core_of.get(o.storage, -1), o.saving)
+            for o in problem.model.overwrites[i]
+            if not problem.model.storages[o.storage].at_end
+        ]
         for i in part
-    ] + [[]] * end
+    ]
     core = _core.SpillModel(
         preds=preds,
-        storages=rows,
-        workspace=workspace,
-        overwrites=overwrites,
+        storages=list(storages.values()),
+        workspace=made.workspace,
+        overwrites=overwrites + [[]] * end,
         capacity=problem.capacity,
         write_once=problem.semantics.write_once,
-        segments=[([number[i] for i in inner], bytes_) for inner, bytes_ in segments],
+        segments=[([made.number[i] for i in inner], bytes_) for inner, bytes_ in segments],
     )
     return CoreProblem(core, part, tuple(storages))
 
 
-def _has_to_be_written(problem: SpillProblem, s: int) -> bool:
-    return not (problem.copied[s] and not problem.writers[s])
+_Row = tuple[int, int, int, list[int], list[int], list[bool]]
+"""A storage: size, bytes of a transfer, cost of a transfer, ops that touch it, ops that write it, flags."""
 
 
-def _may_die(problem: SpillProblem, s: int) -> bool:
-    return not problem.model.storages[s].at_end
+@dataclass(frozen=True)
+class _Part:
+    """Ops of a problem by their number in the core, with an `end` behind them or without. Demands go to `workspace`."""
+
+    problem: SpillProblem
+    number: dict[int, int]
+    end: bool
+    workspace: list[int]
+
+    def row(self, s: int, led: list[int] | None) -> _Row | None:
+        """A storage that the core can move; `led`: the steps that touch it, with the lead of `Semantics`.
+
+        None where the part does not touch the storage, or one op alone does: then it counts as that op's workspace.
+        """
+        problem, storage = self.problem, self.problem.model.storages[s]
+        users = sorted(self.number[i] for i in storage.users if i in self.number)
+        output = problem.is_output[s]
+        if output and self.end:
+            users.append(len(self.workspace) - 1)
+        if not users:
+            return None
+        complete = len(users) == len(storage.users) + (output and self.end)
+        kept = output and complete and not problem.written_free[s] and not problem.semantics.outputs_end_fast
+        written = bool(problem.writers[s])
+        if len(users) == 1 and led is None and not (kept and (written or not problem.copied[s])):
+            self.workspace[users[0]] += storage.size
+            return None
+        outside = any(i not in self.number for i in problem.writers[s])
+        writers = sorted(self.number[i] for i in problem.writers[s] if i in self.number)
+        flags = [
+            problem.copied[s] or outside or (problem.written_free[s] and not written),
+            problem.written_free[s] or outside,
+            kept,
+            not storage.at_end,
+        ]
+        traffic = problem.traffic_bytes[s]
+        return storage.size, traffic, traffic, users if led is None else led, writers, flags
 
 
 def _chain(problem: SpillProblem, part: Sequence[int], n: int, free: range) -> list[list[int]]:

@@ -1,12 +1,12 @@
-"""What moves cost in time: one DMA channel beside the ops, in the order of the moves.
+"""What moves cost in time: one DMA channel concurrent with the ops, in the order of the moves.
 
     DMA    |spill b|      |fill a --------|
     ops    | (waits) | op 2 | op 3        | (waits) | op 4, reads a
                             ^ a's interval begins: `lead` steps before its use
 
 A spill is done before the op of its step runs, as its room is used at once. A fill begins when its interval does, and
-is done before the first op that touches the storage: what it takes beside other ops is hidden. The first loads of graph
-inputs and the writes of graph outputs are left out, as from the traffic.
+is done before the first op that touches the storage: what it takes concurrently with other ops is hidden. The first
+loads of graph inputs and the writes of graph outputs are left out, as from the traffic.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Timing:
 
 
 def timing(problem: SpillProblem, answer: SpillAnswer, dma: Dma) -> Timing:
-    """Play an answer through: ops one after the other, moves one after the other beside them."""
+    """Play an answer through: ops one after the other, moves one after the other, concurrently."""
     now = free = stalled = computed = moved = 0.0
     coming: dict[int, float] = {}  # storage to when its fill is done
     for step in range(len(answer.order) + 1):

@@ -1,4 +1,4 @@
-"""Residency and addresses of one order at once, by CP-SAT: where the pieces of the best residency do not fit together.
+"""Residency and addresses of one order at once, by CP-SAT: where the intervals of the best residency cannot be packed.
 
 Exactly the gaps of `lowtide.spill.problem.timeline`, with one offset for each touch and a rectangle for each touch and
 for each gap that is kept; a kept gap ties the offsets of the touches at both its ends (COSMA's equations 9 to 11 with

@@ -1,6 +1,6 @@
 """Several levels: which spilled copies lie in the memories between the fast one and the host, and where.
 
-What moves is decided for the fast memory alone: a copy costs the same bytes wherever it lies. Between its spill and its
+What moves is decided for the fast memory alone: a copy costs the same bytes in any memory. Between its spill and its
 last fill it takes room in one memory; the nearest levels are filled with what is moved most. Copies that exist anyway
 (graph inputs, constants, outputs that are written) are the host's.
 """

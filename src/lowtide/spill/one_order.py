@@ -29,7 +29,7 @@ class OrderWithGaps:
 
 
 def order_with_gaps(problem: SpillProblem, question: CoreProblem, result: _core.SpillResult) -> OrderWithGaps:
-    """What a search of the whole graph says, as an order and gaps."""
+    """The result of a search of all orders, as an order and gaps."""
     order = tuple(question.ops[v] for v in result.order if v < len(question.ops))
     line = timeline(problem, order)
     by_storage: dict[int, list[Gap]] = {}

@@ -3,10 +3,10 @@
 `SimpleMemoryArena::Allocate` (tensorflow/lite/simple_memory_arena.cc) looks at the gaps between what is there, takes
 the smallest that is large enough, and the room above everything only if there is none. It knows nothing of the
 future. Where nothing fits, a policy says who leaves (Belady: whose next use is furthest; greedy: the set of least
-traffic that leaves room in one piece)::
+traffic that leaves room without gaps)::
 
-    bytes ^  |  A  |  needs 3: no gap is large enough. Belady drops whoever is used last, and again, until there is
-          |  |  .  |  one; greedy looks at every stretch of 3 bytes, and takes the one whose residents cost least.
+    bytes ^  |  A  |  needs 3: no gap is large enough. Belady drops the one that is used last until there is a gap;
+          |  |  .  |  greedy looks at every stretch of 3 bytes, and takes the one whose residents cost least.
           |  |  B  |
           |  |  .  |  What the running op itself needs stays, unless nothing else helps: then the cheapest of it is
           |  |  C  |  moved through the next level ("repacked", COSMA, section II), each storage once, and if that
@@ -129,7 +129,7 @@ class Run:
     repacked: int = 0
 
     def next_use(self, s: int) -> int:
-        """Step at which a storage is needed again, this step or later; past the end if never."""
+        """Step at which a storage is needed next, this step or later; past the end if never."""
         return next((t for t in self.touches[s] if t >= self.step), len(self.order) + 1)
 
     def new(self, s: int) -> bool:
@@ -139,8 +139,8 @@ class Run:
     def cost(self, s: int) -> int:
         """Bytes that it takes to let a storage go now: the write, if there is no copy, and the read."""
         size = self.problem.traffic_bytes[s]
-        again = self.next_use(s) <= len(self.order)
-        return (0 if self.copied[s] else size) + (size if again else 0)
+        needed = self.next_use(s) <= len(self.order)
+        return (0 if self.copied[s] else size) + (size if needed else 0)
 
     def leave(self, s: int, end: int) -> None:
         """Take a storage out; it was there until `end`."""
@@ -149,7 +149,7 @@ class Run:
             self.intervals.append(Interval(s, self.since.pop(s), end, low))
 
     def evict(self, s: int) -> None:
-        """Take a storage out that may be needed again."""
+        """Take a storage out that may be needed later."""
         self.evictions += 1
         if self.problem.semantics.write_once:
             self.copied[s] = True
@@ -163,7 +163,7 @@ def furthest(run: Run, size: int, stay: frozenset[int]) -> int:
 
 
 def cheapest(run: Run, size: int, stay: frozenset[int]) -> int:
-    """The greedy choice: somebody of the set of least traffic that makes room in one piece.
+    """The greedy choice: a member of the set of least traffic that makes contiguous room.
 
     Of equally cheap sets the one of fewer bytes, then the lowest. Once its first member has left, the rest is what
     remains of the same set or a cheaper one.
@@ -177,7 +177,7 @@ def cheapest(run: Run, size: int, stay: frozenset[int]) -> int:
 def _least(
     run: Run, stretches: Sequence[tuple[int, range]], without: Collection[int], costs: Sequence[int], *, by_bytes: bool
 ) -> tuple[int, range] | None:
-    """Of the stretches in which none of `without` lies the one that costs least, then perhaps the one of fewest bytes,
+    """Of the stretches that hold none of `without` the one that costs least, then perhaps the one of fewest bytes,
     then the lowest; none if there is no such. `costs` goes by address, as the residents do."""
     arena = run.arena
     barred = [0, *accumulate(s in without for s in arena.residents)]
@@ -298,7 +298,7 @@ def _ask_the_clock(run: Run) -> None:
 
 def _repack(run: Run, size: int, stay: frozenset[int], moved: set[int]) -> set[int]:
     """Clear the stretch whose residents cost least, the op's own among them, none of those in `moved`; who of the
-    op's own has to be placed again."""
+    op's own has to be placed anew."""
     who = run.arena.residents
     costs = [0 if run.new(s) else run.cost(s) for s in who]
     best = _least(run, run.arena.stretches(size), moved, costs, by_bytes=False)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide import _core
+from lowtide.allocate.clique import bits_of
 from lowtide.spill.core_problem import inner_predecessors
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
@@ -64,7 +65,7 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
     paid_in = _where_writes_count(problem, done)
     bounds = []
     for k in range(len(done) - 1):
-        ops = _members(done[k + 1] & ~done[k])
+        ops = bits_of(done[k + 1] & ~done[k])
         core = _phase(problem, ops, ends[k], done[k], {s for s, at in paid_in.items() if at == k})
         result = _core.spill(
             core,
@@ -78,15 +79,6 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
         )
         bounds.append(Phase(ends[k], ends[k + 1], result.bound, result.states))
     return tuple(bounds)
-
-
-def _members(bits: int) -> list[int]:
-    result = []
-    while bits:
-        low = bits & -bits
-        result.append(low.bit_length() - 1)
-        bits ^= low
-    return result
 
 
 def _where_writes_count(problem: SpillProblem, done: Sequence[int]) -> dict[int, int]:

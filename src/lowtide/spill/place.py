@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
-from lowtide.allocate.buffers import Buffer, Piece, Problem, block
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, block
 from lowtide.analyse.storage import Overwrite
 from lowtide.spill.answer import Interval
 from lowtide.spill.problem import SpillProblem
@@ -100,16 +100,18 @@ def _pack(
         if k in over:
             continue
         size = model.storages[visit.storage].size
-        pieces = [Piece(visit.start, visit.end, 0, size)]
+        rectangles = [Rectangle(visit.start, visit.end, 0, size)]
         place_of[k] = (len(buffers), 0)
         at, low = k, 0
         while at in into:
             at, above = into[at]
             low += above
             place_of[at] = (len(buffers), low)
-            if pieces[-1].end < intervals[at].end:
-                pieces.append(Piece(pieces[-1].end, intervals[at].end, low, model.storages[intervals[at].storage].size))
-        buffers.append(Buffer(f"{visit.storage}@{visit.start}", size, tuple(pieces), model.alignment))
+            if rectangles[-1].end < intervals[at].end:
+                rectangles.append(
+                    Rectangle(rectangles[-1].end, intervals[at].end, low, model.storages[intervals[at].storage].size)
+                )
+        buffers.append(Buffer(f"{visit.storage}@{visit.start}", size, tuple(rectangles), model.alignment))
     workspace_of: dict[int, int] = {}
     for i in order:
         if model.workspace[i]:

@@ -40,7 +40,7 @@ class Semantics:
     Attributes
     ----------
     write_once
-        A storage that was spilled keeps its copy until an op writes to it, so leaving again costs nothing. If not,
+        A storage that was spilled keeps its copy until an op writes to it, so a second spill costs nothing. If not,
         every gap that is dropped costs a write.
     inputs_have_copy
         Graph inputs and constants need no write-back. If not, the first spill of an input is paid for.
@@ -49,10 +49,10 @@ class Semantics:
         leave for nothing. If not, it is written after the last step, and leaving before costs a spill.
     outputs_end_fast
         Every graph output is in the fast memory after the last step (step n, at which no op runs). If not, what
-        nobody reads any more never comes back.
+        has no consumer left never comes back.
     lead
         Steps that a fill, or the first load of a graph input, is given: it takes room from so many steps before its
-        use on, at most from step 0, and runs beside the ops of those steps (1: double buffering).
+        use on, at most from step 0, and runs concurrently with the ops of those steps (1: double buffering).
     """
 
     write_once: bool = True
@@ -93,12 +93,12 @@ class SpillProblem:
     traffic_bytes
         Per storage, its exact size: what a spill or a fill of it moves.
     memories
-        Fastest first; behind the last stands the host, unbounded, whose index is ``len(memories)``. Ops work in
+        Fastest first; behind the last is the host, unbounded, whose index is ``len(memories)``. Ops work in
         memory 0.
     copied
         Per storage, whether a copy exists before the first step.
     is_output
-        Per storage, whether a graph output lies in it.
+        Per storage, whether it holds a graph output.
     written_free
         Per storage, whether its last value is written to the host in any case, and at once.
     writers
@@ -125,7 +125,7 @@ class SpillProblem:
     def room(self) -> int:
         """The capacity rounded up to the alignment: what does not fit there with rounded sizes fits nowhere.
 
-        Whatever lies in the fast memory with its offsets aligned lies in this much if its size is rounded up. A plan is
+        Whatever fits the fast memory with its offsets aligned fits this much if its size is rounded up. A plan is
         made with rounded sizes within the capacity itself, so that where the two differ nothing is proved but this.
         """
         return round_up(self.capacity, self.model.alignment)

@@ -1,4 +1,4 @@
-"""Computing again instead of reading back: an op is run a second time where its output would be filled.
+"""Recomputation instead of reading back: an op is run a second time where its output would be filled.
 
 A clone of the op makes a tensor of its own, which the later readers take; the first one then dies early, and need not
 leave at all. Clones are tried for one fill after the other, largest first; one is kept if the least traffic of the
@@ -23,7 +23,7 @@ MOST_TRIES = 200
 def rematerialise(
     problem: SpillProblem,
     answer: SpillAnswer,
-    again: Callable[[Graph], SpillProblem],
+    recomputed: Callable[[Graph], SpillProblem],
     spill: Callable[[SpillProblem], SpillAnswer],
     in_time: Callable[[], bool],
 ) -> tuple[SpillProblem, SpillAnswer, tuple[Change[Clone], ...]]:
@@ -31,7 +31,7 @@ def rematerialise(
 
     Parameters
     ----------
-    again
+    recomputed
         The problem of another graph, all else equal.
     spill
         The best answer of a problem.
@@ -53,7 +53,7 @@ def rematerialise(
             if tries > MOST_TRIES or not in_time():
                 return problem, _unproved(answer, clones), clones
             change = apply(problem.model.graph, clone)
-            other = again(change.graph)
+            other = recomputed(change.graph)
             if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:
@@ -78,7 +78,7 @@ def _unproved(answer: SpillAnswer, clones: tuple[Change[Clone], ...]) -> SpillAn
 def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[Clone]:
     """A clone for the late readers of each fill whose storage is one tensor that one op makes; largest fill first.
 
-    Ops with a workspace are left out: running them again needs room where there is little.
+    Ops with a workspace are left out: recomputing them needs room where there is little.
     """
     model, order = problem.model, answer.order
     graph = model.graph

@@ -1,9 +1,9 @@
 """What does not fit together although its sum does: more has to leave, or to move.
 
-The least traffic of an order is found without addresses. Almost always its pieces pack; where they do not, CP-SAT
-looks at residency and addresses together if it is there, and else, or besides, the order is searched again in less
-room than there is, or the cheapest stretches that are in the way leave too. In the last resort a storage is moved to
-another offset through the next level, between two steps: then everything fits, as every op does.
+The least traffic of an order is found without addresses. Almost always its intervals pack; where they do not, CP-SAT
+looks at residency and addresses together if it is there, and else, or besides, the order is searched a second time in
+less room than there is, or the cheapest stretches that are in the way leave too. In the last resort a storage is moved
+to another offset through the next level, between two steps: then everything fits, as every op does.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def repair(problem: SpillProblem, order: Sequence[int], dropped: Sequence[Gap], 
 
 
 def _with_less_room(problem: SpillProblem, order: Sequence[int], line: Timeline, limits: Limits) -> Repaired | None:
-    """About the best residency of the order in less room, whose pieces fit the whole of it; None if none of those tried
+    """About the best residency of the order in less room, whose intervals fit all of it; None if none of those tried
     does."""
     for part in SPARED:
         capacity = problem.capacity - problem.capacity // part

@@ -2,8 +2,8 @@
 
 The gap model of `lowtide.spill.problem.timeline` with a fraction for each gap instead of yes or no is a linear program
 (one variable for each gap, one for each write, one row for each step). Its optimum bounds what any partial residency of
-the order moves; rounded up to whole rows, its fractions are one. Plans do not use it: an op that reads a tensor of
-which rows were away wants it in one piece, so the rows that left have to come back to where they were.
+the order moves; rounded up to full rows, its fractions are one. Plans do not use it: an op that reads a tensor of
+which rows were away reads all of it, so the rows that left have to come back to where they were.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROWS = 64
 
 @dataclass(frozen=True)
 class ByRows:
-    """Which part of each gap's storage leaves, in whole rows, and the bytes this moves; no fractions move fewer than
+    """Which part of each gap's storage leaves, in full rows, and the bytes this moves; no fractions move fewer than
     `bound_bytes`."""
 
     leaving: tuple[tuple[Gap, Fraction], ...]
@@ -112,7 +112,7 @@ def fits(problem: SpillProblem, line: Timeline, leaving: Sequence[tuple[Gap, Fra
 def _in_rows(
     problem: SpillProblem, line: Timeline, values: Sequence[float], slack: float
 ) -> tuple[tuple[Gap, Fraction], ...]:
-    """The solver's fractions in whole rows, rounded up; `slack` of a row is taken for rounding of the solver's."""
+    """The solver's fractions in full rows, rounded up; `slack` of a row is taken for rounding of the solver's."""
     leaving = []
     for gap, value in zip(line.gaps, values, strict=True):
         rows = rows_of(problem, gap.storage)

@@ -4,7 +4,7 @@
 2. The own order and the order of least peak, each with its best residency: exact, as the core searches one order only.
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
-   again exactly, the rest held.
+   exactly once more, the rest fixed.
 4. Addresses by the arena engines. What does not fit is repaired by `lowtide.spill.repair`.
 """
 
@@ -51,7 +51,7 @@ class Spill:
     window_states
         States for each window of the bound.
     window
-        Ops of the stretches that are searched again when there is no proof.
+        Ops of the stretches that are searched a second time when there is no proof.
     rows
         Whether to say, in the counters, what the order would move if parts of tensors could leave (`rows.py`).
     safe_moves, dominance
@@ -126,15 +126,15 @@ class _TrafficSearch:
                 self._ask(alone, state_limit=CHAIN_STATES)
             if self.proved:
                 return
-        whole = core_problem(problem)
-        beams = self._beams(whole)
+        question = core_problem(problem)
+        beams = self._beams(question)
         next(beams, None)
         next(beams, None)
-        if self._prove(whole, 20_000):
+        if self._prove(question, 20_000):
             return
         parts = self._parts()
         next(beams, None)
-        if self.proved or self._prove(whole, 200_000):
+        if self.proved or self._prove(question, 200_000):
             return
         for _ in beams:
             if self.proved:
@@ -196,16 +196,16 @@ class _TrafficSearch:
         assert self.best is not None
         return [self.best.order[t] for t in sorted(self.best.leaving_steps)]
 
-    def _beams(self, whole: CoreProblem) -> Iterator[None]:
+    def _beams(self, question: CoreProblem) -> Iterator[None]:
         for width in WIDTHS:
-            self._ask(whole, width=width)
+            self._ask(question, width=width)
             yield
 
-    def _prove(self, whole: CoreProblem, state_limit: int, parts: Sequence[BoundedWindow] = ()) -> bool:
-        """Whether the search ended: then the best is proved. `parts`: windows that `whole` counts on."""
+    def _prove(self, question: CoreProblem, state_limit: int, parts: Sequence[BoundedWindow] = ()) -> bool:
+        """Whether the search ended: then the best is proved. `parts`: windows that `question` counts on."""
         if self.interrupted or self.limits.left_seconds <= 0:
             return False
-        result = self._ask(whole, state_limit=min(state_limit, self.options.states))
+        result = self._ask(question, state_limit=min(state_limit, self.options.states))
         if self.best is None:
             self.no_room = result.proved
         else:
@@ -244,7 +244,7 @@ class _TrafficSearch:
         self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
 
     def _improve(self) -> None:
-        """Search stretches of the best order again, the rest held, until none gets better."""
+        """Search stretches of the best order a second time, the rest fixed, until none gets better."""
         size = self.options.window
         better = True
         while better and not self.proved:
@@ -318,7 +318,7 @@ class _TrafficSearch:
         )
 
     def _addresses(self, best: OrderWithGaps) -> tuple[PlacedResidency, bool]:
-        """Where everything lies; if the pieces do not fit, the residency gives way."""
+        """Offsets of everything; if the intervals do not fit, the residency gives way."""
         line = timeline(self.problem, best.order)
         intervals = sorted(intervals_of(line, best.dropped))
         placement = place(self.problem, best.order, intervals, line.in_place, self.limits)

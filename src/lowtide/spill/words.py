@@ -32,7 +32,7 @@ class Moves:
     parameters
         Whether constants lie in the fast memory while ops read them.
     rematerialise
-        Whether ops may run again.
+        Whether ops may be recomputed.
     dma
         The cost model in seconds.
     """

@@ -119,24 +119,15 @@ def capture(
     state = wrapper.state
     try:
         with contextlib.ExitStack() as stack:
-            import_module("torch._decomp")  # registers what is set aside
-            stack.enter_context(_eager_kernels(torch))
-            if backward:  # a step makes its own gradients, whatever stands around the call
-                stack.enter_context(torch.inference_mode(False))
-                stack.enter_context(torch.enable_grad())
-            settings = import_module("torch._functorch.config")
-            # loss.backward() stands outside of the autocast that the forward pass runs under
-            stack.enter_context(settings.patch(backward_pass_autocast="off"))
-            if not backward:
-                stack.enter_context(_frozen(model))
+            _prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
-            tensors, stands_for = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
+            tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             traced = reader.traced(type(model).__name__)
-            given = {name: stands_for.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
-            return Capture(traced, given, output, bool(stands_for), _of_user(state.changed()), state.draws())
+            given = {name: replaced.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
+            return Capture(traced, given, output, bool(replaced), _of_user(state.changed()), state.draws())
     except InputError:
         raise
     except (ImportError, AttributeError) as error:
@@ -149,6 +140,19 @@ def capture(
         raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
+
+
+def _prepare(stack: contextlib.ExitStack, torch: Any, model: Any, backward: bool) -> None:
+    """Settings of torch, and of the model, under which a trace is what eager computes."""
+    import_module("torch._decomp")  # registers what is set aside
+    stack.enter_context(_eager_kernels(torch))
+    if backward:  # a step makes its own gradients, whatever is set around the call
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+    # loss.backward() is called outside of the autocast that the forward pass runs under
+    stack.enter_context(import_module("torch._functorch.config").patch(backward_pass_autocast="off"))
+    if not backward:
+        stack.enter_context(_frozen(model))
 
 
 def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
@@ -232,7 +236,7 @@ def _wrapper(
     leaves, spec, places = batch
     fixed = [None if k in set(places) else leaf for k, leaf in enumerate(leaves)]
 
-    class Whole(torch.nn.Module):
+    class FlatStep(torch.nn.Module):
         """The step as one module."""
 
         def __init__(self) -> None:
@@ -256,9 +260,9 @@ def _wrapper(
             outputs = tuple([leaves[k] for k in self.holes])
             return outputs if len(outputs) != 1 else outputs[0]
 
-    whole = Whole()
-    whole.training = model.training
-    return whole
+    step = FlatStep()
+    step.training = model.training
+    return step
 
 
 def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[Any]) -> Any:
@@ -280,7 +284,7 @@ class _Reader:
     """Makes a trace of a joint graph."""
 
     torch: Any
-    whole: Any
+    step: Any
     module: Any
     backward: bool
     names: dict[Any, str] = field(default_factory=dict)
@@ -324,7 +328,7 @@ class _Reader:
         role: Role
         if kind in ("ParamAOTInput", "BufferAOTInput"):
             role = "parameter" if kind == "ParamAOTInput" else "buffer"
-            tensor = _attribute(self.whole, str(target))
+            tensor = _attribute(self.step, str(target))
             same = next((n for n, t in self.tensors.items() if t is tensor), None)
             if same is not None:  # tied: one tensor under two names
                 self.names[node] = same
@@ -367,7 +371,7 @@ class _Reader:
         target = node.target
         if getattr(target, "__name__", "") == "getitem":
             source, index = node.args
-            self.names[node] = self._part(source, index)
+            self.names[node] = self.parts[self.names[source]][index]
             return
         if not isinstance(target, self.torch._ops.OpOverload):
             raise InputError(f"torch traced {target}, which is no operator with fixed sizes; write it without one")
@@ -397,9 +401,6 @@ class _Reader:
         random = _draws(self.torch, target, node)
         self.calls.append(Action(name, call, tuple(outputs), several, (), random))
 
-    def _part(self, source: Any, index: int) -> str:
-        return self.parts[self.names[source]][index]
-
     def _value(self, value: Any) -> Any:
         if isinstance(value, self.torch.fx.Node):
             return Ref(self.names[value])
@@ -421,7 +422,7 @@ class _Reader:
 
     def _sparse(self, layout: Any) -> str:
         """Which layers make sparse gradients, where they say so, and what to do."""
-        layers = self.whole.named_modules()
+        layers = self.step.named_modules()
         names = [name.removeprefix("model").lstrip(".") for name, layer in layers if getattr(layer, "sparse", False)]
         if not names:
             return f"the step has a tensor of layout {layout}, and only dense ones can be planned; write it without one"
@@ -438,7 +439,9 @@ class _Reader:
             kind = type(desc).__name__
             reference = Ref(self.names[value])
             if kind == "InputMutationAOTOutput":
-                results.append(Result("buffer", self._mutated(desc.mutated_input), reference))
+                if type(desc.mutated_input).__name__ != "BufferAOTInput":
+                    raise InputError("the step changes its batch or a parameter; copy it first")
+                results.append(Result("buffer", self._parameter(desc.mutated_input.target), reference))
             elif kind == "PlainAOTOutput":
                 results.append(Result("loss" if self.backward else "output", str(plain), reference))
                 plain += 1
@@ -454,13 +457,8 @@ class _Reader:
 
     def _parameter(self, target: str) -> str:
         """Name in the source of a parameter, the first one where it is tied."""
-        tensor = _attribute(self.whole, target)
+        tensor = _attribute(self.step, target)
         return next(name for name, t in self.tensors.items() if t is tensor)
-
-    def _mutated(self, desc: Any) -> str:
-        if type(desc).__name__ != "BufferAOTInput":
-            raise InputError("the step changes its batch or a parameter; copy it first")
-        return self._parameter(desc.target)
 
 
 def _attribute(module: Any, path: str) -> Any:
@@ -470,7 +468,7 @@ def _attribute(module: Any, path: str) -> Any:
 
 
 def _is_view(target: Any) -> bool:
-    """Whether all that an operator gives lies in the memory of its first tensor, unchanged."""
+    """Whether all that an operator gives is in the memory of its first tensor, unchanged."""
     name = target._schema.name.rpartition("::")[2]
     if target.namespace == "aten" and name in VIEWS:
         return True
@@ -490,7 +488,7 @@ def _draws(torch: Any, target: Any, node: Any) -> bool:
 
 
 def _plain(torch: Any, value: Any) -> Any:
-    """An argument that is no tensor, as it stands in source."""
+    """An argument that is no tensor, as source text."""
     if isinstance(value, bool | int | float | complex | str) or value is None:
         return value
     if isinstance(value, torch.dtype | torch.layout | torch.memory_format):

@@ -1,6 +1,6 @@
 """What ops cost, by signature: seconds, workspace, and the bytes that results really lie on; a file, so plans repeat.
 
-A signature is the op as it stands in the source, with the type, shape and strides of what it reads instead of names:
+A signature is the op as in the source, with the type, shape and strides of what it reads instead of names:
 ``aten.mm.default(float32[64, 128]{128, 1}, aten.t.default(float32[256, 128]{128, 1}))``.
 """
 
@@ -41,7 +41,8 @@ HOST_BYTES_PER_SECOND = 1.2e10
 
 
 class OpCost(msgspec.Struct, frozen=True):
-    """One op: median seconds, bytes taken while it runs beside its results, bytes of the storage of each result."""
+    """One op: median seconds, bytes taken while it runs in addition to its results, bytes of the storage of each
+    result."""
 
     signature: str
     seconds: float
@@ -116,19 +117,19 @@ def signature(program: Program, action: Action) -> str:
 
 
 def roofline(
-    program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, whole: int = 0
+    program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, untiled: int = 0
 ) -> float:
-    """Seconds by bytes and operations, for an op that nobody measured.
+    """Seconds by bytes and operations, for an op that was not measured.
 
     Parameters
     ----------
     parts
         How often it runs, each time for some of the rows.
-    whole
+    untiled
         Bytes that each of these runs moves all the same: operands without rows, sums over rows.
     """
     names = dict.fromkeys(ref.name for ref in refs(action.call))
     read = sum(program.forms[name].extent_bytes for name in names)
     written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)
-    moved = max(0, read + written - whole) / parts + whole
+    moved = max(0, read + written - untiled) / parts + untiled
     return parts * (LAUNCH_SECONDS + max(moved / rates.bytes, operations / parts / rates.operations))

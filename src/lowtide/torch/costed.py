@@ -21,7 +21,7 @@ DEFAULT_BANDWIDTH = Bandwidth(HOST_BYTES_PER_SECOND, HOST_BYTES_PER_SECOND)
 
 @dataclass(frozen=True)
 class Costed:
-    """A program, its graph, seconds of each op by id, how many ops nobody measured, how fast tensors go to the host
+    """A program, its graph, seconds of each op by id, how many ops were not measured, how fast tensors go to the host
     and back, and by the names of its actions what they take."""
 
     program: Program
@@ -50,7 +50,7 @@ def costed(torch: Any, program: Program, costs: Costs | None, before: Costed | N
     Parameters
     ----------
     before
-        With the costs of the same table: what an op takes that both have is not looked up again.
+        With the costs of the same table: what an op takes that both have is looked up once.
     """
     known = {} if costs is None else costs.by_signature
     there = {} if before is None else {id(a): before.taken[a.name] for a in before.program.actions}
@@ -87,8 +87,8 @@ def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, O
 def seconds_in_parts(torch: Any, program: Program, body: Body, wanted: list[bool], rates: Rates = ANY) -> float:
     """Seconds by a roofline of those ops of a body that are wanted, all parts together."""
     total = 0.0
-    for inner, whole, asked in zip(body.actions, body.whole_bytes, wanted, strict=True):
+    for inner, full_bytes, asked in zip(body.actions, body.full_bytes, wanted, strict=True):
         if asked:
             alone = Program(program.name, (), (inner,), program.forms, ())
-            total += roofline(program, inner, operations_of(torch, alone)[0], rates, body.parts, whole)
+            total += roofline(program, inner, operations_of(torch, alone)[0], rates, body.parts, full_bytes)
     return total

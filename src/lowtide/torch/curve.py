@@ -13,8 +13,8 @@ from lowtide.sizes import format_size
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
-from lowtide.torch.planning import POINTS, Wishes, plan_front
-from lowtide.torch.step import Job, allowed, measurable, wishes_of
+from lowtide.torch.planning import POINTS, PlanOptions, plan_front
+from lowtide.torch.step import Job, allowed, measurable, options_of
 from lowtide.torch.step_plan import StepPlan
 
 
@@ -85,10 +85,10 @@ def curve(
     rules = () if optimizer is None else rules_of(torch, optimizer)
     if "swap" in allowed(allow):
         raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or overhead=")
-    wishes: Wishes = wishes_of(None, costs, measure, None, time, report, allow)
-    job = Job(model, loss_fn, optimizer, rules, wishes, True, False)
+    options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
+    job = Job(model, loss_fn, optimizer, rules, options, True, False)
     captured, program = job.traced(example)
-    found = plan_front(torch, program, measurable(wishes, captured), points)
+    found = plan_front(torch, program, measurable(options, captured), points)
     rows = [CurvePoint(p.plan.peak_bytes, p.plan.seconds / p.plan.own_order_seconds - 1, p.plan) for p in found]
     caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, example)) if words]
     return Curve(program.name, tuple(rows), tuple(caveats))

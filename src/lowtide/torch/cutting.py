@@ -21,7 +21,7 @@ from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, region_of
-from lowtide.torch.search import floor, footprints, problem_of
+from lowtide.torch.search import footprints, largest_op, problem_of
 from lowtide.torch.slices import one_by_one, sliced
 from lowtide.torch.step_plan import StepCut
 from lowtide.torch.storages import as_graph
@@ -215,15 +215,16 @@ def _narrower(program: Program, first: tuple[Region, ...], every: Sequence[tuple
         return sum(program.forms[name].extent_bytes for name in {*region.given, *region.made})
 
     inside, most = set(first[0].indices), ends_bytes(first[0]) // 2
-    wider = [g for g in every if g[0].again == first[0].again and inside < set(g[0].indices)]
+    wider = [g for g in every if g[0].recomputed == first[0].recomputed and inside < set(g[0].indices)]
     return min((g for g in wider if ends_bytes(g[0]) <= most), key=lambda g: ends_bytes(g[0]), default=first)
 
 
 def _is_idle(region: Region, before: Sequence[Sequence[Region]]) -> bool:
-    """Whether one of these does as much: with rows enough as many ops, or the same ones without any of them again."""
-    inside = {*region.indices, *region.again}
+    """Whether one of these does as much: with rows enough as many ops, or the same ones without recomputing any."""
+    inside = {*region.indices, *region.recomputed}
     return any(
-        (other.rows >= _SOME and other.again == region.again) or inside.issubset(other.indices) for other, *_ in before
+        (other.rows >= _SOME and other.recomputed == region.recomputed) or inside.issubset(other.indices)
+        for other, *_ in before
     )
 
 
@@ -235,7 +236,7 @@ def _with(torch: Any, cut: Cut, group: Sequence[Region], parts: int, costs: Cost
 
 def _record(region: Region, parts: int) -> StepCut:
     axis, each = region.start
-    return StepCut(ops=list(region.indices), again=list(region.again), axis=axis, each=each, parts=parts)
+    return StepCut(ops=list(region.indices), again=list(region.recomputed), axis=axis, each=each, parts=parts)
 
 
 def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
@@ -246,15 +247,15 @@ def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
                 yield _with(torch, cut, group, parts, costs)
 
 
-def least_floor(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
-    """What the step's largest op takes by itself, whole or cut so that this is least: bytes, and the op's name."""
+def least_largest_op(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
+    """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
     best = Cut(own)
     for _ in range(_LEVELS):
         found = min(_cut_further(torch, best, costs), key=_highest_ops, default=best)
         if _highest_ops(found) >= _highest_ops(best):
             break
         best = found
-    bytes_alone, at = floor(best.step.graph)
+    bytes_alone, at = largest_op(best.step.graph)
     return bytes_alone, best.step.graph.op_by_id[at].label
 
 
@@ -289,7 +290,7 @@ def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = Non
     return cuts[:_KEPT]
 
 
-def cut_again(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
+def recut(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
     """The step cut as a plan says.
 
     Raises
@@ -311,4 +312,4 @@ def cut_again(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs 
 
 def is_cuttable(torch: Any, own: Costed) -> bool:
     """Whether a region can hold the step's largest op, so that parts may lower what it takes by itself."""
-    return bool(groups(torch, own.program, own.graph, floor(own.graph)[1]))
+    return bool(groups(torch, own.program, own.graph, largest_op(own.graph)[1]))

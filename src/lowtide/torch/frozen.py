@@ -51,15 +51,15 @@ class PythonState:
     """Everything that the modules in a module hold: attributes, hooks, lists and dicts, the attributes of objects that
     are neither torch's nor Python's own."""
 
-    def __init__(self, torch: Any, whole: Any) -> None:
+    def __init__(self, torch: Any, step: Any) -> None:
         self._torch = torch
         self._base = {*vars(torch.nn.Module())}
         self._held: list[_Held] = []
         self._of_modules: list[_Held] = []
         """The attributes of the user's own modules."""
-        self._seen: set[int] = {id(whole)}
-        self._swapped = {id(tensor) for tensor in (*whole.parameters(), *whole.buffers())}
-        for path, module in whole.named_modules():
+        self._seen: set[int] = {id(step)}
+        self._swapped = {id(tensor) for tensor in (*step.parameters(), *step.buffers())}
+        for path, module in step.named_modules():
             if path:
                 self._hold_module(path, module)
         self._random = random.getstate()
@@ -145,10 +145,10 @@ class PythonState:
 class Assigned:
     """Parameters and buffers of a module, to see which are other tensors behind a run of it."""
 
-    def __init__(self, whole: Any) -> None:
+    def __init__(self, step: Any) -> None:
         self._tensors = {
             f"{path}.{name}".lstrip("."): (held, name, tensor)
-            for path, module in whole.named_modules()
+            for path, module in step.named_modules()
             for held in (module._parameters, module._buffers)
             for name, tensor in held.items()
         }

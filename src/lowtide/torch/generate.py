@@ -12,7 +12,7 @@ from typing import Any
 from lowtide.read.aten.trace import Ref
 from lowtide.torch.program import Action, Call, Program, Word
 from lowtide.torch.sequence import Sequence
-from lowtide.torch.swap import HOST, begin_load, begin_store, end_load, end_store, imports_of
+from lowtide.torch.swap import HOST, IMPORTS, begin_load, begin_store, end_load, end_store
 
 
 def source_of(program: Program, sequence: Sequence) -> str:
@@ -22,7 +22,7 @@ def source_of(program: Program, sequence: Sequence) -> str:
     lines = [
         f'"""{program.name}: one step, as lowtide planned it."""',
         "",
-        *(imports_of(program.device[0]) if moves else "import torch").split("\n"),
+        *(IMPORTS[program.device[0]] if moves else "import torch").split("\n"),
         "",
         "aten = torch.ops.aten",
         *(HOST.split("\n") if moves and program.device[0] == "cpu" else []),
@@ -32,7 +32,7 @@ def source_of(program: Program, sequence: Sequence) -> str:
         "def step(given, h):",
         '    """Run the step, under torch.no_grad(), on the tensors below and numbers of the optimizer by name."""',
         "    [",
-        *(f"        {g.name},  # {g.role} {g.target!r} {_form_text(g.form)}" for g in program.givens),
+        *(f"        {g.name},  # {g.role} {g.target!r} {g.form.dtype}{list(g.form.shape)}" for g in program.givens),
         "    ] = given",
         *(["    host = {}"] if moves and program.device[0] != "cpu" else []),
     ]
@@ -42,7 +42,7 @@ def source_of(program: Program, sequence: Sequence) -> str:
             name, load = instance.moved
             lines.append(f"    {(begin_load if load else end_store)(name, program.forms[name])}")
         else:
-            lines += _lines(program.actions[instance.op], instance.made, instance.again)
+            lines += _lines(program.actions[instance.op], instance.made, instance.recomputed)
         lines += [f"    {begin_store(name, program.forms[name])}" for name in instance.begins]
         dies = sequence.dies[k]
         if dies:
@@ -52,9 +52,9 @@ def source_of(program: Program, sequence: Sequence) -> str:
     return "\n".join(lines)
 
 
-def _lines(action: Action, read: frozenset[str], again: bool) -> Iterator[str]:
-    """The line of an op, and what becomes of results that nobody reads."""
-    call, note = expression(action.call), "  # again" if again else ""
+def _lines(action: Action, read: frozenset[str], recomputed: bool) -> Iterator[str]:
+    """The line of an op, and what becomes of results without a consumer."""
+    call, note = expression(action.call), "  # again" if recomputed else ""
     if not action.several:
         name = action.outputs[0] if action.outputs else None
         yield f"    {name} = {call}{note}" if name is not None and name in read else f"    {call}{note}"
@@ -87,10 +87,6 @@ def expression(value: Any, names: Mapping[str, str] | None = None) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
-
-
-def _form_text(form: Any) -> str:
-    return f"{form.dtype}{list(form.shape)}"
 
 
 def executable(source: str, name: str) -> Any:

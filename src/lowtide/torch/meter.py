@@ -223,7 +223,7 @@ def run_seconds(function: Callable[[], Any], device: Device) -> float:
 
 
 def _output_bytes(torch: Any, values: Sequence[Any], given: Sequence[Any], action: Action) -> list[int]:
-    """Bytes of the storage of each result; 0 for one that lies in another's memory."""
+    """Bytes of the storage of each result; 0 for an alias."""
     known = {t.untyped_storage()._cdata for t in given}
     sizes: list[int] = []
     for _, value in zip(action.outputs, values, strict=False):
@@ -236,7 +236,7 @@ def _output_bytes(torch: Any, values: Sequence[Any], given: Sequence[Any], actio
 
 
 def _filled(torch: Any, form: Any) -> Any:
-    """A tensor of that form: halves, zeros where numbers are whole, true where they are flags."""
+    """A tensor of that form: halves, zeros for integers, true where they are flags."""
     kind = getattr(torch, form.dtype)
     kind_of, index = form.device
     device = torch.device(kind_of) if index is None else torch.device(kind_of, index)

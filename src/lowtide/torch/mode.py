@@ -1,4 +1,4 @@
-"""How a module stands when a step is traced, and must stand when it runs: all beside sizes that decides which ops run.
+"""The mode of a module when a step is traced, and required when it runs: all that decides which ops run, except sizes.
 
 A step is a list of ops: it does not see that a module was put in evaluation mode, that a parameter was frozen, or that
 autocast is on. So each call looks.

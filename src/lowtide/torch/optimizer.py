@@ -20,7 +20,7 @@ from lowtide.torch.storages import root_of
 GRADIENT = "grad"
 """Name of the state in which gradients add up."""
 
-_MEND = "leave the optimizer out, and call its step() behind lowtide's, which leaves gradients in .grad"
+_FIX = "leave the optimizer out, and call its step() behind lowtide's, which leaves gradients in .grad"
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
         name = optimizer.__name__
         raise InputError(f"optimizer= is the class {name}; make one, as {name}(model.parameters())")
     if kind is None:
-        raise InputError(f"{type(optimizer).__name__} is none of SGD, Adam, AdamW; {_MEND}")
+        raise InputError(f"{type(optimizer).__name__} is none of SGD, Adam, AdamW; {_FIX}")
     rules = []
     for k, group in enumerate(optimizer.param_groups):
         for option in ("foreach", "amsgrad", "capturable", "differentiable"):
             if group.get(option):
-                raise InputError(f"{option}=True cannot stand in a planned step; drop it, or {_MEND}")
+                raise InputError(f"{option}=True cannot stand in a planned step; drop it, or {_FIX}")
         decoupled = group.get("decoupled_weight_decay", type(optimizer) is torch.optim.AdamW)
         fused = bool(group.get("fused"))
         rules.append(
@@ -92,7 +92,7 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
 def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
     """The program with each gradient's update as early as no reader of the parameter is left.
 
-    Buffers are written at the end: what reads them may then run again at any time.
+    Buffers are written at the end: what reads them may then be recomputed at any time.
 
     Parameters
     ----------

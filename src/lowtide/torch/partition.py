@@ -1,11 +1,11 @@
-"""What a plan keeps between forward and backward, told to `torch.compile`: a partitioner of its joint graphs.
+"""What a plan keeps between forward and backward, for `torch.compile`: a partitioner of its joint graphs.
 
 Inductor asks a partitioner which values of the forward pass are saved; all else that the backward pass reads is made
-again there. This one asks lowtide's search for a sequence within the budget, over the graph that it is given, and saves
-what that sequence holds when the backward pass begins::
+there a second time. This one asks lowtide's search for a sequence within the budget, over the graph that it is given,
+and saves what that sequence holds when the backward pass begins::
 
     joint graph    a  b  c  loss | dc  db  da        sequence within the budget    a  b  c  loss | dc  a' b'  db  da
-                                                     saved: what first runs made and is read behind the bar as it stands
+                                                     saved: what first runs made and is read behind the bar unmodified
 
 torch then orders and fuses both halves as it likes, so that the sequence's peak is not promised of what runs:
 `Report.peak_bytes` is of ops one by one, and what a compiled step takes is to be measured.
@@ -45,8 +45,8 @@ class Report:
         With each op once in its order, and of the sequence, ops one by one; parameters and batch apart.
     saved_bytes
         What the forward pass hands to the backward pass, parameters and batch apart.
-    again
-        Ops of the forward pass that the backward pass runs again.
+    recomputed
+        Ops of the forward pass that the backward pass recomputes.
     overhead
         Part of the time that they add, by a roofline.
     met
@@ -56,12 +56,12 @@ class Report:
     own_peak_bytes: int
     peak_bytes: int
     saved_bytes: int
-    again: int
+    recomputed: int
     overhead: float
     met: bool
 
     def __repr__(self) -> str:
-        return brief(self, "own_peak_bytes peak_bytes saved_bytes again overhead met")
+        return brief(self, "own_peak_bytes peak_bytes saved_bytes recomputed overhead met")
 
 
 @typed
@@ -72,8 +72,8 @@ def partitioner(budget: Size, *, time: float = 10.0, strict: bool = False) -> An
     Parameters
     ----------
     budget
-        Bytes that a step may take at once beside parameters and batch, or a part of what it takes with each op once,
-        as ``"60%"``.
+        Bytes that a step may take at once in addition to parameters and batch, or a part of what it takes with each op
+        once, as ``"60%"``.
     time
         Seconds of search for each graph.
     strict
@@ -150,19 +150,19 @@ def split(
         )
     saved = joint.saved(order)
     halves = partitioners._extract_fwd_bwd_modules(
-        gm, joint.with_given(saved), [], num_fwd_outputs=outputs, static_lifetime_input_nodes=_static(info)
+        gm,
+        joint.with_given(saved),
+        [],
+        num_fwd_outputs=outputs,
+        static_lifetime_input_nodes=info.static_lifetime_input_nodes,
     )
-    again = joint.again(saved)
+    recomputed = joint.recomputed(saved)
     total = sum(joint.costs)
     report = Report(
-        joint.own_peak, peak, sum(joint.size[node] for node in saved), len(again),
-        sum(joint.costs[k] for k in again) / total if total else 0.0, met,
+        joint.own_peak, peak, sum(joint.size[node] for node in saved), len(recomputed),
+        sum(joint.costs[k] for k in recomputed) / total if total else 0.0, met,
     )  # fmt: skip
     return (halves[0], partitioners.reordering_to_mimic_autograd_engine(halves[1])), report
-
-
-def _static(info: Any) -> Any:
-    return info.static_lifetime_input_nodes
 
 
 @dataclass
@@ -202,7 +202,7 @@ class _Joint:
             self.root[node] = node
             self.ops.append(node)
             self.costs.append(_cost(node))
-            if not _has_parts(node):
+            if not isinstance(node.meta.get("val"), tuple | list):
                 self.maker[node], self.size[node] = len(self.ops) - 1, _bytes(node)
 
     def reads(self, node: Any) -> list[Any]:
@@ -232,8 +232,8 @@ class _Joint:
         return list(found.order), found.peak, found.found
 
     def saved(self, order: Sequence[int]) -> list[Any]:
-        """Values of the forward pass that are read from the first run of their op by what is not in it, or runs again:
-        wherever these stand, all first runs of its ops are the forward pass."""
+        """Values of the forward pass that are read from the first run of their op by what is not in it, or is
+        recomputed: wherever these stand, all first runs of its ops are the forward pass."""
         forward = [k for k, node in enumerate(self.ops) if node.name in self.forward]
         runs, kept, inside = [0] * len(self.ops), set[Any](), set(forward)
         for k in order:
@@ -247,7 +247,7 @@ class _Joint:
         return [value for value in self.values if value in kept]
 
     def _behind(self, saved: set[Any]) -> set[Any]:
-        """Values that the backward pass reads, or makes again for that, from what is saved and given."""
+        """Values that the backward pass reads, or recomputes for that, from what is saved and given."""
         seen: set[Any] = set()
         todo = [value for node in self.ops if node.name not in self.forward for value in self.reads(node)]
         while todo:
@@ -258,23 +258,15 @@ class _Joint:
             seen.add(value)
         return seen
 
-    def again(self, saved: Sequence[Any]) -> list[int]:
-        """Ops of the forward pass that the backward pass runs again."""
+    def recomputed(self, saved: Sequence[Any]) -> list[int]:
+        """Ops of the forward pass that the backward pass recomputes."""
         makers = {self.maker[value] for value in self._behind(set(saved)) - set(saved)}
         return sorted(k for k in makers if self.ops[k].name in self.forward)
 
     def with_given(self, saved: Sequence[Any]) -> list[Any]:
         """These, and the parameters and the batch: torch leaves out what is not read."""
-        given = [n for n in self.gm.graph.find_nodes(op="placeholder") if not _is_tangent(n)]
+        given = [n for n in self.gm.graph.find_nodes(op="placeholder") if "tangents" not in str(n.target)]
         return [*given, *saved]
-
-
-def _is_tangent(node: Any) -> bool:
-    return "tangents" in str(node.target)
-
-
-def _has_parts(node: Any) -> bool:
-    return isinstance(node.meta.get("val"), tuple | list)
 
 
 def _bytes(node: Any) -> int:
@@ -295,7 +287,7 @@ def _bytes(node: Any) -> int:
 
 
 def _is_view(node: Any) -> bool:
-    """Whether an operator gives what lies in the memory of what it reads."""
+    """Whether an operator returns a view of what it reads."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or not node.all_input_nodes:
         return False

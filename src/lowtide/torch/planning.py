@@ -16,11 +16,11 @@ from lowtide.stop import Limits
 from lowtide.torch.capture import check_offloading
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
-from lowtide.torch.cutting import cut_again, is_cuttable, least_floor, proposals, usual
+from lowtide.torch.cutting import is_cuttable, least_largest_op, proposals, recut, usual
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.search import STEPS, Moves, floor, front, lowest, search
+from lowtide.torch.search import STEPS, Moves, front, largest_op, lowest, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import StepCut, StepPlan
 from lowtide.torch.swap import entry_of, movable
@@ -39,9 +39,9 @@ _CUTTING = 0.6
 
 
 @dataclass(frozen=True)
-class Wishes:
+class PlanOptions:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
-    a plan to replay, who is told of progress, what may be changed of the step; `overhead`: instead of bytes, the part
+    a plan to replay, the callback for progress, what may be changed of the step; `overhead`: instead of bytes, the part
     by which its time may grow; `part`: instead of bytes, the part of what own order takes."""
 
     budget: int | None = None
@@ -55,7 +55,7 @@ class Wishes:
     part: float | None = None
 
     def say(self, line: str) -> None:
-        """Report progress to whoever listens."""
+        """Report progress to the callback, if there is one."""
         if self.report is not None:
             self.report(line)
 
@@ -76,7 +76,7 @@ class Planned:
 
     @property
     def unmeasured(self) -> str:
-        """How many ops nobody measured, and what that means for the bytes, in words; empty if there are none."""
+        """How many ops were not measured, and what that means for the bytes, in words; empty if there are none."""
         return unmeasured_words(self.plan.unmeasured, len(self.program.actions))
 
 
@@ -89,7 +89,7 @@ def unmeasured_words(count: int, ops: int) -> str:
     return f"{count} of {ops} ops not measured: their workspace is not counted" if count else ""
 
 
-def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
+def plan_program(torch: Any, program: Program, options: PlanOptions) -> Planned:
     """Plan a program.
 
     Raises
@@ -97,39 +97,39 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     InputError
         No plan within the budget is known; or the plan to replay is not of this program.
     """
-    own, costs = _own(torch, program, wishes)
-    if wishes.part is not None:
-        wishes = replace(wishes, budget=max(1, int(own.own.peak_bytes * wishes.part)), part=None)
-    if wishes.plan is not None:
-        chosen = _replayed(torch, own, wishes.plan, costs)
+    own, costs = _own(torch, program, options)
+    if options.part is not None:
+        options = replace(options, budget=max(1, int(own.own.peak_bytes * options.part)), part=None)
+    if options.plan is not None:
+        chosen = _replayed(torch, own, options.plan, costs)
     else:
-        chosen = _sought(torch, own, wishes, costs)
-    planned = _planned(torch, own, chosen, wishes)
+        chosen = _sought(torch, own, options, costs)
+    planned = _planned(torch, own, chosen, options)
     if planned.unmeasured:
-        wishes.say(planned.unmeasured)
-    if wishes.budget is not None and planned.plan.peak_bytes > wishes.budget:
-        if wishes.plan is not None:
+        options.say(planned.unmeasured)
+    if options.budget is not None and planned.plan.peak_bytes > options.budget:
+        if options.plan is not None:
             takes = f"the saved plan takes {format_size(planned.plan.peak_bytes)}, and the budget is"
-            raise InputError(f"{takes} {format_size(wishes.budget)}; leave one of them out", program.name)
-        message = f"no plan within {format_size(wishes.budget)} was found: the best takes"
+            raise InputError(f"{takes} {format_size(options.budget)}; leave one of them out", program.name)
+        message = f"no plan within {format_size(options.budget)} was found: the best takes"
         least = f"none is below {format_size(planned.plan.floor_bytes)}, and that there is none between is not proved"
         more = f"give more bytes or more time ({least})"
         raise InputError(f"{message} {format_size(planned.plan.peak_bytes)}; {more}", program.name)
     return planned
 
 
-def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tuple[Planned, ...]:
+def plan_front(torch: Any, program: Program, options: PlanOptions, count: int) -> tuple[Planned, ...]:
     """Plans of ever lower peaks, each of more seconds than the one before; own order first, and about `count` of them.
 
     Budgets descend evenly from own order's peak to what the largest op takes.
     """
-    own, costs = _own(torch, program, wishes)
-    steps = candidates(torch, own, wishes, costs)
-    wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
+    own, costs = _own(torch, program, options)
+    steps = candidates(torch, own, options, costs)
+    options.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {options.time:g} s at most")
     budgets = _budgets(own, steps, count)
     found = []
     for step, cuts, table in steps:
-        for order in front(step.graph, step.seconds, budgets, wishes.time / len(steps)):
+        for order in front(step.graph, step.seconds, budgets, options.time / len(steps)):
             chosen = _Chosen(step, tuple(order), table, cuts)
             found.append((sequence_of(step.graph, order).peak_bytes, step.seconds_of(order), len(found), chosen))
     kept: list[Planned] = []
@@ -137,23 +137,23 @@ def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tupl
     for _, seconds, _, chosen in sorted(found, key=lambda entry: entry[:3]):
         if seconds < cheapest:
             cheapest = seconds
-            kept.append(_planned(torch, own, chosen, wishes))
+            kept.append(_planned(torch, own, chosen, options))
     if kept[0].unmeasured:
-        wishes.say(kept[0].unmeasured)
+        options.say(kept[0].unmeasured)
     return tuple(reversed(kept))
 
 
 def _budgets(own: Costed, steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]], count: int) -> list[int]:
     """Bytes from own order's peak evenly down to what the largest op takes."""
-    top, least = own.own.peak_bytes, min(floor(step.graph)[0] for step, _, _ in steps)
+    top, least = own.own.peak_bytes, min(largest_op(step.graph)[0] for step, _, _ in steps)
     return [top - (top - least) * k // (count - 1) for k in range(1, count)]
 
 
-def _own(torch: Any, program: Program, wishes: Wishes) -> tuple[Costed, Costs | None]:
+def _own(torch: Any, program: Program, options: PlanOptions) -> tuple[Costed, Costs | None]:
     """The step as it was traced, and the table of its costs."""
-    costs = wishes.costs
-    if wishes.measure:
-        costs, _ = measure_ops(program, costs or no_costs(torch, program), _progress(wishes))
+    costs = options.costs
+    if options.measure:
+        costs, _ = measure_ops(program, costs or no_costs(torch, program), _progress(options))
     return costed(torch, program, costs), costs
 
 
@@ -161,13 +161,13 @@ def _digest(own: Costed) -> str:
     return hashlib.sha256(source_of(own.program, own.own).encode()).hexdigest()
 
 
-def _planned(torch: Any, own: Costed, chosen: _Chosen, wishes: Wishes) -> Planned:
+def _planned(torch: Any, own: Costed, chosen: _Chosen, options: PlanOptions) -> Planned:
     """A choice as a plan and as source."""
     step, table, sequence = chosen.step, chosen.costs, sequence_of(chosen.step.graph, chosen.order)
     plan = StepPlan(
         program_sha256=_digest(own), costs_sha256="" if table is None else table.sha256, torch=str(torch.__version__),
-        ops=list(chosen.order), budget_bytes=wishes.budget, peak_bytes=sequence.peak_bytes,
-        own_order_peak_bytes=own.own.peak_bytes, floor_bytes=floor(step.graph)[0],
+        ops=list(chosen.order), budget_bytes=options.budget, peak_bytes=sequence.peak_bytes,
+        own_order_peak_bytes=own.own.peak_bytes, floor_bytes=largest_op(step.graph)[0],
         seconds=step.seconds_of(chosen.order), own_order_seconds=own.seconds_of(own.graph.own_order),
         unmeasured=step.unmeasured, cuts=list(chosen.cuts),
     )  # fmt: skip
@@ -184,7 +184,7 @@ class _Chosen:
     cuts: tuple[StepCut, ...] = ()
 
 
-def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Chosen:
+def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) -> _Chosen:
     """The order of least time within the budget, of the step as it is or cut.
 
     Raises
@@ -192,30 +192,30 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
     InputError
         A single op takes more.
     """
-    budget = wishes.budget
-    if wishes.overhead is not None:
-        return _lowest(torch, own, wishes, costs)
+    budget = options.budget
+    if options.overhead is not None:
+        return _lowest(torch, own, options, costs)
     if budget is None:
         return _Chosen(own, own.graph.own_order, costs)
     own_size, size = format_size(own.own.peak_bytes), format_size(budget)
-    wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
+    options.say(f"own order takes {own_size}; seeking {size} for {options.time:g} s at most")
     if own.own.peak_bytes <= budget:
         return _Chosen(own, own.graph.own_order, costs)
-    least, at = floor(own.graph)
+    least, at = largest_op(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
-    begun, allowed = clock.perf_counter(), "fission" in wishes.allow
-    for cut in proposals(torch, own, costs, budget, Limits(wishes.time * _CUTTING)) if allowed else ():
-        step, table = _measured(torch, cut.step, wishes, costs)
-        if floor(step.graph)[0] <= budget:
+    begun, allowed = clock.perf_counter(), "fission" in options.allow
+    for cut in proposals(torch, own, costs, budget, Limits(options.time * _CUTTING)) if allowed else ():
+        step, table = _measured(torch, cut.step, options, costs)
+        if largest_op(step.graph)[0] <= budget:
             steps.append((step, cut.records, table))
     if not steps:
-        cut = "fission" in wishes.allow
-        least, label = least_floor(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
+        cut = "fission" in options.allow
+        least, label = least_largest_op(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
-        whole = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
+        uncuttable = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
         share = -(-100 * least // max(1, own.own.peak_bytes))
         more = f"; give that, about {share}% of what own order takes, or more"
-        more += "" if whole else "; allow='recompute,fission' may cut it"
+        more += "" if uncuttable else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )
@@ -225,37 +225,37 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
 
         def report(seconds: float) -> None:
             more = seconds / own.seconds_of(own.graph.own_order) - 1
-            wishes.say(f"a plan within {size} takes {more:+.2%} time; seeking a faster one")
+            options.say(f"a plan within {size} takes {more:+.2%} time; seeking a faster one")
 
-        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, wishes), report))
+        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, options), report))
         excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
         return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
 
-    left = max(0.0, wishes.time - (clock.perf_counter() - begun))
+    left = max(0.0, options.time - (clock.perf_counter() - begun))
     first = [tried(entry, left * _FIRST / len(steps), _FIRST_STEPS) for entry in steps] if steps[1:] else []
     best = min(range(len(first)), key=lambda k: (first[k].excess, first[k].seconds), default=0)
-    left = max(0.0, wishes.time - (clock.perf_counter() - begun))
+    left = max(0.0, options.time - (clock.perf_counter() - begun))
     return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
 
 
-def _lowest(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Chosen:
+def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) -> _Chosen:
     """The order of least peak within a part of more time, of the step as it is or cut: a point of its curve."""
     once = own.seconds_of(own.graph.own_order)
-    most = once * (1 + (wishes.overhead or 0))
-    wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
-    steps = candidates(torch, own, wishes, costs, most)
+    most = once * (1 + (options.overhead or 0))
+    options.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {options.time:g} s at most")
+    steps = candidates(torch, own, options, costs, most)
     budgets = _budgets(own, steps, POINTS)
     found = []
     for step, cuts, table in steps:
-        share = wishes.time / len(steps)
-        order = tuple(lowest(step.graph, step.seconds, most, budgets, share, _moves(step, wishes)))
+        share = options.time / len(steps)
+        order = tuple(lowest(step.graph, step.seconds, most, budgets, share, _moves(step, options)))
         if step.seconds_of(order) <= most * (1 + _ROUNDING) or step is own:
             peak = sequence_of(step.graph, order).peak_bytes
             found.append((peak, step.seconds_of(order), _Chosen(step, order, table, cuts)))
     return min(found, key=lambda entry: entry[:2])[2]
 
 
-def _moves(step: Costed, wishes: Wishes) -> Moves | None:
+def _moves(step: Costed, options: PlanOptions) -> Moves | None:
     """What may leave memory.
 
     Raises
@@ -263,7 +263,7 @@ def _moves(step: Costed, wishes: Wishes) -> Moves | None:
     InputError
         The step runs where nothing moves tensors to the host.
     """
-    if "swap" not in wishes.allow:
+    if "swap" not in options.allow:
         return None
     kind = step.program.device[0]
     if kind not in ("cpu", "cuda"):
@@ -274,20 +274,20 @@ def _moves(step: Costed, wishes: Wishes) -> Moves | None:
 
 
 def candidates(
-    torch: Any, own: Costed, wishes: Wishes, costs: Costs | None, most: float | None = None
+    torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, most: float | None = None
 ) -> list[tuple[Costed, tuple[StepCut, ...], Costs | None]]:
     """The step as it is and, if it may be, cut so that it takes so many seconds at most; each with the table of its
     costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
-    for cut in usual(torch, own, costs, most) if "fission" in wishes.allow else ():
-        step, table = _measured(torch, cut.step, wishes, costs)
+    for cut in usual(torch, own, costs, most) if "fission" in options.allow else ():
+        step, table = _measured(torch, cut.step, options, costs)
         steps.append((step, cut.records, table))
     return steps
 
 
-def _measured(torch: Any, cut: Costed, wishes: Wishes, costs: Costs | None) -> tuple[Costed, Costs | None]:
+def _measured(torch: Any, cut: Costed, options: PlanOptions, costs: Costs | None) -> tuple[Costed, Costs | None]:
     """A cut step with the costs of what is new in it."""
-    if not wishes.measure:
+    if not options.measure:
         return cut, costs
     table, _ = measure_ops(cut.program, costs or no_costs(torch, cut.program), None)
     return costed(torch, cut.program, table), table
@@ -302,12 +302,12 @@ class _Tried:
     chosen: _Chosen
 
 
-def _progress(wishes: Wishes) -> Callable[[int, int], None]:
+def _progress(options: PlanOptions) -> Callable[[int, int], None]:
     """Reports of measured ops, the last and one in ten."""
 
     def report(done: int, total: int) -> None:
         if done == total or done % max(1, total // 10) == 0:
-            wishes.say(f"measured {done} of {total} kinds of op")
+            options.say(f"measured {done} of {total} kinds of op")
 
     return report
 
@@ -321,7 +321,7 @@ def _moves_what_is(step: Costed, entry: int) -> bool:
 def _replayed(torch: Any, own: Costed, plan: StepPlan, costs: Costs | None) -> _Chosen:
     if plan.program_sha256 != _digest(own):
         raise InputError("the saved plan is of another step (module, sizes, optimizer or torch differ); plan again")
-    step = cut_again(torch, own, plan.cuts, costs)
+    step = recut(torch, own, plan.cuts, costs)
     there = step.graph.op_by_id
     known = [op for op in plan.ops if op not in there and not _moves_what_is(step, op)]
     why = f"there is no op {known[0]}" if known else why_not(step.graph, plan.ops)

@@ -5,7 +5,7 @@ a list of these, or a `Call` that is made there and then: views, and temporaries
 
 ::
 
-    Traced    what torch handed over: views, clones and all                          (capture.py)
+    Traced    what torch returned: views, clones and all                             (capture.py)
     Program   compute ops alone; views stand where they are read, updates inside     (storages.py)
 """
 
@@ -21,7 +21,7 @@ Role = Literal["parameter", "buffer", "batch", "constant", "state"]
 
 
 class Word(str):
-    """Source text that stands as it is: ``torch.float32``."""
+    """Source text, unquoted: ``torch.float32``."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A function that stands before the step; a call of it has the target ``body.NAME``.
+    """A function that precedes the step; a call of it has the target ``body.NAME``.
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class Body:
     parts
         How often each of them runs, on some of the rows.
     workspace_bytes
-        What it takes beside its results, by the shapes.
-    whole_bytes
+        What it takes in addition to its results, by the shapes.
+    full_bytes
         For each action, what every part of it moves all the same: operands without rows, and sums twice.
     """
 
@@ -135,7 +135,7 @@ class Body:
     actions: tuple[Action, ...]
     parts: int
     workspace_bytes: int
-    whole_bytes: tuple[int, ...]
+    full_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)

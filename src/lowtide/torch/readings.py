@@ -29,8 +29,8 @@ _WITHOUT_SIZES = frozenset(
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor that an op reads: where it stands among the arguments, what stands there, and the views up to it from
-    the tensor in whose memory it lies (None: one of them is not known)."""
+    """A tensor that an op reads: its position among the arguments, what is there, and the views up to it from
+    the tensor whose memory it is in (None: one of them is not known)."""
 
     position: int
     value: Ref | Call
@@ -38,7 +38,7 @@ class Read:
 
     @cached_property
     def root(self) -> str:
-        """Whose memory it lies in."""
+        """Whose memory it is in."""
         return next(refs(self.value)).name
 
     def forth(self, along: Along) -> Along | None:
@@ -98,7 +98,7 @@ def reading(torch: Any, program: Program, action: Action) -> Reading | None:
 
 
 def _shape(torch: Any, program: Program, value: Ref | Call) -> Form | None:
-    """Form of a view; None if what stands there is none."""
+    """Form of a view; None if it is none."""
     if isinstance(value, Ref):
         return program.forms[value.name]
     inner = value

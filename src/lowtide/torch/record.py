@@ -1,6 +1,6 @@
 """A step on CUDA recorded once by `torch.cuda.graph` and replayed with other batches: no Python between its ops.
 
-A graph replays the same kernels on the same memory, so what a call copies in and out stands here, and what may change
+A graph replays the same kernels on the same memory, so what a call copies in and out is here, and what may change
 from call to call is refused or looked at. Written by torch's documentation of CUDA graphs, and never run on a device.
 """
 

@@ -8,15 +8,15 @@ gradients of both. Each row of these hangs on one token alone::
     gradient (n, d) <--mm-- (n, v) <--log_softmax_backward-+---nll_backward
     gradient (v, d) <--mm----+                                                            a sum over rows
 
-A region is all that makes or reads tensors above a size which run along one axis, closed so that nothing lies between
+A region is all that makes or reads tensors above a size which run along one axis, closed so that nothing is between
 its ops. Where each result has that axis or is a sum over it, some rows of everything can be made, used and dropped
 before the next ones. Which axis is which says `lowtide.ops`, the same accesses that cuts of ONNX models rest on.
 
 Attention is read twice, far apart: by its own product, and behind the loss by its gradient. A region on one side of the
-loss makes what it reads of the other side **again**, row by row, and nobody keeps it::
+loss makes what it reads of the other side **a second time**, row by row, and does not keep it::
 
     q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n) --bmm--> values          ops up to the loss: one region
-    q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n)                          the same ops again, in the other
+    q, k --bmm--> (b h, n, n) --softmax--> (b, h, n, n)                          the same ops, in the other
                                              |     gradient of values --bmm--> (b h, n, n)
     gradients of q, k, v <--bmm-- (b, h, n, n) <--softmax_backward--+
 """
@@ -48,8 +48,8 @@ Start = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that an op reads: where it stands among the arguments, the view that is read and its chain, and where
-    the rows lie in it (None: it is whole in every part)."""
+    """A tensor that an op reads: its position among the arguments, the view that is read and its chain, and where
+    the rows are in it (None: it is untiled)."""
 
     position: int
     value: Ref | Call
@@ -58,21 +58,21 @@ class Operand:
 
     @property
     def root(self) -> str:
-        """Whose memory it lies in."""
+        """Whose memory it is in."""
         return next(refs(self.value)).name
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An op of a region: its position in the program, the axis of its rows, its operands, and for each result where the
-    rows lie in it; None: it is a sum over them. `again`: it runs where it stands, too, and nobody outside reads what it
-    makes here."""
+    rows lie in it; None: it is a sum over them. `recomputed`: it also runs at its own place, and no op outside reads
+    what it makes here."""
 
     index: int
     start: Start
     operands: tuple[Operand, ...]
     dims: tuple[Along | None, ...]
-    again: bool = False
+    recomputed: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class Region:
     @property
     def indices(self) -> tuple[int, ...]:
         """Positions of the ops that run here alone."""
-        return tuple([row.index for row in self.ops if not row.again])
+        return tuple([row.index for row in self.ops if not row.recomputed])
 
     @property
-    def again(self) -> tuple[int, ...]:
+    def recomputed(self) -> tuple[int, ...]:
         """Positions of those that run elsewhere, too."""
-        return tuple([row.index for row in self.ops if row.again])
+        return tuple([row.index for row in self.ops if row.recomputed])
 
     @property
     def start(self) -> Start:
@@ -102,7 +102,7 @@ class Region:
 
 
 def regions(torch: Any, program: Program, graph: Graph, seed: int) -> list[Region]:
-    """The regions around an op, smallest first, those that make nothing again before those that do; none where it
+    """The regions around an op, smallest first, those that recompute nothing before those that do; none where it
     cannot be cut.
 
     Parameters
@@ -131,21 +131,23 @@ def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[
             for along in starts[apart]:
                 one = finder.first(seed, along, large, apart)
                 if one is not None:
-                    found.setdefault((one.region.start, one.region.indices, one.region.again), one)
-    ordered = sorted(found.values(), key=lambda one: (bool(one.region.again), len(one.region.ops)))
+                    found.setdefault((one.region.start, one.region.indices, one.region.recomputed), one)
+    ordered = sorted(found.values(), key=lambda one: (bool(one.region.recomputed), len(one.region.ops)))
     return [finder.alike(one, seed) for one in ordered]
 
 
 def region_of(
-    torch: Any, program: Program, graph: Graph, ops: Collection[int], again: Collection[int], start: Start
+    torch: Any, program: Program, graph: Graph, ops: Collection[int], recomputed: Collection[int], start: Start
 ) -> Region | None:
     """The region of just these ops, `start` the axis of the first; None if they are none."""
-    finder, inside = _Finder(torch, program, graph), {*ops, *again}
+    finder, inside = _Finder(torch, program, graph), {*ops, *recomputed}
     if not inside or not all(0 <= k < len(program.actions) for k in inside):
         return None
     try:
-        axes = finder.grown(min(inside), start, set(finder.maker), finder.side(min(ops)) if again else None, inside)
-        region = None if axes.keys() != inside else finder.checked(axes, set(again))
+        axes = finder.grown(
+            min(inside), start, set(finder.maker), finder.side(min(ops)) if recomputed else None, inside
+        )
+        region = None if axes.keys() != inside else finder.checked(axes, set(recomputed))
     except _Contradiction:
         return None
     return region if region is not None and not finder.between(region.indices) else None
@@ -249,14 +251,14 @@ class _Finder:
 
     def region(self, seed: int, start: Start, large: set[str], apart: bool) -> Region | None:
         """All ops that touch large tensors on the rows of the seed's; `apart`: those on its side of the loss, with what
-        they read of the other side again. None if they are no region; raises `_Contradiction`."""
+        they read of the other side a second time. None if they are no region; raises `_Contradiction`."""
         side, wide = self.side(seed) if apart else None, set(large)
         for _ in range(_ROUNDS):
             axes = self.grown(seed, start, wide, side)
-            again = {k for k in axes if side is not None and self.side(k) != side}
-            between = self.between([k for k in axes if k not in again])
+            recomputed = {k for k in axes if side is not None and self.side(k) != side}
+            between = self.between([k for k in axes if k not in recomputed])
             if not between:
-                return self.checked(axes, again)
+                return self.checked(axes, recomputed)
             for k in between:
                 action = self.program.actions[k]
                 names = (*action.outputs, *(ref.name for ref in refs(action.call)))
@@ -291,7 +293,7 @@ class _Finder:
 
     def _follows(self, k: int, side: bool | None, large: set[str]) -> bool:
         """Whether an op that reads what a region has belongs to it: on the other side of the loss one whose large
-        result is read on this one, so that it is made again with the rest."""
+        result is read on this one, so that it is recomputed with the rest."""
         if side is None or self.side(k) == side:
             return True
         made = [name for name in self.program.actions[k].outputs if name in large]
@@ -354,16 +356,16 @@ class _Finder:
                 ahead.update(before[k])
         return sorted((behind & ahead) - own)
 
-    def checked(self, axes: Mapping[int, Start], again: set[int]) -> Region | None:
+    def checked(self, axes: Mapping[int, Start], recomputed: set[int]) -> Region | None:
         """The region of these ops, if each of them can run for some rows."""
         rows: list[Row] = []
         dims: dict[str, Along | None] = {}
         counts = set[int]()
-        for k in sorted(axes, key=lambda k: (k not in again, k)):
+        for k in sorted(axes, key=lambda k: (k not in recomputed, k)):
             known, (axis, each), action = self._required(k), axes[k], self.program.actions[k]
             counts.add(known.access.sizes[axis] // each)
             outputs = tuple([Along(d.index(axis), each) if axis in d else None for d in known.access.outputs])
-            if None in outputs and (k in again or not _adds_up(known.access, axis)):
+            if None in outputs and (k in recomputed or not _adds_up(known.access, axis)):
                 return None
             operands = []
             for n, read in enumerate(known.reads):
@@ -374,18 +376,18 @@ class _Finder:
                     return None
                 operands.append(operand)
             dims.update({name: d for name, d in zip(action.outputs, outputs, strict=False) if name is not None})
-            rows.append(Row(k, axes[k], tuple(operands), outputs, k in again))
-        alone = [k for k in axes if k not in again]
+            rows.append(Row(k, axes[k], tuple(operands), outputs, k in recomputed))
+        alone = [k for k in axes if k not in recomputed]
         own = [n for k in sorted(alone) for n in self.program.actions[k].outputs if n is not None]
         made = [n for n in own if n in self.ends or any(r not in alone for r in self.readers.get(n, ()))]
         given = dict.fromkeys(o.root for row in rows for o in row.operands if o.root not in dims)
-        read_again = {o.root for row in rows if row.again for o in row.operands}
-        if len(counts) != 1 or len(rows) < 2 or self._is_overwritten(read_again, alone):
+        read_twice = {o.root for row in rows if row.recomputed for o in row.operands}
+        if len(counts) != 1 or len(rows) < 2 or self._is_overwritten(read_twice, alone):
             return None
         return Region(tuple(rows), counts.pop(), tuple(given), tuple(made))
 
     def _is_overwritten(self, names: Iterable[str], alone: Collection[int]) -> bool:
-        """Whether something that is read again is changed before all of these ops may run."""
+        """Whether something that is read a second time is changed before all of these ops may run."""
         needed, first = self._with_all_before(alone), min(alone, default=0)
         return any(w < first or w in needed for name in names for w in self.writers.get(name, ()))
 

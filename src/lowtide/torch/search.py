@@ -1,8 +1,8 @@
-"""Orders of a step within a budget: its own, one in which ops run again, the exact scheduler's, then better ones by the
+"""Orders of a step within a budget: its own, one with recomputed ops, the exact scheduler's, then better ones by the
 core's search for sequences (`core/sequence`), from what both of them begin with.
 
-What a step holds is what that search counts: values and workspace. Beside its rules there is one more: what reads a
-parameter does not run again behind the update of that parameter.
+What a step holds is what that search counts: values and workspace. In addition there is one more rule: what reads a
+parameter is not recomputed behind the update of that parameter.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def footprints(graph: Graph) -> dict[int, int]:
     }
 
 
-def floor(graph: Graph) -> tuple[int, int]:
+def largest_op(graph: Graph) -> tuple[int, int]:
     """What the largest op takes; and its id."""
     most = footprints(graph)
     at = max(most, key=lambda op: (most[op], -op), default=0)
@@ -85,7 +85,7 @@ def search(
     Own order where no budget asks for another, or the exact scheduler's where that fits.
     """
     own = list(range(len(graph.ops)))
-    if budget is None or floor(graph)[0] > budget:
+    if budget is None or largest_op(graph)[0] > budget:
         return graph.own_order
     problem = problem_of(graph, seconds, moves)
     if max(problem.footprints(own), default=0) <= budget:

@@ -1,12 +1,12 @@
 """A sequence of op instances over a graph, with the lifetimes that follow, and what it holds step by step.
 
-An op may stand several times. Whoever reads a tensor reads what the last instance of its op before it made; so a
-tensor dies behind the last instance that reads it before its op runs again, and what is read by nobody dies in the
+An op may occur several times. A consumer reads what the last instance of the producer before it made; so a
+tensor dies behind the last instance that reads it before its op is recomputed, and what has no consumer dies in the
 instance that makes it. A result of the graph lives from its op's last instance to the end.
 
 ::
 
-    a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it lies in memory
+    a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it is in memory
     |--|     |---|
     a  b  S  c  L  d      so does a load L, once a store S has ended: S began behind a, and d waits for L
     |-----|     |--|
@@ -24,12 +24,13 @@ from lowtide.torch.swap import entry_of
 @dataclass(frozen=True, slots=True)
 class Instance:
     """One run of the op with that id, or a transfer (`lowtide.torch.swap`). `made` are the names of what it makes and
-    somebody reads; `again`: not its first run; `begins`: names of the tensors whose stores begin behind it; `waits`: of
-    those whose loads must have ended before it; `moved`: of a transfer the name, and whether it is loaded."""
+    another op reads; `recomputed`: not its first run; `begins`: names of the tensors whose stores begin behind it;
+    `waits`: of those whose loads must have ended before it; `moved`: of a transfer the name, and whether it is
+    loaded."""
 
     op: int
     made: frozenset[str]
-    again: bool
+    recomputed: bool
     begins: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
     moved: tuple[str, bool] | None = None
@@ -63,14 +64,46 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     Raises
     ------
     ValueError
-        An op reads what nobody made, or stands behind an op that changes what it reads, or is random and runs twice,
+        An op reads what no op made, or runs behind an op that changes what it reads, or is random and runs twice,
         or writes and runs twice; or an op is missing, or runs before one that it must stay behind.
     """
     why = why_not(graph, order)
     if why is not None:
         raise ValueError(why)
-    makers = graph.producer
-    counted = [t for t in graph.tensors if t.id in makers and t.alias_of is None]
+    begins, waits, last_read = _reads(graph, order)
+    by_id = graph.tensor_by_id
+    dies: list[list[str]] = [[] for _ in order]
+    made: list[set[str]] = [set() for _ in order]
+    change = [0] * (len(order) + 1)
+    for step, op_id in enumerate(order):
+        for t in _touched(graph, op_id)[1]:
+            if t not in graph.producer or by_id[t].alias_of is not None:
+                continue
+            end = last_read.get((t, step), step)
+            change[step] += by_id[t].size
+            if end < len(order):
+                change[end + 1] -= by_id[t].size
+            if (t, step) in last_read:
+                made[step].add(by_id[t].name)
+                if end < len(order):
+                    dies[end].append(by_id[t].name)
+    seen: set[int] = set()
+    instances, footprint, live = [], [], 0
+    for step, op_id in enumerate(order):
+        live += change[step]
+        footprint.append(live + (graph.op_by_id[op_id].workspace if op_id in graph.op_by_id else 0))
+        around = tuple(begins[step]), tuple(waits[step]), _named(graph, op_id)
+        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen, *around))
+        seen.add(op_id)
+    return Sequence(tuple(instances), tuple([tuple(names) for names in dies]), tuple(footprint))
+
+
+def _reads(graph: Graph, order: Ordered[int]) -> tuple[list[list[str]], list[list[str]], dict[tuple[int, int], int]]:
+    """For each step the names of the tensors whose stores begin behind it, and of those whose loads it waits for.
+
+    And the last step that reads each value, by tensor and the step that made it; the end for a result.
+    """
+    names = {t.id: t.name for t in graph.tensors}
     made_at: dict[int, int] = {}
     last_read: dict[tuple[int, int], int] = {}
     begins: list[list[str]] = [[] for _ in order]
@@ -82,7 +115,7 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
         moved = entry_of(graph, op_id)
         if moved is not None and not moved[1]:  # it begins when the value is there, behind the stores before
             begun = max(begun, made_at[moved[0]])
-            begins[begun].append(graph.tensor_by_id[moved[0]].name)
+            begins[begun].append(names[moved[0]])
         for t in inputs:
             if t in made_at:
                 last_read[t, made_at[t]] = step
@@ -90,37 +123,11 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
                 waits[step].append(coming.pop(t))
         made_at.update(dict.fromkeys(outputs, step))
         if moved is not None and moved[1]:
-            coming[moved[0]] = graph.tensor_by_id[moved[0]].name
-    n = len(order)
-    for t in counted:
-        if t.kind is Kind.OUTPUT:
-            last_read[t.id, made_at[t.id]] = n
-    dies: list[list[str]] = [[] for _ in order]
-    made: list[set[str]] = [set() for _ in order]
-    change = [0] * (n + 1)
-    by_id = graph.tensor_by_id
-    own = {t.id for t in counted}
-    for step, op_id in enumerate(order):
-        for t in _touched(graph, op_id)[1]:
-            if t not in own:
-                continue
-            end = last_read.get((t, step), step)
-            change[step] += by_id[t].size
-            if end < n:
-                change[end + 1] -= by_id[t].size
-            if (t, step) in last_read:
-                made[step].add(by_id[t].name)
-                if end < n:
-                    dies[end].append(by_id[t].name)
-    seen: set[int] = set()
-    instances, footprint, live = [], [], 0
-    for step, op_id in enumerate(order):
-        live += change[step]
-        footprint.append(live + (graph.op_by_id[op_id].workspace if op_id in graph.op_by_id else 0))
-        around = tuple(begins[step]), tuple(waits[step]), _named(graph, op_id)
-        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen, *around))
-        seen.add(op_id)
-    return Sequence(tuple(instances), tuple([tuple(names) for names in dies]), tuple(footprint))
+            coming[moved[0]] = names[moved[0]]
+    for t in graph.tensors:
+        if t.id in graph.producer and t.alias_of is None and t.kind is Kind.OUTPUT:
+            last_read[t.id, made_at[t.id]] = len(order)
+    return begins, waits, last_read
 
 
 def _named(graph: Graph, entry: int) -> tuple[str, bool] | None:
@@ -188,7 +195,7 @@ def runs_once(graph: Graph, op: Op) -> bool:
 
 
 def writers_over(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """For each op, the ops that change memory that it reads: behind these it must not run again."""
+    """For each op, the ops that change memory that it reads: behind these it must not be recomputed."""
     writers: dict[int, list[int]] = {}
     for op in graph.ops:
         for t in op.outputs:

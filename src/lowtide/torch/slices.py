@@ -76,8 +76,8 @@ def _with_one(
     digest = hashlib.sha256(_plainly(lines, region, inside).encode()).hexdigest()[:12]
     name = f"rows_{digest}"
     source = "\n".join([f"def {name}({', '.join(region.given)}):", *lines, ""])
-    whole = tuple([_whole_bytes(program, region, row) for row in region.ops])
-    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), workspace, whole))
+    full_bytes = tuple([_full_bytes(program, region, row) for row in region.ops])
+    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), workspace, full_bytes))
     call = Call(f"body.{name}", tuple([Ref(n) for n in region.given]))
     taken = sum(action.call.target == call.target for action in program.actions)
     action = Action(f"{name}_{taken}" if taken else name, call, region.made, several=True)
@@ -88,7 +88,7 @@ def _with_one(
         **dict.fromkeys(region.indices, order.index(None)),
         **{k: at for at, k in enumerate(order) if k is not None},
     }
-    members = (*region.indices, *region.again)
+    members = (*region.indices, *region.recomputed)
     behind = [{place[u] for k in (members if old is None else (old,)) for u in before[k]} - {at}
               for at, old in enumerate(order)]  # fmt: skip
     for at, later in enumerate(actions):
@@ -106,11 +106,11 @@ def _plainly(lines: Sequence[str], region: Region, inside: Sequence[Action]) -> 
 
 
 def _numbered(match: re.Match[str], number: Mapping[str, str]) -> str:
-    whole, ahead, name = match.group(0), match.group(1) or "", match.group(2)
-    return number.get(whole) or (ahead + number[name] if name in number else whole)
+    word, ahead, name = match.group(0), match.group(1) or "", match.group(2)
+    return number.get(word) or (ahead + number[name] if name in number else word)
 
 
-def _whole_bytes(program: Program, region: Region, row: Row) -> int:
+def _full_bytes(program: Program, region: Region, row: Row) -> int:
     """What each part of an op moves, however few its rows are."""
     read = {operand.root for operand in row.operands if operand.along is None and operand.root in region.given}
     sums = [name for name, dim in zip(program.actions[row.index].outputs, row.dims, strict=True) if dim is None]
@@ -124,7 +124,7 @@ def _order(count: int, before: Sequence[Collection[int]], region: Region) -> lis
     """Positions of the actions with None in place of the region's, where it may first stand: what it reads before it,
     what reads it behind."""
     inside = set(region.indices)
-    needed = {u for k in region.again for u in before[k]}
+    needed = {u for k in region.recomputed for u in before[k]}
     for k in reversed(range(count)):
         if k in inside or k in needed:
             needed.update(before[k])
@@ -135,7 +135,7 @@ def _order(count: int, before: Sequence[Collection[int]], region: Region) -> lis
 
 @dataclass
 class _Writer:
-    """Writes the function of a region, and counts what it takes beside its results."""
+    """Writes the function of a region, and counts what it takes in addition to its results."""
 
     program: Program
     region: Region
@@ -163,11 +163,11 @@ class _Writer:
             for name in [n for n in self.live if last.get(n, -1) <= k]:
                 self.text.append(f"        del {name}")
                 del self.live[name]
-        self.text += [*self.behind, f"    return [{', '.join(map(self._whole, self.region.made))}]"]
+        self.text += [*self.behind, f"    return [{', '.join(map(self._full, self.region.made))}]"]
         return self.text, self.most
 
     def _ahead(self, actions: Sequence[Action]) -> None:
-        """What stands before the loop: results, and the number of rows that count."""
+        """What precedes the loop: results, and the number of rows that count."""
         for row, action in zip(self.region.ops, actions, strict=True):
             name = action.call.target.split(".")[1]
             if name == "nll_loss_forward":
@@ -178,10 +178,10 @@ class _Writer:
                 form = self.program.forms[output]
                 options = f'dtype=torch.{form.dtype}, device=torch.device("{_device(form.device)}")'
                 empty = f"aten.empty_strided.default({list(form.shape)}, {list(form.strides)}, {options})"
-                made = self._whole(output)
+                made = self._full(output)
                 self.text.append(f"    {made} = {empty if dim is not None else f'aten.zero_.default({empty})'}")
 
-    def _whole(self, name: str) -> str:
+    def _full(self, name: str) -> str:
         """Name of all rows of a result: its own, if no op of the region reads it."""
         read = any(operand.root == name for row in self.region.ops for operand in row.operands)
         return f"all_{name}" if read and self.places.get(name) is not None else name
@@ -220,21 +220,21 @@ class _Writer:
         self._plain(row, action, call)
 
     def _lands(self, row: Row, action: Action) -> bool:
-        """Whether a product is written where it belongs at once: rows in one piece that nobody here reads."""
+        """Whether a product is written where it belongs at once: contiguous rows without a consumer here."""
         name = str(action.outputs[0])
         form = self.program.forms[name]
         along = row.dims[0]
         ahead = along is not None and along.dim == 0 and form.contiguous
-        return ahead and name in self.region.made and self._whole(name) == name
+        return ahead and name in self.region.made and self._full(name) == name
 
     def _place(self, row: Row, action: Action, k: int) -> str:
         along = row.dims[k]
         assert along is not None
-        return expression(_rows_of(Ref(self._whole(str(action.outputs[k]))), along))
+        return expression(_rows_of(Ref(self._full(str(action.outputs[k]))), along))
 
     def _plain(self, row: Row, action: Action, call: Call) -> None:
         """Results as they come; those read elsewhere are copied where they belong."""
-        outputs = [f"part_{o}" if o in self.region.made and self._whole(o) == o else o for o in action.outputs if o]
+        outputs = [f"part_{o}" if o in self.region.made and self._full(o) == o else o for o in action.outputs if o]
         targets = f"{', '.join(outputs)}," if action.several else outputs[0]
         self.text.append(f"        {targets} = {expression(call)}")
         for k, (output, name) in enumerate(zip(outputs, action.outputs, strict=True)):
@@ -244,7 +244,7 @@ class _Writer:
             if name not in self.region.made:
                 continue
             if row.dims[k] is None:
-                self.text.append(f"        aten.add_.Tensor({self._whole(name)}, {output})")
+                self.text.append(f"        aten.add_.Tensor({self._full(name)}, {output})")
             else:
                 self.text.append(f"        aten.copy_.default({self._place(row, action, k)}, {output})")
 

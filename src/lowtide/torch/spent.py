@@ -1,8 +1,8 @@
-"""Gradients that a step has used: what stands in ``.grad`` behind a step that updates its parameters itself.
+"""Gradients that a step has used: what is in ``.grad`` after a step that updates its parameters itself.
 
-With ``optimizer=`` each gradient dies in the update of its parameter. If ``.grad`` were None then, whoever reads it
+With ``optimizer=`` each gradient dies in the update of its parameter. If ``.grad`` were None then, code that reads it
 behind the step would do nothing without a word: ``clip_grad_norm_`` gives 0.0, an ``optimizer.step()`` by habit changes
-nothing. So a tensor without memory stands there, and every computation with it raises, also that of a backward pass of
+nothing. So a tensor without memory is there, and every computation with it raises, also that of a backward pass of
 eager's which adds to it. What asks for no number works: ``zero_grad()`` in both ways (set to zero, it becomes a tensor
 of zeros), comparing ``.grad`` with None, its shape and type, moving, converting, saving and copying the module.
 """
@@ -34,7 +34,7 @@ def _kind() -> Any:
     class SpentGradient(torch.Tensor):
         """A gradient that was used up.
 
-        `held`: None, or what stands in its place since it was set to zero; `fresh`: whether that is still zero.
+        `held`: None, or what replaces it since it was set to zero; `fresh`: whether that is still zero.
         """
 
         __torch_function__ = torch._C._disabled_torch_function_impl
@@ -59,7 +59,7 @@ def _kind() -> Any:
 
         @classmethod
         def set_to_zero(cls, one: Any) -> None:
-            """Hold zeros; a tensor of another kind is set to zero where it lies."""
+            """Hold zeros; a tensor of another kind is set to zero in place."""
             if not isinstance(one, cls):
                 one.zero_()
                 return

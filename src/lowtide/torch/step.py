@@ -21,7 +21,7 @@ from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
 from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, ready, rules_of, with_updates
-from lowtide.torch.planning import Planned, Wishes, plan_program
+from lowtide.torch.planning import Planned, PlanOptions, plan_program
 from lowtide.torch.program import Given, Program
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.spent import check_unspent, is_spent, spend
@@ -44,7 +44,7 @@ class Job:
     loss_fn: Callable[..., Any] | None
     optimizer: Any
     rules: tuple[Rule, ...]
-    wishes: Wishes
+    options: PlanOptions
     training: bool
     replan: bool
     accumulate: bool = False
@@ -60,7 +60,7 @@ class Job:
         check_call(library(), self.model, self.loss_fn, batch)
         if self.training:
             check_gradient_hooks(self.model)
-        self.wishes.say("tracing")
+        self.options.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
         gradients = [r.target for r in program.results if r.kind == "gradient"]
@@ -76,9 +76,9 @@ class Job:
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
         program = with_updates(program, rules)
-        self.wishes.say(f"traced {len(program.actions)} ops")
+        self.options.say(f"traced {len(program.actions)} ops")
         for words in self.caveats(captured, batch):
-            self.wishes.say(words)
+            self.options.say(words)
         return captured, program
 
     def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
@@ -103,7 +103,7 @@ class Job:
         mode = modes.now()
         captured, program = self.traced(batch)
         with plain(torch, mode):
-            planned = plan_program(torch, program, measurable(self.wishes, captured))
+            planned = plan_program(torch, program, measurable(self.options, captured))
         caveats = self.caveats(captured, batch)
         return Step(self, planned, captured, caveats, (_key(torch, batch), modes, mode))
 
@@ -139,12 +139,9 @@ class Step:
 
     def __repr__(self) -> str:
         own = format_size(self.plan.own_order_peak_bytes)
-        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *self._caveats()]
+        caveats = [words for words in (self._planned.unmeasured, *self._said) if words]
+        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *caveats]
         return f"Step({self.program.name}: {'; '.join(words)})"
-
-    def _caveats(self) -> list[str]:
-        """What its figures do not hold, and where it is not eager's to the bit, in words."""
-        return [words for words in [self._planned.unmeasured, *self._said] if words]
 
     @property
     def plan(self) -> StepPlan:
@@ -208,7 +205,7 @@ class Step:
         return step.finish(step.prepare(*batch)())
 
     def for_batch(self, *batch: Any) -> Step:
-        """The step for a batch of these sizes, and for the module as it stands: this one, or one planned anew.
+        """The step for a batch of these sizes, and for the present module: this one, or one planned anew.
 
         Raises
         ------
@@ -225,7 +222,7 @@ class Step:
             message = f"the step is planned for {_text(self._key)}, and got {_text(key)}{_other(self._key, key)}"
             raise InputError(f"{message}; give batches of one size, or compile with replan=True", self.program.name)
         if (key, mode) not in self._others:
-            self._others[key, mode] = replace(self._job, wishes=replace(self._job.wishes, plan=None)).build(batch)
+            self._others[key, mode] = replace(self._job, options=replace(self._job.options, plan=None)).build(batch)
         return self._others[key, mode]
 
     def prepare(self, *batch: Any) -> Callable[[], list[Any]]:
@@ -332,8 +329,8 @@ def compile_step(
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
-        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded again while other ops
-        run, on the CPU in memory beside the allocator's, on CUDA by torch's operators ``ao``.
+        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
+        run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -349,8 +346,8 @@ def compile_step(
     if accumulate and optimizer is not None:
         raise InputError("accumulate=True leaves gradients in .grad for an optimizer that you call; drop optimizer=")
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    wishes = wishes_of(budget, costs, measure, plan, time, report, allow, overhead)
-    return Job(model, loss_fn, optimizer, rules, wishes, True, replan, accumulate).build(example)
+    options = options_of(budget, costs, measure, plan, time, report, allow, overhead)
+    return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate).build(example)
 
 
 @typed
@@ -377,8 +374,8 @@ def compile(
     MissingExtraError
         torch is not installed.
     """
-    wishes = wishes_of(budget, costs, measure, plan, time, report)
-    return Job(model, None, None, (), wishes, False, replan).build(example)
+    options = options_of(budget, costs, measure, plan, time, report)
+    return Job(model, None, None, (), options, False, replan).build(example)
 
 
 @typed
@@ -390,7 +387,7 @@ def measure(
     Parameters
     ----------
     costs
-        A table, or its file, to add to: what is in it is not measured again.
+        A table, or its file, to add to: what is in it is measured once.
     report
         Called with how many ops are measured, and of how many.
 
@@ -404,12 +401,12 @@ def measure(
     return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
 
 
-def measurable(wishes: Wishes, captured: Capture) -> Wishes:
-    """The wishes, without measuring where a model has no memory."""
-    return replace(wishes, measure=wishes.measure and not captured.empty)
+def measurable(options: PlanOptions, captured: Capture) -> PlanOptions:
+    """The settings, without measuring where a model has no memory."""
+    return replace(options, measure=options.measure and not captured.empty)
 
 
-def wishes_of(
+def options_of(
     budget: int | str | None,
     costs: Costs | str | Path | None,
     measure: bool,
@@ -418,7 +415,7 @@ def wishes_of(
     report: Callable[[str], None] | None,
     allow: str | Sequence[str] = "recompute",
     overhead: float | str | None = None,
-) -> Wishes:  # fmt: skip
+) -> PlanOptions:  # fmt: skip
     """What a call asks for, its words read and its files.
 
     Raises
@@ -432,7 +429,9 @@ def wishes_of(
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return Wishes(least, table, measure, seconds_of(time), saved, report, allowed(allow), overhead_of(overhead), part)
+    return PlanOptions(
+        least, table, measure, seconds_of(time), saved, report, allowed(allow), overhead_of(overhead), part
+    )
 
 
 def allowed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     cuts
         Ops that became one, each cut in parts; `ops` speaks of the step that has these.
     ops
-        Ids of the ops as they run; one that runs again stands again. With n ops, n + 2 t is where tensor t of the graph
+        Ids of the ops as they run; a recomputed one occurs twice. With n ops, n + 2 t is where tensor t of the graph
         has been stored on the host, and n + 2 t + 1 where it begins to be loaded.
     budget_bytes
         What was asked for, or None.

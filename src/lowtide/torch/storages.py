@@ -1,4 +1,4 @@
-"""From a trace to a program of compute ops: whose memory a tensor lies in, and what need not run at all.
+"""From a trace to a program of compute ops: whose memory a tensor is in, and what need not run at all.
 
 ::
 
@@ -27,7 +27,7 @@ from lowtide.torch.program import Action, Call, Program, Result, Traced, Word, r
 
 @dataclass
 class _Settling:
-    """A program in the making; `bound` has what stands for each name of the trace."""
+    """A program in the making; `bound` has the value of each name of the trace."""
 
     traced: Traced
     forms: dict[str, Form]
@@ -46,7 +46,7 @@ def settle(traced: Traced) -> Program:
         elif _is_idle_clone(work, call, changed):
             work.bound[call.name] = replaced(call.call.args[0], work.bound)
         elif not (_split_dropout(work, call) or _split_dropout_gradient(work, call)):
-            work.actions.append(_as_it_lies(work, replace(call, call=replaced(call.call, work.bound))))
+            work.actions.append(_in_own_layout(work, replace(call, call=replaced(call.call, work.bound))))
     results = [replace(r, value=replaced(r.value, work.bound)) for r in traced.results]
     results = _sum_tied(work, [r for r in results if r.kind == "gradient"]) + [
         _freed(work, r) if r.kind == "loss" else r for r in results if r.kind != "gradient"
@@ -57,7 +57,7 @@ def settle(traced: Traced) -> Program:
 
 
 def root_of(value: Any) -> str:
-    """Name of the tensor in whose memory a view lies: the one that the innermost call reads first.
+    """Name of the tensor in whose memory a view is: the one that the innermost call reads first.
 
     >>> root_of(Call("aten.t.default", (Call("aten.view.default", (Ref("x"), (2, 3))),)))
     'x'
@@ -70,18 +70,18 @@ _NOTHING = ("aten.detach.default", "aten.alias.default")
 
 
 def _bind_view(work: _Settling, call: Action) -> None:
-    whole = replaced(call.call, work.bound)
+    full = replaced(call.call, work.bound)
     if call.several:
         for k, output in enumerate(call.outputs):
             if output is not None:
-                work.bound[output] = replace(whole, pick=k)
+                work.bound[output] = replace(full, pick=k)
     else:
-        work.bound[call.name] = whole.args[0] if call.call.target in _NOTHING else _short(work, whole)
+        work.bound[call.name] = full.args[0] if call.call.target in _NOTHING else _short(work, full)
 
 
 def _short(work: _Settling, view: Call) -> Any:
     """A view of a view as one, where that is the same without a doubt: transposed twice, another shape of a shape of
-    what lies in one piece."""
+    contiguous tensors."""
     inner = view.args[0]
     if not isinstance(inner, Call):
         return view
@@ -97,8 +97,8 @@ def _short(work: _Settling, view: Call) -> Any:
 _SHAPES = ("aten.view.default", "aten._unsafe_view.default")
 
 
-def _as_it_lies(work: _Settling, action: Action) -> Action:
-    """An elementwise op on tensors that lie in one piece and are seen under another shape, as one on the shape in
+def _in_own_layout(work: _Settling, action: Action) -> Action:
+    """An elementwise op on tensors that are contiguous and are seen under another shape, as one on the shape in
     which they lie; what reads its result sees it under the shape that it had.
 
     So ops on ``(batch, tokens, words)`` between products on ``(batch * tokens, words)`` have the rows of these.
@@ -112,10 +112,10 @@ def _as_it_lies(work: _Settling, action: Action) -> Action:
     args: list[Any] = []
     for arg in action.call.args:
         if isinstance(arg, Call) and arg.target in _SHAPES and isinstance(arg.args[0], Ref):
-            lies = work.forms[arg.args[0].name]
-            if tuple(arg.args[1]) != form.shape or not lies.contiguous:
+            source = work.forms[arg.args[0].name]
+            if tuple(arg.args[1]) != form.shape or not source.contiguous:
                 return action
-            shapes.add(lies.shape)
+            shapes.add(source.shape)
             args.append(arg.args[0])
         elif any(work.forms[ref.name].shape != () for ref in refs(arg)):
             return action
@@ -124,24 +124,24 @@ def _as_it_lies(work: _Settling, action: Action) -> Action:
     if len(shapes) != 1 or not form.contiguous or any(True for _, value in action.call.kwargs for _ in refs(value)):
         return action
     shape = shapes.pop()
-    work.forms[action.name] = replace(form, shape=shape, strides=_in_one_piece(shape))
+    work.forms[action.name] = replace(form, shape=shape, strides=_contiguous(shape))
     work.bound[action.name] = Call(_SHAPES[0], (Ref(action.name), form.shape))
     return replace(action, call=replace(action.call, args=tuple(args)))
 
 
-def _in_one_piece(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _is_idle_clone(work: _Settling, call: Action, changed: set[str]) -> bool:
-    """Whether a clone copies all of a storage that nobody changes, as it lies."""
+    """Whether a clone copies all of a storage that no op changes, with its layout."""
     source = call.call.args[0] if call.call.target == "aten.clone.default" else None
     if not isinstance(source, Ref):
         return False
     root = root_of(work.bound.get(source.name, source))
-    before, after, whole = work.traced.forms[source.name], work.traced.forms[call.name], work.forms[root]
+    before, after, full = work.traced.forms[source.name], work.traced.forms[call.name], work.forms[root]
     alike = (before.shape, before.strides) == (after.shape, after.strides)
-    return alike and before.extent_bytes == whole.extent_bytes and root not in changed
+    return alike and before.extent_bytes == full.extent_bytes and root not in changed
 
 
 def _noise(mask: str, keep: float, form: Form) -> Call:

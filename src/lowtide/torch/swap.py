@@ -1,11 +1,11 @@
-"""Tensors of a step that are stored on the host and loaded again while other ops run: which, how long that takes, and
+"""Tensors of a step that are stored on the host and loaded back while other ops run: which, how long that takes, and
 the code that does it.
 
 In a sequence of op ids, with n ops, entry n + 2 t is where tensor t has been stored, and n + 2 t + 1 where it begins to
 be loaded (`lowtide.optimize.recompute.swaps` says what that means). On the CPU a step's source carries `HOST`: two
 threads, one for stores and one for loads, and memory that torch's allocator does not give out. On CUDA it calls torch's
-own operators, ``ao::offload``, ``ao::reload`` and ``ao::wait_tensor``, which have pinned memory and one stream beside
-the one that computes; they refuse tensors of the CPU, so that there is no one road for both.
+own operators, ``ao::offload``, ``ao::reload`` and ``ao::wait_tensor``, which have pinned memory and one stream in
+addition to the one that computes; they refuse tensors of the CPU, so that there is no one road for both.
 """
 
 from __future__ import annotations
@@ -62,15 +62,11 @@ host = Host()
 '''
 """What a step with transfers on the CPU runs beside its ops."""
 
-_IMPORTS = {
+IMPORTS = {
     "cpu": "import mmap\nfrom concurrent.futures import ThreadPoolExecutor\n\nimport torch",
     "cuda": f"import torch\nimport {OFFLOAD_OPS}  # torch.ops.ao",
 }
-
-
-def imports_of(device: str) -> str:
-    """What a step with transfers imports."""
-    return _IMPORTS[device]
+"""What a step with transfers imports, by the kind of device."""
 
 
 def begin_store(name: str, form: Form) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import gcd, prod
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.forms import Concat, Piece, Split
+from lowtide.ops.forms import Concat, Indexed, Split
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.raster import memory_dims
 from lowtide.target import Target
@@ -43,7 +43,7 @@ class Candidates:
             yield from self._joined(op, form)
         elif isinstance(form, Split):
             yield from self._divided(op, form)
-        elif isinstance(form, Piece):
+        elif isinstance(form, Indexed):
             yield from self._taken(op, form)
 
     def _joined(self, op: Op, form: Concat) -> Iterator[Alias]:
@@ -78,7 +78,7 @@ class Candidates:
             if self._alike(piece, whole):
                 yield from self._alias(piece, whole, op, "take", box)
 
-    def _taken(self, op: Op, form: Piece) -> Iterator[Alias]:
+    def _taken(self, op: Op, form: Indexed) -> Iterator[Alias]:
         if form.family not in ("piece", "gather") or len(op.outputs) != 1:
             return
         whole, piece = (self.graph.tensor_by_id[t] for t in (op.inputs[0], op.outputs[0]))

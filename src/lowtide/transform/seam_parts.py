@@ -12,7 +12,7 @@ from dataclasses import replace
 from lowtide.graph import Kind, Op
 from lowtide.ops.access import Access, Box, Merge
 from lowtide.ops.index import Range
-from lowtide.ops.part import Spelled, given_box
+from lowtide.ops.part import Written, given_box
 from lowtide.ops.piece import Part
 from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
@@ -157,7 +157,7 @@ class _Seamed:
         """The op of a part, without some attributes, that reads a sum so far at a position of its own."""
         how = self.cutter.spelling(op.id, cut.axis)
         shapes = tuple(self.b.shape(t) for t in outputs)
-        spelled = Spelled(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
+        spelled = Written(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
         operands = self.b.operands(op, cut.axis, rows, spelled.literals, lambda _, t, box: self._given(op, t, box))
         if total:
             operands += [None] * (total[0] - len(operands)) + [total[1]]

@@ -24,7 +24,7 @@ from typing import Any
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Box
-from lowtide.ops.forms import Piece as Taken
+from lowtide.ops.forms import Indexed as Taken
 from lowtide.ops.forms import Reshape, Split, Transpose
 from lowtide.ops.index import FIXED, Range
 from lowtide.ops.meaning import meaning

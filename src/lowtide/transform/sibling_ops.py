@@ -8,7 +8,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from lowtide.graph import Graph, Op, Tensor
-from lowtide.ops.labels import WHOLE, parsed
+from lowtide.ops.labels import UNTILED, parsed
 from lowtide.ops.node import NoForm
 
 SPLIT, JOIN = "unstack", "stack"
@@ -58,7 +58,7 @@ def _words(op: Op) -> list[str]:
     except NoForm as error:
         raise NoMerge(f"{op.label}: {error}") from None
     words = [word for side in (*reads, *writes) for word in side]
-    if len(reads) != 2 or len(writes) != 1 or WHOLE in words or any(len(w) != 1 for w in words):
+    if len(reads) != 2 or len(writes) != 1 or UNTILED in words or any(len(w) != 1 for w in words):
         raise NoMerge(f"labels of {op.label} are not a product's of two operands, a letter a dimension")
     sides = ["".join(side) for side in (*reads, *writes)]
     if op.attributes.get("equation") != _equation(sides):
@@ -157,7 +157,7 @@ class Wider:
         letters = ascii_lowercase[:rank]
         permuted = [letters[d] for d in permutation]
         wide = [*(letters if kind == SPLIT else permuted)]
-        wide.insert(self.at, WHOLE)
+        wide.insert(self.at, UNTILED)
         each = " ".join(permuted if kind == SPLIT else letters)
         many, one = ", ".join([each] * self.count), " ".join(wide)
         labels = f"{one} -> {many}" if kind == SPLIT else f"{many} -> {one}"

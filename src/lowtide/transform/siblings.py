@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.labels import WHOLE, parsed
+from lowtide.ops.labels import UNTILED, parsed
 from lowtide.transform.change import Change
 from lowtide.transform.fission import NoFission, in_order
 from lowtide.transform.sibling_ops import NoMerge, Site, Wider
@@ -210,7 +210,7 @@ def _by_elements(op: Op) -> bool:
     """Whether labels say that each element is made of those at its place."""
     reads, writes = parsed(str(op.attributes.get("labels")))
     words = writes[0]
-    return set(reads) == {words} and WHOLE not in words and len(set(words)) == len(words)
+    return set(reads) == {words} and UNTILED not in words and len(set(words)) == len(words)
 
 
 def _sums(graph: Graph, backs: Sequence[Op]) -> tuple[tuple[Op, ...], tuple[int, ...]]:

@@ -116,7 +116,7 @@ class _Stripes:
 
     def _join(self, t: int, held: _Held) -> None:
         """All parts in one; where an op takes so many operands only, groups of them first."""
-        most, rows = self.b.spell.MOST_JOINED, held.rows
+        most, rows = self.b.spell.MOST_OPERANDS, held.rows
         shape = self.graph.tensor_by_id[t].shape or ()
         while most and len(rows) > most:
             groups = [rows[k : k + most] for k in range(0, len(rows), most)]

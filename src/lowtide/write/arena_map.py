@@ -1,4 +1,4 @@
-"""What lies where and when, as every exporter needs it: from a plan, or from buffers that were placed.
+"""The place and lifetime of each block, as every exporter needs it: from a plan, or from buffers that were placed.
 
 A *block* is memory that holds something for some steps: a storage, an op's workspace, or a buffer of a CSV. A *place*
 is a name that code looks up: every tensor has one, also those that lie inside another one's storage.
@@ -33,7 +33,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A name, and where it lies: memory, bytes from that memory's start, bytes. `purpose` is the tensor's kind,
+    """A name, and its place: memory, bytes from that memory's start, bytes. `purpose` is the tensor's kind,
     ``workspace`` or ``buffer``."""
 
     name: str
@@ -79,7 +79,7 @@ class ArenaMap:
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
-    """The whole layout of a plan: its places, and the blocks with their steps.
+    """The layout of a plan: its places, and the blocks with their steps.
 
     Parameters
     ----------
@@ -127,6 +127,15 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         memory = (plan.workspace_memories or {}).get(str(op), _arena_of(plan))
         places.append(Place(name, "workspace", memory, at, size))
         blocks.append(Block(name, "workspace", memory, at, size, ((step, step + 1),), plan.alignment))
+    regions = _regions(plan, blocks)
+    declared = {name or regions[0].name: arena for name, arena in declared_of(plan).items()}
+    arenas = plan.runtime_arenas
+    where = ("", "") if arenas is None else (arenas.head_memory, arenas.tail_memory)
+    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where)
+
+
+def _regions(plan: Plan, blocks: Sequence[Block]) -> list[Region]:
+    """The memories of a plan."""
     ends = {m.name: 0 for m in plan.memories or ()}
     for b in blocks:
         ends[b.memory] = max(ends.get(b.memory, 0), b.offset + b.size)
@@ -139,12 +148,7 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         )
         for m in plan.memories or ()
     ]
-    if not regions:
-        regions = [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
-    declared = {name or regions[0].name: arena for name, arena in declared_of(plan).items()}
-    arenas = plan.runtime_arenas
-    where = ("", "") if arenas is None else (arenas.head_memory, arenas.tail_memory)
-    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where)
+    return regions or [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
 
 
 def _homes(plan: Plan) -> dict[int, tuple[str, int]]:
@@ -176,7 +180,7 @@ def map_of_buffers(
     capacity
         Bytes there are in the one memory, if known.
     memory_of, regions
-        With several memories, the one that a buffer lies in, and the bytes and the alignment of each.
+        With several memories, the one that holds a buffer, and the bytes and the alignment of each.
     """
     home = memory_of or {}
     blocks = tuple(
@@ -186,11 +190,11 @@ def map_of_buffers(
             home.get(b.name, ARENA),
             offsets[b.name],
             b.size,
-            tuple((p.start, p.end) for p in b.pieces),
+            tuple((p.start, p.end) for p in b.rectangles),
             b.alignment,
         )
         for b in buffers
-        if b.pieces
+        if b.rectangles
     )
     known: Mapping[str, tuple[int | None, int]] = {ARENA: (capacity, 1)} if regions is None else regions
     result = []

@@ -6,10 +6,10 @@
     static _Alignas(NET_ARENA_ALIGN) uint8_t arena[NET_ARENA_SIZE];
     int8_t *image = (int8_t *)(arena + NET_T_image_OFFSET);
 
-Under TFLM the size is that of kTensorArenaSize, what the runtime keeps beside the tensors included; a comment lists its
-parts. With several memories each has its own macros, `NET_ARENA_<MEMORY>_SIZE` and so on, and `NET_T_<tensor>_MEMORY`
-is the number of the one that a tensor lies in. Where TFLM's head and tail lie apart, `NET_HEAD_ARENA_SIZE` and
-`NET_TAIL_ARENA_SIZE` are the sizes for `MicroAllocator::Create`.
+Under TFLM the size is that of kTensorArenaSize, what the runtime keeps in addition to the tensors included; a comment
+lists its parts. With several memories each has its own macros, `NET_ARENA_<MEMORY>_SIZE` and so on, and
+`NET_T_<tensor>_MEMORY` is the number of the one that holds a tensor. Where TFLM's head and tail lie apart,
+`NET_HEAD_ARENA_SIZE` and `NET_TAIL_ARENA_SIZE` are the sizes for `MicroAllocator::Create`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,14 @@ MAX_NAME = 200
 _PER_LINE = 8
 
 
-def c_header(layout: ArenaMap, prefix: str | None = None) -> bytes:
+def c_header(layout: ArenaMap) -> bytes:
     """Text of a header with the size, alignment and capacity of each memory, and each place's offset and size.
 
     Every name becomes an identifier of ASCII letters, digits and single underscores; where two would be one, the
-    later one gets a number. The model's own name stands beside it as a comment where it differs.
-
-    Parameters
-    ----------
-    layout
-        Only memories and places are needed.
-    prefix
-        What every macro begins with; made from the layout's name if not given.
+    later one gets a number. The model's own name follows it in a comment where it differs. Every macro begins with the
+    layout's name. Only memories and places are needed.
     """
-    net = identifier(prefix or layout.name, "net").upper()
+    net = identifier(layout.name, "net").upper()
     if net[0].isdigit():
         net = f"NET_{net}"
     several = len(layout.memories) > 1

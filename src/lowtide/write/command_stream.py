@@ -1,9 +1,9 @@
 """What a driver runs for a plan with spilling: allocate, load, fill, run, spill, store, free, in this order at a step.
 
 `load` is the first transfer of a graph input or constant and `store` the one write of a graph output: both have to
-happen under any plan and are no traffic. The rest of the transfers are the plan's moves. Of a tensor that lies on the
-host whole (`Plan.streams`) its slices are loaded, and what is joined to it is stored, in the place of those ops.
-`run` says where an op has its workspace, if it has one: in that step nothing else may lie there.
+happen under any plan and are no traffic. The rest of the transfers are the plan's moves. Of a tensor that is resident
+on the host (`Plan.streams`) slices are loaded, and slices that are concatenated to it are stored, in the place of those
+ops. `run` says where an op has its workspace, if it has one: in that step nothing else may lie there.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Command:
-    """One command of step `step`. Commands on a tensor mean its whole storage; `run` has an op instead.
+    """One command of step `step`. Commands on a tensor mean its full storage; `run` has an op instead.
 
-    `workspace` is that of the op, if it has one. `memory` and `offset` are where the tensor lies (of a transfer: in the
-    nearer memory), `other` is the memory at the far side of a transfer.
+    `workspace` is that of the op, if it has one. `memory` and `offset` are where the tensor is allocated (of a
+    transfer: in the nearer memory), `other` is the memory at the far side of a transfer.
     """
 
     step: int
@@ -111,9 +111,10 @@ def _workspaces(plan: Plan, first: str) -> dict[int, Workspace]:
 
 
 def _streamed(plan: Plan) -> tuple[set[int], set[int], set[int]]:
-    """Tensors that are loaded and stored, and ops that are nothing but that, where tensors lie on the host whole."""
-    whole = {s.tensor for s in plan.streams or []}
-    if not whole:
+    """Tensors that are loaded and stored, and ops that are nothing but that, where full tensors are resident on the
+    host."""
+    streamed = {s.tensor for s in plan.streams or []}
+    if not streamed:
         return set(), set(), set()
     parts = {op.id: op.part for op in plan.ops if op.part is not None}
     readers: dict[int, list[int]] = {}
@@ -121,20 +122,20 @@ def _streamed(plan: Plan) -> tuple[set[int], set[int], set[int]]:
         for t in part.inputs:
             if t is not None:
                 readers.setdefault(t, []).append(op)
-    slices = {op for op, part in parts.items() if part.role == "slice" and part.inputs[0] in whole}
+    slices = {op for op, part in parts.items() if part.role == "slice" and part.inputs[0] in streamed}
     joins: set[int] = set()
     for op in reversed(plan.order):
         part = parts.get(op)
         if part is not None and part.role == "join":
             of = readers.get(part.outputs[0], [])
-            if part.outputs[0] in whole or (of and joins.issuperset(of)):
+            if part.outputs[0] in streamed or (of and joins.issuperset(of)):
                 joins.add(op)
     put_together = {parts[op].outputs[0] for op in joins}
-    pieces = {t for op in joins for t in parts[op].inputs if t is not None and t not in put_together}
+    operands = {t for op in joins for t in parts[op].inputs if t is not None and t not in put_together}
     made = {t for op in parts.values() for t in op.outputs} - put_together
     inputs = {t.id for t in plan.tensors if t.kind == "input"}
-    loaded = {parts[op].outputs[0] for op in slices} | (whole & put_together) | (whole & inputs)
-    return loaded, pieces | (whole - loaded - made), slices | joins
+    loaded = {parts[op].outputs[0] for op in slices} | (streamed & put_together) | (streamed & inputs)
+    return loaded, operands | (streamed - loaded - made), slices | joins
 
 
 _RANK: dict[Action, int] = {"spill": 2, "store": 3, "free": 4, "allocate": 5, "load": 6, "fill": 7, "run": 8}
@@ -148,7 +149,7 @@ def _rank(command: Command, first: str) -> int:
 
 
 def _roots(plan: Plan) -> dict[int, int]:
-    """Tensor to the one whose storage it lies in."""
+    """Tensor to the one whose storage holds it."""
     above = {t.id: t.alias_of for t in plan.tensors}
     roots: dict[int, int] = {}
     for t in above:

@@ -1,4 +1,4 @@
-"""What firmware declares for a runtime that keeps data of its own beside the tensors: one size of one meaning.
+"""What firmware declares for a runtime that keeps data in addition to the tensors: one size of one meaning.
 
 TFLM is given an array of kTensorArenaSize bytes, or one for tensors and one for what it keeps. Whatever lowtide writes
 or prints of that size, the header's ``ARENA_SIZE`` and the buffer plan's, and what `plan` and `check` call required, is
@@ -60,8 +60,8 @@ def declared_of(plan: Plan) -> dict[str, Declared]:
         rest = size - planned - parts.persistent
         first = _array([*head, (moment, rest)], parts.alignment, sure)
         return {arenas.head_memory: first, arenas.tail_memory: _array(tail, parts.alignment, sure)}
-    whole = [*head, *tail, (moment, size - planned - parts.persistent)]
-    return {"" if arenas is None else arenas.head_memory: _array(whole, parts.alignment, sure)}
+    parts_of_one = [*head, *tail, (moment, size - planned - parts.persistent)]
+    return {"" if arenas is None else arenas.head_memory: _array(parts_of_one, parts.alignment, sure)}
 
 
 def _array(rows: Sequence[tuple[str, int]], alignment: int, sure: str) -> Declared:

@@ -17,14 +17,14 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """Where something stands in the old file."""
+    """A position in the old file."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of `struct`'s form that stands in its table."""
+    """A number of `struct`'s form in its table."""
 
     form: str
     value: int | float
@@ -77,7 +77,7 @@ class _Front:
     olds: list[tuple[int, int]] = field(default_factory=list)
 
     def align(self, unit: int, before: int = 0) -> None:
-        """Room, so that what stands `before` bytes from here on begins at a multiple of a unit."""
+        """Padding, so that the position `before` bytes further is a multiple of a unit."""
         self.out.extend(bytes(-(len(self.out) + before) % unit))
 
     def refer(self, at: int, to: Entry) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +54,15 @@ def write_graph_json(
         `source` cannot be read or is no graph JSON; `order` is no topological order of it; `target` is the
         input or cannot be written.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_graph_json(source, order, target, own)
-    place = str(source)
-    outputs.protect(source)
-    data = read_all(source)
-    graph = parse_graph_json(data, place)
-    ids = [op.id for op in msgspec.json.decode(data, type=_Ids).ops]
-    ops = [graph.op_by_id[i] for i in ids]
-    sequence = fill_slots(ops, {op.id for op in graph.folded}, order, place)
-    outputs.write(target, _permuted(data, ids, sequence, place))
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        place = str(source)
+        outputs.protect(source)
+        data = read_all(source)
+        graph = parse_graph_json(data, place)
+        ids = [op.id for op in msgspec.json.decode(data, type=_Ids).ops]
+        ops = [graph.op_by_id[i] for i in ids]
+        sequence = fill_slots(ops, {op.id for op in graph.folded}, order, place)
+        outputs.write(target, _permuted(data, ids, sequence, place))
 
 
 def _permuted(data: bytes, ids: Sequence[int], sequence: Sequence[int], place: str) -> bytes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -68,27 +69,24 @@ def write_onnx(
     InputError
         `source` cannot be read; `order` is no topological order of it; `target` is the input or cannot be
         written; `target` is in another directory, `source` has external data and `copy_external` is not set;
-        external data to copy is missing or lies outside the model's directory; the file holds its graph in
-        several pieces.
+        external data to copy is missing or outside the model's directory; the file holds its graph in
+        several messages.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_onnx(source, order, target, copy_external, own)
-    source, target = Path(source), Path(target)
-    place = str(source)
-    outputs.protect(source)
-    with open_bytes(source) as data:
-        model = parse_model(data, place)
-        structure = read_structure(model, place)
-        ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
-        folded = {op.id for op in structure.folded} - set(order)
-        sequence = fill_slots(ops, folded, order, place)
-        external = external_to_copy(model, source, target, copy_external, outputs)
-        with outputs.create(target) as file:
-            for begin, end in permuted(data, sequence, place):
-                copy_range(data, begin, end, file)
-    copy_external_data(external, source, target, outputs)
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        source, target = Path(source), Path(target)
+        place = str(source)
+        outputs.protect(source)
+        with open_bytes(source) as data:
+            model = parse_model(data, place)
+            structure = read_structure(model, place)
+            ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
+            folded = {op.id for op in structure.folded} - set(order)
+            sequence = fill_slots(ops, folded, order, place)
+            external = external_to_copy(model, source, target, copy_external, outputs)
+            with outputs.create(target) as file:
+                for begin, end in permuted(data, sequence, place):
+                    copy_range(data, begin, end, file)
+        copy_external_data(external, source, target, outputs)
 
 
 def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tuple[int, int]]:
@@ -106,7 +104,7 @@ def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tupl
     Raises
     ------
     InputError
-        The file has no graph, or holds it in several pieces (protobuf would merge them).
+        The file has no graph, or holds it in several messages (protobuf would merge them).
     """
     _, inside = graph_records(data, place)
     nodes = [(begin, end) for field, _, begin, _, end in inside if field == NODE_FIELD]
@@ -137,7 +135,7 @@ def graph_records(data: Buffer, place: str) -> tuple[Record, list[Record]]:
 
 
 def copy_range(data: Buffer, begin: int, end: int, file: BinaryIO) -> None:
-    """Write ``data[begin:end]``, a mapped file's a piece at a time."""
+    """Write ``data[begin:end]``, of a mapped file in chunks."""
     for at in range(begin, end, _CHUNK_BYTES):
         file.write(data[at : min(at + _CHUNK_BYTES, end)])
 
@@ -183,12 +181,8 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
                 yield from _graph_tensors(graph)
 
 
-def _same_directory(source: Path, target: Path) -> bool:
-    return os.path.realpath(source.parent) == os.path.realpath(target.parent)
-
-
 def external_to_copy(model: ModelProto, source: Path, target: Path, copy_external: bool, outputs: Outputs) -> list[str]:
-    """Locations of the external data that a model needs beside its new place, none if that is the old one.
+    """Locations of the external data that a model needs in the folder of its new path, none if that is the old one.
 
     Raises
     ------
@@ -203,7 +197,7 @@ def external_to_copy(model: ModelProto, source: Path, target: Path, copy_externa
 
 def to_copy(external: list[str], source: Path, target: Path, copy_external: bool) -> list[str]:
     """What of `external` is to be copied for a model at `target`. Raises as `external_to_copy`."""
-    if not external or _same_directory(source, target):
+    if not external or os.path.realpath(source.parent) == os.path.realpath(target.parent):
         return []
     inside = (at for at in external if ".." not in PurePosixPath(at).parts and not PurePosixPath(at).is_absolute())
     missing = next((location for location in inside if not (source.parent / location).exists()), None)
@@ -228,7 +222,7 @@ def copy_external_data(locations: Iterable[str], source: Path, target: Path, out
     Raises
     ------
     InputError
-        One is missing, lies outside the model's directory, or cannot be written.
+        One is missing, is outside the model's directory, or cannot be written.
     """
     home = Path(os.path.realpath(source.parent))
     away = Path(os.path.realpath(target.parent))

@@ -5,18 +5,19 @@ The records of the graph stay in their order; the nodes are where the first of t
     graph  | node 0 | node 1 | initializer w | value_info t | ...         node 1 is cut, t lay between its parts
            | node 0 | node 1/0-4 | node 1/4-8 | initializer x | ... | initializer w/rows_0-4 | value_info ...
 
-Nodes that are not cut, initializers that somebody still reads, and everything outside the graph are copied as byte
+Nodes that are not cut, initializers that some node still reads, and everything outside the graph are copied as byte
 ranges. A part of a node is its NodeProto with another name, inputs, outputs, and those attributes that `Op.attributes`
 says differ. Rows of a weight are an initializer (`lowtide.write.onnx_rows`). Where there is none to be had (a folded
 node computes the constant, a caller may feed another one, elements below 8 bits), they are a Slice node of it, which
 reads constants only and is folded as others are. Weights, folded nodes and declared types of which only cut nodes knew
 are left out. Inputs and outputs with free dimensions get the sizes that the parts were made for. A clone of an op, and
-an op that reads one, is a part that is the whole (`lowtide.transform.runs.as_parts`): no size hangs on it.
+an op that reads one, is a part that covers the full op (`lowtide.transform.runs.as_parts`): no size hangs on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,24 +81,21 @@ def write_onnx_parts(
         As `lowtide.write.onnx.write_onnx`; `source` is not the model that was cut; rows of external data are needed
         that is not there; the file would be larger than 2 GiB; the model holds training steps.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_onnx_parts(source, parts, order, target, copy_external, own)
-    source, target = Path(source), Path(target)
-    outputs.protect(source)
-    check_order(parts.graph.ops, order, str(source))
-    with open_bytes(source) as data:
-        model = parse_model(data, str(source))
-        external = external_to_copy(model, source, target, copy_external, outputs)
-        chunks = _Writer(source, data, model, parts).chunks(order)
-        with outputs.create(target) as file:
-            for chunk in chunks:
-                if isinstance(chunk, bytes):
-                    file.write(chunk)
-                else:
-                    copy_range(data, *chunk, file)
-    copy_external_data(external, source, target, outputs)
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        source, target = Path(source), Path(target)
+        outputs.protect(source)
+        check_order(parts.graph.ops, order, str(source))
+        with open_bytes(source) as data:
+            model = parse_model(data, str(source))
+            external = external_to_copy(model, source, target, copy_external, outputs)
+            chunks = _Writer(source, data, model, parts).chunks(order)
+            with outputs.create(target) as file:
+                for chunk in chunks:
+                    if isinstance(chunk, bytes):
+                        file.write(chunk)
+                    else:
+                        copy_range(data, *chunk, file)
+        copy_external_data(external, source, target, outputs)
 
 
 class _Writer:
@@ -155,21 +153,21 @@ class _Writer:
             {name: self.nodes[index][3:] for name, index in made_by.items()},
         )
         for t in dict.fromkeys(t for op in self.graph.ops for t in op.inputs):
-            tensor, piece = self.graph.tensor_by_id[t], self.parts.pieces.get(t)
+            tensor, of_file = self.graph.tensor_by_id[t], self.parts.pieces.get(t)
             if tensor.kind is not Kind.CONSTANT or t in self.names:
                 continue
-            if piece is None:
+            if of_file is None:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value or b"")
                 continue
-            piece = piece_of_file(self.parts.pieces, piece)
-            of = self.names[piece.of]
-            rows = None if of in self.may_be_fed else weights.rows(of, piece.box, tensor.name)
+            of_file = piece_of_file(self.parts.pieces, of_file)
+            of = self.names[of_file.of]
+            rows = None if of in self.may_be_fed else weights.rows(of, of_file.box, tensor.name)
             if rows is not None:
                 self.initializers.append(rows)
             elif tensor.value is not None and of not in self.may_be_fed:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value)
             else:
-                self._slice(tensor, piece.of, piece.box)
+                self._slice(tensor, of_file.of, of_file.box)
 
     def _number(self, name: str, shape: tuple[int, ...], dtype: str, value: bytes) -> None:
         proto = self.proto.TensorProto
@@ -194,7 +192,7 @@ class _Writer:
         self.slices[tensor.name] = (self.names[of], _record(NODE_FIELD, node))
 
     def _left(self) -> tuple[list[Op], set[str]]:
-        """Folded ops that stay, and names that nobody gives or reads any more but did."""
+        """Folded ops that stay, and names that no node makes or reads any more."""
         old = (*self.structure.ops, *self.structure.folded)
         read = {self.names[t] for op in old for t in op.inputs}
         live = {self.name(t) for op in self.graph.ops for t in op.inputs} | {of for of, _ in self.slices.values()}
@@ -211,7 +209,7 @@ class _Writer:
         return folded[::-1], lost | ((constants & read) - live - self.may_be_fed)
 
     def chunks(self, order: Sequence[int]) -> list[Chunk]:
-        """The whole file."""
+        """The complete file."""
         inner = list(self._graph(order))
         size = sum(len(c) if isinstance(c, bytes) else c[1] - c[0] for c in inner)
         head = varint(GRAPH_FIELD << 3 | LENGTH_DELIMITED) + varint(size)
@@ -289,7 +287,7 @@ class _Writer:
         return value
 
     def _sequence(self, order: Sequence[int]) -> Iterator[Chunk]:
-        """The nodes; folded ones before the first that reads them, those that nobody reads first of all."""
+        """The nodes; folded ones before the first that reads them, those without a consumer first of all."""
         makers = {self.names[t]: op for op in self.folded for t in op.outputs}
         wanted = {name for op in self.folded for name in (self.names[t] for t in op.inputs)}
         wanted.update(self.name(t) for op in self.graph.ops for t in op.inputs)

@@ -1,7 +1,7 @@
 """Rows of an ONNX model's weights, as initializers of their own.
 
-Where the rows lie in one piece of external data they are an offset into it, and no byte is copied; else they are raw
-data in the file. What is no dense tensor of whole bytes (computed by a folded node, packed, text) has no rows here.
+Where the rows are contiguous in external data they are an offset into it, and no byte is copied; else they are raw
+data in the file. What is no dense tensor of full bytes (computed by a folded node, packed, text) has no rows here.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ class Weights:
         Raises
         ------
         InputError
-            They are in external data that is not there, is too short, or lies outside the model's directory.
+            They are in external data that is not there, is too short, or is outside the model's directory.
         """
-        whole = self._proto(of)
-        bits = 0 if whole is None else ELEMENT_BITS.get(element_name(whole.data_type), 0)
-        if whole is None or bits == 0 or bits % 8 or len(whole.dims) != len(box):
+        tensor = self._proto(of)
+        bits = 0 if tensor is None else ELEMENT_BITS.get(element_name(tensor.data_type), 0)
+        if tensor is None or bits == 0 or bits % 8 or len(tensor.dims) != len(box):
             return None
         proto = protobuf_classes().TensorProto
-        rows = proto(name=name, data_type=whole.data_type, dims=[b - a for a, b in box])
-        if whole.data_location == _EXTERNAL:
-            return self._external(whole, box, bits // 8, rows)
-        raw = _raw(whole)
+        rows = proto(name=name, data_type=tensor.data_type, dims=[b - a for a, b in box])
+        if tensor.data_location == _EXTERNAL:
+            return self._external(tensor, box, bits // 8, rows)
+        raw = _raw(tensor)
         if raw is None:
             return None
-        rows.raw_data = _cut(raw, tuple(whole.dims), box, bits // 8)
+        rows.raw_data = _cut(raw, tuple(tensor.dims), box, bits // 8)
         return rows
 
     def _proto(self, name: str) -> Any:
@@ -84,9 +84,9 @@ class Weights:
             return next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
         return None
 
-    def _external(self, whole: Any, box: Box, width: int, rows: Any) -> Any:
-        entries = {entry.key: entry.value for entry in whole.external_data}
-        shape = tuple(whole.dims)
+    def _external(self, tensor: Any, box: Box, width: int, rows: Any) -> Any:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        shape = tuple(tensor.dims)
         location, offset = entries.get("location", ""), int(entries.get("offset", 0))
         first = _first_if_together(shape, box)
         if first is not None:
@@ -102,20 +102,20 @@ class Weights:
         with open_bytes(path) as data:
             size = prod(shape) * width
             if offset + size > len(data):
-                raise InputError(f"{whole.name!r} ends behind the end of the file; save the model again", str(path))
+                raise InputError(f"{tensor.name!r} ends behind the end of the file; save the model again", str(path))
             rows.raw_data = _cut(memoryview(data)[offset : offset + size], shape, box, width)
         return rows
 
 
-def _raw(whole: Any) -> bytes | None:
-    """The bytes of a tensor, row by row, little-endian; None: nobody says how to come by them."""
-    if whole.HasField("raw_data"):
-        return whole.raw_data
-    if element_name(whole.data_type) not in _NUMPY:
+def _raw(tensor: Any) -> bytes | None:
+    """The bytes of a tensor, row by row, little-endian; None: they are not known."""
+    if tensor.HasField("raw_data"):
+        return tensor.raw_data
+    if element_name(tensor.data_type) not in _NUMPY:
         return None
     from onnx import numpy_helper
 
-    values = numpy_helper.to_array(whole)
+    values = numpy_helper.to_array(tensor)
     return values.astype(values.dtype.newbyteorder("<")).tobytes()
 
 
@@ -128,7 +128,7 @@ def _cut(raw: bytes | memoryview, shape: tuple[int, ...], box: Box, width: int) 
 
 
 def _first_if_together(shape: tuple[int, ...], box: Box) -> int | None:
-    """Element at which the rows of a box begin if they lie in one piece, one after another.
+    """Element at which the rows of a box begin if they are contiguous.
 
     >>> _first_if_together((4, 3), ((1, 3), (0, 3)))
     3

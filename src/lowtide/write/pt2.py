@@ -1,6 +1,6 @@
 """A torch.export archive with its nodes in another order, and every other byte as it was.
 
-The nodes are permuted in the text of the graph's JSON, which keeps its length; the member's checksum, which stands in
+The nodes are permuted in the text of the graph's JSON, which keeps its length; the member's checksum, which is in
 up to three places of the zip, is put right::
 
     local header | name | ..."nodes": [ n0 , n1 , n2 ]... | data descriptor | ... | central directory
@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from json import JSONDecoder
 from pathlib import Path
 
@@ -50,26 +51,23 @@ def write_pt2(
         `source` cannot be read, or its graph is compressed; `order` is no order of it that keeps its meaning; `target`
         is the input or cannot be written.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_pt2(source, order, target, own)
-    source = Path(source)
-    place = str(source)
-    outputs.protect(source)
-    graph = read_pt2(source, example=True)
-    sequence = fill_slots(graph.ops, set(), order, place)
-    archive = open_archive(source)
-    if archive.member.compress_type:
-        raise InputError("its graph is compressed; save it again with torch.export.save", place)
-    document = permuted(archive.document, sequence, place)
-    data = bytearray(source.read_bytes())
-    _replace(data, archive.member.header_offset, archive.member.filename, archive.document, document, place)
-    outputs.write(target, bytes(data))
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        source = Path(source)
+        place = str(source)
+        outputs.protect(source)
+        graph = read_pt2(source, example=True)
+        sequence = fill_slots(graph.ops, set(), order, place)
+        archive = open_archive(source)
+        if archive.member.compress_type:
+            raise InputError("its graph is compressed; save it again with torch.export.save", place)
+        document = permuted(archive.document, sequence, place)
+        data = bytearray(source.read_bytes())
+        _replace(data, archive.member.header_offset, archive.member.filename, archive.document, document, place)
+        outputs.write(target, bytes(data))
 
 
 def permuted(document: bytes, sequence: Sequence[int], place: str) -> bytes:
-    """The graph's JSON with its nodes in another sequence; what stands between them stays.
+    """The graph's JSON with its nodes in another sequence; the text between them stays.
 
     Raises
     ------

@@ -43,8 +43,8 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
         `order` misses an op, lists one twice or an unknown one, or is not topological.
     """
     by_id = {op.id: op for op in ops}
-    whole = len(order) == len(by_id) and set(order) == set(by_id)
-    if whole:
+    complete = len(order) == len(by_id) and set(order) == set(by_id)
+    if complete:
         slots, movable = list(order), set[int]()
     else:
         running = [op.id for op in ops if op.id not in folded]

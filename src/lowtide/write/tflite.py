@@ -2,20 +2,21 @@
 
 The operators of a subgraph are a vector of offsets: permuting those is all that a new order takes. New metadata needs
 a longer vector of metadata and of buffers, and offsets in a flatbuffer only lead forward. So what is new is put in
-front, with a root table of its own that leads into the old file, which stands behind it as it was::
+front, with a root table of its own that leads into the old file, which follows it unmodified::
 
     before         | root | operator codes | subgraphs | buffers | weights ...
     after  | new root | new vectors | offline plan | root | operator codes | subgraphs | buffers | weights ...
                  |          |                               ^                       ^
                  +----------+-------------------------------+-----------------------+
 
-The old root is dead then. Where a plan of the same length is there already, it is overwritten where it stands.
+The old root is dead then. A plan of the same length in the old file is overwritten in place.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from lowtide.errors import InputError
@@ -67,13 +68,10 @@ def write_tflite(
         `source` cannot be read; `order` is no order of it, or puts operators with state out of their order; `target`
         is the input or cannot be written; TFLM cannot take an offline plan for this file.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_tflite(source, order, target, own, offsets, kernels)
-    outputs.protect(source)
-    with open_bytes(Path(source)) as data:
-        outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source), kernels))
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        outputs.protect(source)
+        with open_bytes(Path(source)) as data:
+            outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source), kernels))
 
 
 def planned_bytes(
@@ -137,7 +135,7 @@ def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> Non
 
 
 def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | None) -> bool:
-    """Put metadata where the old one of that name stands; False if there is none, or no such room for it alone.
+    """Put metadata in place of the old metadata of that name; False if there is none, or no such room for it alone.
 
     None empties an offline plan: every tensor is TFLM's to place.
     """

@@ -1,9 +1,9 @@
 """The .tflite file of a part graph: cut operators in parts, and every other byte as it was.
 
-What is new stands in front (`flat_front.py`): a root, a subgraph with its vectors of tensors and operators, and the
-new tensors, operators, operator codes and buffers. The old file stands behind it whole. Operators that are not cut are
+What is new comes in front (`flat_front.py`): a root, a subgraph with its vectors of tensors and operators, and the
+new tensors, operators, operator codes and buffers. The old file follows it unmodified. Operators that are not cut are
 the old tables; a part has its operator's code and options, and other options only where `Op.attributes` says so; a
-piece of a tensor has the tensor's own table of scales and zero points, so that the numbers mean the same to the bit.
+slice of a tensor has the tensor's own table of scales and zero points, so that the numbers mean the same to the bit.
 Tensors that are still there keep their numbers (`lowtide.transform.tflite_file`), so inputs, outputs and signatures
 are untouched.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -72,14 +73,11 @@ def write_tflite_parts(
     InputError
         As `lowtide.write.tflite.write_tflite`; `source` is not the model that was cut.
     """
-    if outputs is None:
-        with Outputs() as own:
-            return write_tflite_parts(source, parts, order, target, own, offsets, kernels)
-    outputs.protect(source)
-    check_order(parts.graph.ops, order, str(source))
-    with open_bytes(Path(source)) as data:
-        outputs.write(target, parts_bytes(bytes(data), parts, order, str(source), offsets, kernels))
-    return None
+    with Outputs() if outputs is None else nullcontext(outputs) as outputs:
+        outputs.protect(source)
+        check_order(parts.graph.ops, order, str(source))
+        with open_bytes(Path(source)) as data:
+            outputs.write(target, parts_bytes(bytes(data), parts, order, str(source), offsets, kernels))
 
 
 def parts_bytes(
@@ -123,7 +121,7 @@ class _Writer:
             )
 
     def _inside(self, at: int, size: int) -> bool:
-        """Whether a buffer is held by a vector: its length stands before it."""
+        """Whether a buffer is held by a vector: its length precedes it."""
         return at >= 4 and struct.unpack_from("<I", self.data, at - 4)[0] == size
 
     def file(self, order: Sequence[int], offsets: Mapping[int, int] | None, kernels: str) -> bytes:
@@ -169,25 +167,25 @@ class _Writer:
         ]
 
     def _tensor(self, tensor: Tensor) -> Table:
-        piece = self.parts.pieces.get(tensor.id)
-        piece = None if piece is None else piece_of_file(self.parts.pieces, piece)
-        whole = None if piece is None else OldTable(self.old, self.tensor_tables[piece.of])
+        rows = self.parts.pieces.get(tensor.id)
+        rows = None if rows is None else piece_of_file(self.parts.pieces, rows)
+        origin = None if rows is None else OldTable(self.old, self.tensor_tables[rows.of])
         fields: dict[int, Entry] = {
             0: Numbers("i", tensor.shape or ()),
             1: Number("b", _type(tensor.dtype or "")),
             2: Number("I", 0),
             3: Text(tensor.name),
-            8: Number("B", 1 if whole is None else whole.number(8, "B")),
+            8: Number("B", 1 if origin is None else origin.number(8, "B")),
         }
-        if whole is not None and piece is not None and whole.place(4) is not None:
-            of = self.graph_quant(piece.of)
+        if origin is not None and rows is not None and origin.place(4) is not None:
+            of = self.graph_quant(rows.of)
             same = tensor.quant is None or of == tensor.quant
-            fields[4] = self._lead(whole, 4) if same else _quant(tensor.quant)
+            fields[4] = self._lead(origin, 4) if same else _quant(tensor.quant)
         if tensor.kind is Kind.CONSTANT:
             content = tensor.value
             if content is None:
-                assert piece is not None, tensor.name
-                content = self._rows(self.parsed.model.subgraphs[0].tensors[piece.of], piece.box)
+                assert rows is not None, tensor.name
+                content = self._rows(self.parsed.model.subgraphs[0].tensors[rows.of], rows.box)
             fields[2] = Number("I", self._buffer(content))
         return Table(fields)
 

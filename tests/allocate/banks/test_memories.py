@@ -11,7 +11,7 @@ from lowtide.allocate.banks.assignment import cost_of, least_cost
 from lowtide.allocate.banks.bank import Bank, Demand, Loads
 from lowtide.allocate.banks.memories import BankPlacement, part_of, place_in_banks
 from lowtide.allocate.banks.prices import find_prices
-from lowtide.allocate.buffers import Buffer, Piece, Problem, block
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, block
 from lowtide.stop import Limits, Progress
 from support.small_problems import check, least_height, random_buffers, with_ties
 
@@ -107,7 +107,7 @@ def test_the_alignment_of_each_memory():
 
 def test_gaps_are_free_for_others():
     """What lies in the gap of another takes its place."""
-    gapped = Buffer("g", 4, (Piece(0, 1, 0, 4), Piece(3, 4, 0, 4)))
+    gapped = Buffer("g", 4, (Rectangle(0, 1, 0, 4), Rectangle(3, 4, 0, 4)))
     found = place_in_banks(Problem((gapped, block("b", 1, 3, 4))), [Bank("fast", 4), Bank("slow", 4)])
     assert (found.bank_of, found.slow_bytes) == ((0, 0), 0)
 

@@ -11,7 +11,7 @@ import pytest
 import lowtide
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
-from lowtide.ops.floor import floor
+from lowtide.ops.working_set import working_set_bound
 from lowtide.plan import Plan, from_json
 from lowtide.spill_plan import PlanStream
 from lowtide.stop import Progress
@@ -203,7 +203,7 @@ def test_what_does_not_go_together_is_named(model: Path, how: dict[str, object],
 
 def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The op whose smallest part needs most of all; as little as that is enough."""
-    least = floor(lowtide.load(model), streamed=True)
+    least = working_set_bound(lowtide.load(model), streamed=True)
     fast = least.size - 1
     call = ["plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target", "strict"]
     assert main(call) == 3

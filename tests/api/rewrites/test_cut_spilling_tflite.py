@@ -8,9 +8,9 @@ import pytest
 
 import lowtide
 from lowtide.cli import main
-from lowtide.ops.floor import floor
-from lowtide.ops.part import Spelled
+from lowtide.ops.part import Written
 from lowtide.ops.tflite import part as tflite_part
+from lowtide.ops.working_set import working_set_bound
 
 pytest.importorskip("tflite_micro", reason="plans are run in TFLM, which is not installed")
 pytest.importorskip("ai_edge_litert", reason="plans are run in LiteRT, which is not installed")
@@ -57,7 +57,7 @@ def test_with_one_nothing_fits(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     def padded(op, axis, around, size, rank):
         both = tuple(around if d == axis else (1, 1) if d in (1, 2) else (0, 0) for d in range(rank))
-        return Spelled({**op.attributes, "padding": 1}, padding=both)
+        return Written({**op.attributes, "padding": 1}, padding=both)
 
     monkeypatch.setattr(tflite_part, "_one_row", padded)
     assert _planned(model).moves is None
@@ -68,7 +68,7 @@ def test_what_is_not_found_is_not_impossible(model: Path, capsys: pytest.Capture
     assert main(["plan", str(model), "--memory", "fast=800", "--allow", "fission", "--target", "strict"]) == 3
     err = capsys.readouterr().err
     assert "no cuts were found with which every op fits the 800 B of fast; however it is cut" in err
-    assert f"needs {floor(lowtide.load(model), streamed=True).size:,} B" in err
+    assert f"needs {working_set_bound(lowtide.load(model), streamed=True).size:,} B" in err
 
 
 @pytest.mark.slow

@@ -150,7 +150,7 @@ def test_resizing(image: tuple[int, int, int, int], height: int, width: int, how
     assert distance(asked, image, out.shape) == least(walked(out), image[3])
     assert rows == sorted(rows)
     for whole in (False, True):
-        first = [first_interpolated(y, image[1], height, asked, whole=whole) for y in range(height)]
+        first = [first_interpolated(y, image[1], height, asked, integer=whole) for y in range(height)]
         assert first == sorted(first)
         assert 0 <= first[0] <= first[-1] < image[1]
 

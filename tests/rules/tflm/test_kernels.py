@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.ops.index import Window
-from lowtide.rules.tflm.kernels import KernelWindow, flat_distance, piece_distance, window_distance
+from lowtide.rules.tflm.kernels import KernelWindow, flat_distance, run_distance, window_distance
 
 
 def simulated(events: list[tuple[str, int]], width_in: int, width_out: int) -> int:
@@ -98,4 +98,4 @@ def test_piece_distances_are_exact(pieces: list[int], times: int, data: st.DataO
             unread = turn * pieces[k] if j <= k else (turn + 1) * pieces[k]
             if unread < times * pieces[k] and (j <= k or turn + 1 < times):
                 need = max(need, at - unread)
-    assert piece_distance(pieces, k, times) == need
+    assert run_distance(pieces, k, times) == need

@@ -74,9 +74,9 @@ def test_a_stale_plan_is_found(tmp_path: Path):
 
 
 def _offsets(path: Path) -> dict[int, int]:
-    from lowtide.read.tflite.model import read_offline_plan
+    from lowtide.read.tflite.model import parse_file
 
-    return dict(enumerate(read_offline_plan(path.read_bytes(), "m") or []))
+    return dict(enumerate(parse_file(path.read_bytes(), "m").offline_plan() or []))
 
 
 @pytest.mark.parametrize(

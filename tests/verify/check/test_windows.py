@@ -140,11 +140,11 @@ def test_what_a_plan_says_of_padding_is_checked(change: Callable[[dict[str, Any]
 def test_too_many_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """More operands than TFLM's operator has are no join."""
     graph = _net(12)
-    monkeypatch.setattr(tflite_part, "MOST_JOINED", 0)
+    monkeypatch.setattr(tflite_part, "MOST_OPERANDS", 0)
     cutter = Cutter(graph)
     region = next(r for r in regions(cutter, 12) if len(r.cuts) == 1 and r.cuts[0].op == 0 and r.cuts[0].axis == 1)
     plan = _plan(graph, apply(cutter, [region]))
-    monkeypatch.setattr(tflite_part, "MOST_JOINED", 10)
+    monkeypatch.setattr(tflite_part, "MOST_OPERANDS", 10)
     with pytest.raises(VerificationError, match="no more than 10"):
         parted(graph, plan)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lowtide.allocate.arena import ENGINES
-from lowtide.allocate.buffers import Buffer, Piece, Problem, block
+from lowtide.allocate.buffers import Buffer, Problem, Rectangle, block
 from lowtide.allocate.greedy import RULES
 from lowtide.cli import main
 from lowtide.errors import InputError
@@ -116,7 +116,7 @@ def test_placements_are_checked() -> None:
     assert overlap(Problem((a, replace(b, alignment=8))), (0, 4)) == "b lies at 4"
     assert overlap(Problem((a, replace(b, offset=8))), (0, 4)) == "b lies at 4"
     assert overlap(Problem((a, b)), (0, -4)) == "b lies at -4"
-    steps = Buffer("steps", 8, (Piece(0, 2, 0, 8), Piece(2, 4, 4, 4)))
+    steps = Buffer("steps", 8, (Rectangle(0, 2, 0, 8), Rectangle(2, 4, 4, 4)))
     assert overlap(Problem((steps, block("d", 2, 4, 4))), (0, 0)) is None
     assert overlap(Problem((steps, block("d", 1, 4, 4))), (0, 0)) == "d overlaps another at step 1"
 

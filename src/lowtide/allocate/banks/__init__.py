@@ -1,1 +1,1 @@
-"""Several memories: who lies in which, and where."""
+"""Several memories: which one holds each buffer, and at which offset."""

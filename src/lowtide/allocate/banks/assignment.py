@@ -1,11 +1,11 @@
 """Which memory each buffer is assigned to, so that every load fits and the cost is least: a temporal knapsack.
 
-Time is swept from section to section (a section is a stretch of steps in which the same pieces are live). A state is
-the memory of each live buffer; of states that are alike the cheapest is kept. A greedy's cost is a limit, and prices of
-memory (`prices.py`) bound what a state will have cost at the end: those above the limit are left out. While the others
-are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved least. Beyond that those of
-highest bound are dropped, and the least of those bounds is one for all; then a sweep four times as wide follows, with
-the cost found for its limit.
+Time is swept from section to section (a section is a stretch of steps in which the same rectangles are live). A state
+is the memory of each live buffer; of states that are alike the cheapest is kept. A greedy's cost is a limit, and prices
+of memory (`prices.py`) bound what a state will have cost at the end: those above the limit are left out. While the
+others are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved least. Beyond that
+those of highest bound are dropped, and the least of those bounds is one for all; then a sweep four times as wide
+follows, with the cost found for its limit.
 
     section      0     1     2     3
     live         a     a b   b c   c          states after section 1, two memories: a and b each in 0 or 1, at most 4
@@ -72,7 +72,7 @@ def least_cost(
     limits
         For the time that the others take; `report` hears of the cost and its bound.
     """
-    if _hopeless(loads, demands, capacities):
+    if _never_fits(loads, demands, capacities):
         return Assignment(None, 0, True)
     limit: tuple[int, ...] | None = None
     for key in _ORDERS:
@@ -106,7 +106,7 @@ def _over(limits: Limits | None, cost: int | None, bound: int, first: bool) -> b
     return not first and limits.left_seconds <= 0
 
 
-def _hopeless(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> bool:
+def _never_fits(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> bool:
     """Whether all memories together are too small at some step, or each one for some buffer."""
     if not loads.shared and any(sum(s.live.values()) > sum(capacities) for s in loads.sections):
         return True

@@ -31,10 +31,10 @@ class Demand:
 
 @dataclass(frozen=True)
 class Section:
-    """A stretch of steps in which the same pieces are live.
+    """A stretch of steps in which the same rectangles are live.
 
     `ended` and `begun` are buffers whose life ended before it, and begins with it; `changed` those that go on with
-    another number of bytes, and by how much; `live` those with a piece there, and its bytes.
+    another number of bytes, and by how much; `live` those with a rectangle there, and its bytes.
     """
 
     ended: tuple[int, ...]
@@ -55,25 +55,25 @@ class Loads:
             if size > 0:
                 self.shared.setdefault(p.lower, []).append((p.upper, size))
                 self.shared.setdefault(p.upper, []).append((p.lower, size))
-        steps = sorted({t for b in buffers for p in b.pieces for t in (p.start, p.end)})
+        steps = sorted({t for b in buffers for p in b.rectangles for t in (p.start, p.end)})
         at = {t: k for k, t in enumerate(steps)}
         begun: list[list[int]] = [[] for _ in steps]
         ended: list[list[int]] = [[] for _ in steps]
-        pieces: list[list[tuple[int, int]]] = [[] for _ in steps]
+        rectangles: list[list[tuple[int, int]]] = [[] for _ in steps]
         for i, b in enumerate(buffers):
-            if b.pieces:
+            if b.rectangles:
                 begun[at[b.start]].append(i)
                 ended[at[b.end]].append(i)
-            for p in b.pieces:
-                pieces[at[p.start]].append((i, p.size))
-                if p.end < b.end and not any(q.start == p.end for q in b.pieces):
-                    pieces[at[p.end]].append((i, 0))
+            for p in b.rectangles:
+                rectangles[at[p.start]].append((i, p.size))
+                if p.end < b.end and not any(q.start == p.end for q in b.rectangles):
+                    rectangles[at[p.end]].append((i, 0))
         self.sections: list[Section] = []
         live: dict[int, int] = {}
         for k in range(len(steps)):
             for i in ended[k]:
                 live.pop(i)
             fresh = set(begun[k])
-            changed = tuple((i, size - live[i]) for i, size in pieces[k] if i not in fresh)
-            live.update(pieces[k])
+            changed = tuple((i, size - live[i]) for i, size in rectangles[k] if i not in fresh)
+            live.update(rectangles[k])
             self.sections.append(Section(tuple(ended[k]), tuple(begun[k]), changed, dict(live)))

@@ -52,7 +52,7 @@ def boards() -> dict[str, Board]:
 
 
 def other_names() -> dict[str, str]:
-    """Further names of the built-in boards, each with the board that it stands for.
+    """Further names of the built-in boards, each with the board that it is.
 
     >>> other_names()["pico"]
     'rp2040'

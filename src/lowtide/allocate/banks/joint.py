@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
+from typing import Any
 
 from lowtide.allocate.banks.bank import Bank, Demand
-from lowtide.allocate.buffers import Problem
+from lowtide.allocate.buffers import Buffer, Problem
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits
 
@@ -47,30 +48,15 @@ def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Dem
         return None
     model = cp_model.CpModel()
     inside = [{k: model.new_bool_var("") for k in d.allowed} for d in demands]
-    offsets: list[dict[int, tuple[object, int]]] = []
-    rectangles: list[list[tuple[object, object]]] = [[] for _ in banks]
-    for b, row in zip(buffers, inside, strict=True):
+    rectangles: list[list[tuple[Any, Any]]] = [[] for _ in banks]
+    offsets = [
+        {k: at for k, x in row.items() if (at := _offset(model, b, banks[k], x, rectangles[k])) is not None}
+        for b, row in zip(buffers, inside, strict=True)
+    ]
+    for row in inside:
         model.add_exactly_one(row.values())
-        at: dict[int, tuple[object, int]] = {}
-        for k, x in row.items():
-            unit = lcm(b.alignment, banks[k].alignment)
-            most = banks[k].capacity - b.size
-            if not b.pieces:
-                at[k] = (model.new_constant(0), unit)
-                continue
-            if most < 0 or (b.offset is not None and (b.offset > most or b.offset % unit)):
-                model.add(x == 0)
-                continue
-            low, high = (0, most // unit) if b.offset is None else (b.offset // unit,) * 2
-            y = model.new_int_var(low, high, "")
-            at[k] = (y, unit)
-            for p in b.pieces:
-                across = model.new_optional_fixed_size_interval_var(p.start, p.end - p.start, x, "")
-                up = model.new_optional_fixed_size_interval_var(y * unit + p.low, p.size, x, "")
-                rectangles[k].append((across, up))
-        offsets.append(at)
     for pairs in rectangles:
-        model.add_no_overlap_2d([a for a, _ in pairs], [u for _, u in pairs])  # type: ignore[arg-type]
+        model.add_no_overlap_2d([a for a, _ in pairs], [u for _, u in pairs])
     model.minimize(
         sum(x * (d.bytes * d.allowed.index(k)) for d, row in zip(demands, inside, strict=True) for k, x in row.items())
     )
@@ -89,7 +75,30 @@ def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Dem
     chosen = [at[k] for at, k in zip(offsets, bank_of, strict=True)]
     return Joint(
         bank_of,
-        tuple(solver.value(y) * unit for y, unit in chosen),  # type: ignore[arg-type]
+        tuple(solver.value(y) * unit for y, unit in chosen),
         round(solver.best_objective_bound),
         False,
     )
+
+
+def _offset(
+    model: Any, buffer: Buffer, bank: Bank, inside: Any, rectangles: list[tuple[Any, Any]]
+) -> tuple[Any, int] | None:
+    """Variable and unit of a buffer's offset in a memory; None, and `inside` is false, if it cannot be there.
+
+    Adds the rectangles that the buffer has in that memory where `inside` is true.
+    """
+    unit = lcm(buffer.alignment, bank.alignment)
+    most = bank.capacity - buffer.size
+    if not buffer.rectangles:
+        return model.new_constant(0), unit
+    if most < 0 or (buffer.offset is not None and (buffer.offset > most or buffer.offset % unit)):
+        model.add(inside == 0)
+        return None
+    low, high = (0, most // unit) if buffer.offset is None else (buffer.offset // unit,) * 2
+    y = model.new_int_var(low, high, "")
+    for p in buffer.rectangles:
+        across = model.new_optional_fixed_size_interval_var(p.start, p.end - p.start, inside, "")
+        up = model.new_optional_fixed_size_interval_var(y * unit + p.low, p.size, inside, "")
+        rectangles.append((across, up))
+    return y, unit

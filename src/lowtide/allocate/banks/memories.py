@@ -1,4 +1,4 @@
-"""Several memories: each buffer lies wholly in one of them for its whole life, and nothing is moved.
+"""Several memories: each buffer is wholly in one of them for all its life, and nothing is moved.
 
     bytes ^  fast                     slow
           |  +-----+  +--------+      +---------------+
@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lowtide.allocate.arena import ENGINES, Engine, allocate_best
-from lowtide.allocate.banks.assignment import WIDTHS, least_cost
+from lowtide.allocate.arena import ENGINES, allocate_best
+from lowtide.allocate.banks.assignment import WIDTHS, Assignment, cost_of, least_cost
 from lowtide.allocate.banks.bank import Bank, Demand, Loads
 from lowtide.allocate.banks.joint import place_jointly
 from lowtide.allocate.buffers import Pair, Problem
@@ -38,7 +38,7 @@ LATE_ROUNDS = 4
 
 @dataclass(frozen=True)
 class BankPlacement:
-    """Where each buffer lies.
+    """The memory and the offset of each buffer.
 
     Attributes
     ----------
@@ -82,22 +82,18 @@ class BankPlacement:
 
 
 def place_in_banks(
-    problem: Problem,
-    banks: Sequence[Bank],
-    demands: Sequence[Demand] | None = None,
-    limits: Limits | None = None,
-    engines: Sequence[Engine] = ENGINES,
+    problem: Problem, banks: Sequence[Bank], demands: Sequence[Demand] | None = None, limits: Limits | None = None
 ) -> BankPlacement:
     """Choose a memory and an offset for every buffer.
 
     Parameters
     ----------
     problem
-        Buffers; pairs and those kept apart count where both lie in one memory.
+        Buffers; pairs and those kept apart count where both are in one memory.
     banks
         The memories, fastest first.
     demands
-        Per buffer, the memories that it may lie in and what its bytes count; all of them, and its size, if not given.
+        Per buffer, the memories that it may be in and what its bytes count; all of them, and its size, if not given.
     limits
         For the sweeps, the engines, and the solver where a placement fails. `report` hears of the cost and its bound.
 
@@ -112,75 +108,98 @@ def place_in_banks(
     limits = replace(limits, seconds=max(limits.seconds, used + A_MOMENT_SECONDS))
     if demands is None:
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]
+    search = _Search(problem, banks, demands, limits)
     loads = Loads(problem)
-    capacities = [b.capacity for b in banks]
-    first = assignment = least_cost(loads, demands, capacities, limits=limits)
-    bound, counters = first.lower_bound, {"states": first.states}
-    best: BankPlacement | None = None
-    interrupted, late = assignment.interrupted, 0
-    for _ in range(ROUNDS):
-        if assignment.bank_of is None:
-            break
-        placed, stopped = _place(problem, banks, assignment.bank_of, limits, engines[:1] if interrupted else engines)
-        interrupted |= stopped
-        late += interrupted or limits.left_seconds <= 0
-        over = [size - b.capacity for size, b in zip(placed[1], banks, strict=True)]
-        if max(over, default=0) <= 0:
-            best = _result(assignment.bank_of, placed, demands, bound, counters, fits=True)
-            break
-        if late > LATE_ROUNDS:
-            break
-        capacities = [max(0, c - max(0, o)) for c, o in zip(capacities, over, strict=True)]
-        assignment = least_cost(loads, demands, capacities, () if late else WIDTHS, limits)
-        interrupted |= assignment.interrupted
-    impossible = first.bank_of is None and first.complete
-    decided = impossible or (best is not None and best.optimal)
+    first = least_cost(loads, demands, [b.capacity for b in banks], limits=limits)
+    search.interrupted = first.interrupted
+    best = search.by_loads(loads, first)
+    bound, impossible = first.lower_bound, first.bank_of is None and first.complete
     joint = None
-    try:
-        joint = None if decided or interrupted else place_jointly(problem, banks, demands, limits)
-    except KeyboardInterrupt:
-        interrupted = True
+    if not (impossible or search.interrupted or (best is not None and best.slow_bytes == bound)):
+        try:
+            joint = place_jointly(problem, banks, demands, limits)
+        except KeyboardInterrupt:
+            search.interrupted = True
     if joint is not None:
         bound, impossible = max(bound, joint.lower_bound), joint.impossible
         if joint.bank_of is not None:
-            placed = joint.offsets, _heights(problem, joint.bank_of, joint.offsets, len(banks))
-            other = _result(joint.bank_of, placed, demands, bound, counters, fits=True)
+            used_bytes = _heights(problem, joint.bank_of, joint.offsets, len(banks))
+            other = search.placement(joint.bank_of, joint.offsets, used_bytes)
             if best is None or other.slow_bytes < best.slow_bytes:
                 best = other
-    if best is not None:
-        return replace(best, slow_lower_bound_bytes=bound, interrupted=interrupted)
-    unbounded = sum(b.size + b.alignment for b in problem.buffers)
-    for roomy in ([b.capacity for b in banks[:-1]] + [unbounded], [unbounded] * len(banks)):
-        assignment = least_cost(loads, demands, roomy, WIDTHS[:1])
-        if assignment.bank_of is not None:
-            placed, stopped = _place(
-                problem, banks, assignment.bank_of, limits, engines[:1] if interrupted else engines
-            )
-            placement = _result(assignment.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)
-            return replace(placement, interrupted=interrupted or stopped)
-    raise AssertionError("everything fits memories without end")
+    return replace(
+        best or search.without_capacities(loads),
+        slow_lower_bound_bytes=bound,
+        fits=best is not None,
+        impossible=best is None and impossible,
+        counters={"states": first.states},
+        interrupted=search.interrupted,
+    )
 
 
-def _place(
-    problem: Problem, banks: Sequence[Bank], bank_of: Sequence[int], limits: Limits, engines: Sequence[Engine]
-) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], bool]:
-    """Offsets per buffer and bytes used per memory, and whether the user stopped an engine."""
-    offsets = [0] * len(problem.buffers)
-    used = []
-    stopped = False
-    for k, bank in enumerate(banks):
-        members = [i for i, at in enumerate(bank_of) if at == k]
-        part = part_of(problem, members, bank.alignment)
-        for_bank = replace(limits, enough_bytes=bank.capacity, report=None)  # a memory's height is not the cost
-        try:
-            packing = allocate_best(part, for_bank, engines[:1] if stopped else engines)
-        except KeyboardInterrupt:
-            packing, stopped = allocate_best(part, for_bank, engines[:1]), True
-        stopped |= packing.interrupted
-        for i, offset in zip(members, packing.offsets, strict=True):
-            offsets[i] = offset
-        used.append(packing.height_bytes)
-    return (tuple(offsets), tuple(used)), stopped
+@dataclass
+class _Search:
+    """Placements of one problem; `interrupted`: whether the user ended the search."""
+
+    problem: Problem
+    banks: Sequence[Bank]
+    demands: Sequence[Demand]
+    limits: Limits
+    interrupted: bool = False
+
+    def by_loads(self, loads: Loads, assignment: Assignment) -> BankPlacement | None:
+        """Place the assignment; where a memory overflows, lower its capacity and assign anew. None if none fits."""
+        capacities = [b.capacity for b in self.banks]
+        late = 0
+        for _ in range(ROUNDS):
+            if assignment.bank_of is None:
+                return None
+            placed = self.place(assignment.bank_of)
+            late += self.interrupted or self.limits.left_seconds <= 0
+            over = [size - b.capacity for size, b in zip(placed.used_bytes, self.banks, strict=True)]
+            if max(over, default=0) <= 0:
+                return placed
+            if late > LATE_ROUNDS:
+                return None
+            capacities = [max(0, c - max(0, o)) for c, o in zip(capacities, over, strict=True)]
+            assignment = least_cost(loads, self.demands, capacities, () if late else WIDTHS, self.limits)
+            self.interrupted |= assignment.interrupted
+        return None
+
+    def without_capacities(self, loads: Loads) -> BankPlacement:
+        """A placement in memories that are larger than they are: the last one, or all of them."""
+        unbounded = sum(b.size + b.alignment for b in self.problem.buffers)
+        for capacities in ([b.capacity for b in self.banks[:-1]] + [unbounded], [unbounded] * len(self.banks)):
+            assignment = least_cost(loads, self.demands, capacities, WIDTHS[:1])
+            if assignment.bank_of is not None:
+                return self.place(assignment.bank_of)
+        raise AssertionError("everything fits memories without end")
+
+    def place(self, bank_of: Sequence[int]) -> BankPlacement:
+        """Offsets of an assignment, memory by memory; by the first engine alone once the user ended the search."""
+        offsets = [0] * len(self.problem.buffers)
+        used = []
+        for k, bank in enumerate(self.banks):
+            members = [i for i, at in enumerate(bank_of) if at == k]
+            part = part_of(self.problem, members, bank.alignment)
+            # A memory's height is not the cost, so nothing is reported.
+            limits = replace(self.limits, enough_bytes=bank.capacity, report=None)
+            try:
+                packing = allocate_best(part, limits, ENGINES[:1] if self.interrupted else ENGINES)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                packing = allocate_best(part, limits, ENGINES[:1])
+            self.interrupted |= packing.interrupted
+            for i, offset in zip(members, packing.offsets, strict=True):
+                offsets[i] = offset
+            used.append(packing.height_bytes)
+        return self.placement(bank_of, offsets, used)
+
+    def placement(self, bank_of: Sequence[int], offsets: Sequence[int], used_bytes: Sequence[int]) -> BankPlacement:
+        """A placement with its cost, as far as it is known before the bounds."""
+        accesses = sum(d.accesses * d.allowed.index(k) for d, k in zip(self.demands, bank_of, strict=True))
+        cost = cost_of(self.demands, bank_of)
+        return BankPlacement(tuple(bank_of), tuple(offsets), tuple(used_bytes), cost, 0, False, False, accesses)
 
 
 def part_of(problem: Problem, members: Sequence[int], alignment: int = 1) -> Problem:
@@ -197,21 +216,6 @@ def part_of(problem: Problem, members: Sequence[int], alignment: int = 1) -> Pro
 def _heights(problem: Problem, bank_of: Sequence[int], offsets: Sequence[int], count: int) -> tuple[int, ...]:
     used = [0] * count
     for b, k, offset in zip(problem.buffers, bank_of, offsets, strict=True):
-        if b.pieces:
+        if b.rectangles:
             used[k] = max(used[k], offset + b.size)
     return tuple(used)
-
-
-def _result(
-    bank_of: Sequence[int],
-    placed: tuple[tuple[int, ...], tuple[int, ...]],
-    demands: Sequence[Demand],
-    bound: int,
-    counters: dict[str, int],
-    *,
-    fits: bool,
-    impossible: bool = False,
-) -> BankPlacement:
-    slow = sum(d.bytes * d.allowed.index(k) for d, k in zip(demands, bank_of, strict=True))
-    accesses = sum(d.accesses * d.allowed.index(k) for d, k in zip(demands, bank_of, strict=True))
-    return BankPlacement(tuple(bank_of), *placed, slow, bound, fits, impossible, accesses, counters)

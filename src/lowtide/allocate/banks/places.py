@@ -30,7 +30,7 @@ def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...
     Parameters
     ----------
     banks
-        ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each, or a mapping. Beside a board those of its memories that are named
+        ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each, or a mapping. With a board those of its memories that are named
         get this size, and others come after them.
     board
         A built-in board or a TOML file.

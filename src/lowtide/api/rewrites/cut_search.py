@@ -111,7 +111,7 @@ class CutSearch:
         """What a plan may take by the costs; 0: any time."""
         if self.job.costs is None or self._of_user._costs is None:
             return 0
-        return self.job.costs.most_nanoseconds(self._of_user._costs.whole())
+        return self.job.costs.most_nanoseconds(self._of_user._costs.untiled())
 
     @property
     def _of_user(self) -> CutSearch:
@@ -387,7 +387,7 @@ class CutSearch:
         if halos is not None:
             keys["halos"] = halos
         if self.job.costs is not None and self.job.costs.timed and self._costs is not None and user._costs is not None:
-            keys["cost"] = self.job.costs.of_plan(user._costs.whole(), self._costs.parts(parts))
+            keys["cost"] = self.job.costs.of_plan(user._costs.untiled(), self._costs.parts(parts))
         if patient and keys["stopped"] == "time" and not self.limits.over():
             keys["stopped"] = "stalled"
         before, own = user.uncut.keys.get("runtime_parts"), keys.get("runtime_parts")

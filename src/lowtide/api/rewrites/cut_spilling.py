@@ -196,9 +196,9 @@ class CutSpilling:
 
     def lower_bound(self) -> dict[str, int]:
         """What the op needs whose smallest part along one axis needs most, and which it is: no cuts go below."""
-        from lowtide.ops.floor import floor
+        from lowtide.ops.working_set import working_set_bound
 
-        least = floor(self.problem.graph, streamed=True, overlap=self.problem.target.in_place != "never")
+        least = working_set_bound(self.problem.graph, streamed=True, overlap=self.problem.target.in_place != "never")
         return {} if least.op is None else {"cut_floor_bytes": least.size, "cut_floor_op": least.op}
 
     def best_cut(self, uncut: Answer | None) -> Answer | None:

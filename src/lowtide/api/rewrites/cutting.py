@@ -93,7 +93,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     search.least = min((bound.bytes for bound in bounds), default=0)
     opening = uncut.under(job.allow)
     if job.costs is not None and timed:
-        opening.keys["cost"] = job.costs.of_plan(job.costs.model(search.cutter).whole())
+        opening.keys["cost"] = job.costs.of_plan(job.costs.model(search.cutter).untiled())
     _say_bound(opening.keys, bounds)
     moves: list[Move[Answer]] = [Tile(search, bounds)]
     moves += [TilePeak(search), NestTiles(search)] if "rounds" in job.allow else []

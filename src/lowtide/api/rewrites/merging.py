@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def merged_step(graph: Graph, families: Families) -> tuple[Graph, list[PlanMerge]]:
     """The step with those sibling products as one that take less time so, one after the other, and which they are."""
-    from lowtide.cost.labelled import reckoned
+    from lowtide.cost.labelled import estimated
     from lowtide.transform.sibling_ops import NoMerge
     from lowtide.transform.siblings import apply, candidates
 
-    predict = reckoned(families)
+    predict = estimated(families)
 
     def seconds(own: Graph, ops: Sequence[Op]) -> float:
         size = {t.id: t.size for t in own.tensors}

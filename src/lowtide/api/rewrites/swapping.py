@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.costs import Costs
 from lowtide.cost.file import stand_in
-from lowtide.cost.labelled import reckoned
+from lowtide.cost.labelled import estimated
 from lowtide.cost.work import work_of
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -129,7 +129,7 @@ def _each(graph: Graph, costs: Costs) -> tuple[int, ...]:
     if any(op.cost is not None for op in graph.ops):
         return tuple([round((op.cost or 0) * _NANO) for op in graph.ops])
     if not costs.file.dialect:
-        predict, works = reckoned(costs.file.families), [work_of(graph, op, None) for op in graph.ops]
+        predict, works = estimated(costs.file.families), [work_of(graph, op, None) for op in graph.ops]
         seconds = [predict(op.type, work.flops, work.bytes) for op, work in zip(graph.ops, works, strict=True)]
         return tuple([round(each * _NANO) for each in seconds])
     from lowtide.cost.model import CostModel

@@ -218,7 +218,7 @@ class Journal:
         return rows
 
     def open(self, *, keep: bool) -> io.BufferedWriter:
-        """The file to append to, behind its last complete line; `keep`: what is there stays."""
+        """Opened to append behind the last complete line; `keep`: what is there stays. Or raises `InputError`."""
         try:
             if not keep:
                 self.path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lowtide.ops.aten import attention, backward, norms, pieces, products, windows
+from lowtide.ops.aten import attention, backward, movement, norms, products, windows
 from lowtide.ops.forms import Form, Pointwise, Reshape
 from lowtide.ops.node import Node, NoForm
 from lowtide.ops.table import kind_of
@@ -16,7 +16,7 @@ from lowtide.ops.table import kind_of
 Row = Callable[[Node], Form]
 
 ROWS: Mapping[str, Row] = {
-    **windows.ROWS, **products.ROWS, **norms.ROWS, **pieces.ROWS, **attention.ROWS, **backward.ROWS
+    **windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **attention.ROWS, **backward.ROWS
 }  # fmt: skip
 """By name without overload. What is not here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
 

@@ -13,7 +13,7 @@ from math import prod
 from lowtide.ops.access import labelled
 from lowtide.ops.aten.norms import normalised, one_dim
 from lowtide.ops.aten.windows import outer, planes, required_ints
-from lowtide.ops.families import access_of, whole
+from lowtide.ops.families import access_of, untiled
 from lowtide.ops.forms import Custom, Form, Labelled, Labels
 from lowtide.ops.index import NOTHING
 from lowtide.ops.node import Node, NoForm
@@ -45,15 +45,15 @@ def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequ
         kept = tuple(labels for labels, given in zip(writes, there, strict=True) if given)
     if len(kept) != len(node.writes):
         raise NoForm(f"{len(node.writes)} results where {len(kept)} were asked for")
-    access = labelled(tuple(reads), kept, node.reads, node.writes, exact="kernel", broadcast=False)
-    return Custom(family, access, flops)
+    access = labelled(tuple(reads), kept, node.reads, node.writes, broadcast=False)
+    return Custom(family, replace(access, exact="kernel"), flops)
 
 
 def _convolution(node: Node) -> Form:
     """Operands: gradient, data, weights. Results: gradients of data (n, c, ...), weights (o, c, ...) and bias (o).
 
     The batch n is in the first and summed in the others, output channels o the other way round. Input channels c are
-    whole where the gradient of a bias is asked for too: it would be the same in every part of them.
+    untiled where the gradient of a bias is asked for too: it would be the same in every part of them.
     """
     required_ints(node, "stride")
     if int(node.attribute("groups", 1)) != 1:
@@ -61,13 +61,13 @@ def _convolution(node: Node) -> Form:
     rest = (None,) * (node.rank() - 2)
     n, o, c = 0, 1, None if output_mask(node)[2] else 2
     weights: Labels = (c, o, *rest) if node.attribute("transposed", False) else (o, c, *rest)
-    reads = ((n, o, *rest), (n, c, *rest), weights, *(whole(shape) for shape in node.reads[3:]))
+    reads = ((n, o, *rest), (n, c, *rest), weights, *(untiled(shape) for shape in node.reads[3:]))
     return custom(node, "convolution", reads, ((n, c, *rest), weights, (o,)), _convolution_flops(node))
 
 
 def _convolution_by_batch(node: Node) -> Form:
     rest = (None,) * (node.rank() - 1)
-    reads = ((0, *rest), (0, *rest), *(whole(shape) for shape in node.reads[2:]))
+    reads = ((0, *rest), (0, *rest), *(untiled(shape) for shape in node.reads[2:]))
     writes = ((0, *rest), (None,) * node.rank(2), (None,))
     return custom(node, "convolution", reads, writes, _convolution_flops(node))
 
@@ -96,7 +96,7 @@ def _layer_norm(node: Node) -> Form:
 
 
 def _batch_norm(node: Node) -> Form:
-    """Operands: gradient, data, then numbers of each channel. A batch's statistics keep all but channels whole."""
+    """Operands: gradient, data, then numbers of each channel. A batch's statistics leave all but channels untiled."""
     vectors = tuple(range(2, len(node.operands)))
     rank = node.rank()
     data: Labels = (None, 1, *(None,) * (rank - 2))
@@ -171,8 +171,8 @@ def _nll(node: Node) -> Form:
     rank = node.rank()
     apart = int(node.attribute("reduction", 1)) != 1 and rank == 2
     row = 0 if apart else None
-    beside = tuple(whole(shape) for shape in node.reads[2:])
-    reads = ((row, *(None,) * (rank - 1)), (row,) if node.rank(1) else (), *beside)
+    others = tuple(untiled(shape) for shape in node.reads[2:])
+    reads = ((row, *(None,) * (rank - 1)), (row,) if node.rank(1) else (), *others)
     result: Labels = (row,) if node.result() else ()  # the weight is summed, and 0 where nothing is
     access = labelled(reads, (result, ()), node.reads, node.writes, broadcast=False)
     return Custom("gather", access, node.shape()[0], ((1, node.shape()[-1]),))

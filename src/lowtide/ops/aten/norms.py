@@ -1,4 +1,5 @@
-"""ATen ops that see some dimensions whole: softmax, norms, cumulative sums, orders; and norms of channels."""
+"""ATen ops whose results depend on all of some dimensions: softmax, norms, cumulative sums, orders; and norms of
+channels."""
 
 from __future__ import annotations
 
@@ -8,20 +9,20 @@ from lowtide.ops.forms import Along, Channelwise, Form, Labelled
 from lowtide.ops.node import Node, NoForm
 
 
-def one_dim(name: str = "dim", default: int | None = None) -> Callable[[Node], Form]:
-    """Form of an op that sees the dimension whole that its argument `name` says."""
+def one_dim(default: int | None = None) -> Callable[[Node], Form]:
+    """Form of an op whose results depend on all of the dimension `dim`."""
 
     def row(node: Node) -> Form:
-        value = node.attribute(name, default)
+        value = node.attribute("dim", default)
         if not isinstance(value, int):
-            raise NoForm(f"its argument {name} is not known")
+            raise NoForm("its argument dim is not known")
         return Along((node.dim(value, node.rank()),))
 
     return row
 
 
-def normalised(node: Node, data: int = 0) -> tuple[int, ...]:
-    """Dimensions that a layer norm sees whole.
+def normalised(node: Node) -> tuple[int, ...]:
+    """Dimensions over which a layer norm computes statistics.
 
     Raises
     ------
@@ -31,8 +32,7 @@ def normalised(node: Node, data: int = 0) -> tuple[int, ...]:
     shape = node.ints("normalized_shape")
     if not shape:
         raise NoForm("its argument normalized_shape is not known")
-    rank = node.rank(data)
-    return tuple(range(rank - len(shape), rank))
+    return tuple(range(node.rank() - len(shape), node.rank()))
 
 
 def _layer_norm(node: Node) -> Form:
@@ -47,8 +47,8 @@ def _batch_norm(training: bool | None) -> Callable[[Node], Form]:
         if node.rank() < 2:
             raise NoForm("no dimension of channels")
         vectors = tuple(range(1, len(node.operands)))
-        whole = (0, *range(2, node.rank())) if train else ()
-        return Channelwise(1, vectors, whole, cost=4)
+        untiled = (0, *range(2, node.rank())) if train else ()
+        return Channelwise(1, vectors, untiled, cost=4)
 
     return row
 

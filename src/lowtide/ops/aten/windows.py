@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from lowtide.ops.forms import Convolution, Form, Labelled, Piece, Pool, Reduction
+from lowtide.ops.forms import Convolution, Form, Indexed, Labelled, Pool, Reduction
 from lowtide.ops.index import Index, Window
 from lowtide.ops.node import Node, NoForm
 
 
 def spread(values: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """One entry for each dimension; a single one stands for all.
+    """One entry for each dimension; a single one is for all.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def outer(count: int, cost: int = 2) -> Callable[[Node], Form]:
 
 
 def planes(node: Node, count: int, cost: int = 2) -> Labelled:
-    """Every operand and result by its leading dimensions, the last `count` ones whole.
+    """Every operand and result by its leading dimensions, the last `count` ones untiled.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def planes(node: Node, count: int, cost: int = 2) -> Labelled:
 
 
 def _adaptive(count: int) -> Callable[[Node], Form]:
-    """To one row it is a mean; to rows that divide evenly a pool; else planes are seen whole."""
+    """To one row it is a mean; to rows that divide evenly a pool; else planes are untiled."""
 
     def row(node: Node) -> Form:
         rank = node.rank()
@@ -135,7 +135,7 @@ def _adaptive(count: int) -> Callable[[Node], Form]:
 
 
 def _nearest(count: int) -> Callable[[Node], Form]:
-    """Row r of the result is row ``floor(r * size in / size out)``; other scales than the sizes' are not taken."""
+    """Row r of the result is row ``r * size in // size out``; other scales than the sizes' are not taken."""
 
     def row(node: Node) -> Form:
         rank = node.rank()
@@ -146,13 +146,13 @@ def _nearest(count: int) -> Callable[[Node], Form]:
                 return planes(node, count)
             shared = gcd(size, rows)
             indices[d] = Index(d, size // shared, rows // shared)
-        return Piece("resample", tuple(indices))
+        return Indexed("resample", tuple(indices))
 
     return row
 
 
 def _flat_positions(node: Node) -> Form:
-    """The second result counts places of the whole plane, so that no part of a plane gives the same numbers."""
+    """The second result counts places of the full plane, so that no part of a plane gives the same numbers."""
     return planes(node, 2)
 
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from lowtide.ops.forms import Along, Channelwise, Form, Pointwise, Reduction, Reshape
 from lowtide.ops.node import Node, NoForm
-from lowtide.ops.onnx import norms, pieces, products, resize, windows
+from lowtide.ops.onnx import movement, norms, products, resize, windows
 from lowtide.ops.table import kind_of
 
 Row = Callable[[Node], Form]
 
-ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **norms.ROWS, **pieces.ROWS, **resize.ROWS}
+ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **resize.ROWS}
 """What is not in here is elementwise or a view in `ops/table.py`, or opaque."""
 
 _RANDOM = frozenset(

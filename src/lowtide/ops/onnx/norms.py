@@ -1,4 +1,5 @@
-"""ONNX ops that see some dimensions whole: softmax, norms, cumulative sums; and those of one number a channel."""
+"""ONNX ops whose results depend on all of some dimensions: softmax, norms, cumulative sums; and those of one number a
+channel."""
 
 from __future__ import annotations
 
@@ -85,13 +86,13 @@ def _quantise(node: Node) -> Form:
     """One scale, one along an axis, or one for each block of it."""
     scale = node.shape(1)
     block = node.attribute("block_size", 0)
-    beside = tuple(range(1, len(node.operands)))
+    vectors = tuple(range(1, len(node.operands)))
     if block:
         axis = node.dim(node.attribute("axis", 1), node.rank())
-        return Channelwise(axis, blocks=tuple((i, block) for i in beside if node.given(i)), cost=1)
+        return Channelwise(axis, blocks=tuple((i, block) for i in vectors if node.given(i)), cost=1)
     if scale in ((), (1,)):
         return Pointwise()
-    return Channelwise(node.dim(node.attribute("axis", 1), node.rank()), beside, cost=1)
+    return Channelwise(node.dim(node.attribute("axis", 1), node.rank()), vectors, cost=1)
 
 
 def _cast_like(node: Node) -> Form:

@@ -16,8 +16,8 @@ from lowtide.ops.forms import (
     Contraction,
     Convolution,
     Form,
+    Indexed,
     Labelled,
-    Piece,
     Pointwise,
     Pool,
     Reduction,
@@ -28,10 +28,10 @@ from lowtide.ops.forms import (
 from lowtide.ops.index import Index, Range, Window
 from lowtide.ops.meaning import Meaning
 from lowtide.ops.node import Node
-from lowtide.ops.part import Accumulating, Glue, Spelled, Spelling, Stretch
+from lowtide.ops.part import Accumulating, Glue, Spelling, Stretch, Written
 
 NUMBERS: Literal["int64"] = "int64"
-MOST_JOINED = 0
+MOST_OPERANDS = 0
 
 _BY_CHANNEL = frozenset({"BatchNormalization", "InstanceNormalization", "QuantizeLinear", "DequantizeLinear"})
 """Channelwise ops none of whose attributes counts channels."""
@@ -39,7 +39,7 @@ _BY_CHANNEL = frozenset({"BatchNormalization", "InstanceNormalization", "Quantiz
 _SUMS = frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "GlobalMaxPool", "MatMul", "Gemm", "Conv"})
 """Ops whose results over parts of a reduced axis are merged by one more op: a mean's would have to be weighted."""
 
-_PIECES = ("Slice", "Pad", "Resize", "Upsample", "Gather")
+_INDEXED = ("Slice", "Pad", "Resize", "Upsample", "Gather")
 """Ops that take a part out of a tensor, or stretch it; a gather here is that of one row that is known."""
 
 _MOVES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric"})
@@ -64,7 +64,7 @@ _SLICE_BY_OPERANDS = 10
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """How parts of an op along an axis are spelled; None: they are not."""
+    """How parts of an op along an axis are written in ONNX; None: they cannot be."""
     form, access = op_meaning.form, op_meaning.access
     if axis in access.reduce and (
         op.type not in _SUMS or _must_have_bias(graph, op) or not _can_merge(graph, op, access.merge)
@@ -73,12 +73,12 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
     grain = access.grain_of(axis)
     if isinstance(form, Convolution | Pool):
         return _windowed(graph, op, form, axis, grain)
-    if isinstance(form, Piece):
-        return _piece(graph, op, op_meaning, axis)
+    if isinstance(form, Indexed):
+        return _indexed(graph, op, op_meaning, axis)
     if not _unchanged(op, form) or (isinstance(form, Concat) and axis == form.dim and _joins_constants(graph, op)):
         return None
     shaped = op.type in _SHAPED
-    return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {1: shapes[0]} if shaped else {}))
+    return Spelling(grain, lambda rows, shapes: Written(op.attributes, {1: shapes[0]} if shaped else {}))
 
 
 def accumulating(graph: Graph, op: Op, op_meaning: Meaning) -> Accumulating | None:
@@ -134,7 +134,7 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     if isinstance(form, Pool) and axis in windows and not _padded_as_said(op, form, padded):
         return None
 
-    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Written:
         attributes = dict(op.attributes)
         if isinstance(form, Convolution) and form.groups > 1 and axis == form.channel:
             attributes["group"] = form.groups * (rows[1] - rows[0]) // result[form.channel]
@@ -144,7 +144,7 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
             ends = {d: rows if d == axis else (0, result[d]) for d in windows}
             padding = [_padding(windows[d], ends[d], data[d]) for d in sorted(windows)]
             attributes["pads"] = (*(before for before, _ in padding), *(behind for _, behind in padding))
-        return Spelled(attributes)
+        return Written(attributes)
 
     return Spelling(grain, spell)
 
@@ -174,15 +174,15 @@ def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
     return max(0, -first), max(0, end - size)
 
 
-def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices and pads; resizes elsewhere than along the axis; along it, by a whole number.
+def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
+    """Slices and pads; resizes elsewhere than along the axis; along it, by an integer factor.
 
-    Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the whole
+    Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the full
     dimension, so that a part of it stretches as much: all the rows that it is given.
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
-    if len(along) != 1 or op.type not in _PIECES:
+    if len(along) != 1 or op.type not in _INDEXED:
         return None
     ((d, index),) = along
     size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
@@ -222,9 +222,9 @@ def _sliced(node: Node, dim: int) -> Spelling | None:
     k = dims.index(dim)
     own = {1: (*starts[:k], 0, *starts[k + 1 :]), 2: (*ends[:k], node.shape()[dim], *ends[k + 1 :])}
     if not by_operands:
-        return Spelling(1, lambda rows, shapes: Spelled({**node.op.attributes, "starts": own[1], "ends": own[2]}))
+        return Spelling(1, lambda rows, shapes: Written({**node.op.attributes, "starts": own[1], "ends": own[2]}))
     others = {i: tuple(node.values(i)) for i in (3, 4) if node.given(i)}  # all of them have one type
-    return Spelling(1, lambda rows, shapes: Spelled(node.op.attributes, {**own, **others}))
+    return Spelling(1, lambda rows, shapes: Written(node.op.attributes, {**own, **others}))
 
 
 def _padded(node: Node, dim: int, before: int, size: int) -> Spelling | None:
@@ -237,13 +237,13 @@ def _padded(node: Node, dim: int, before: int, size: int) -> Spelling | None:
     least = max(before, size - before - there, 0) + 1
     grain = next((g for g in range(least, size) if (size - 1) // g * g < before + there), 0)
 
-    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Written:
         ends = {k: max(0, before - rows[0]), len(named) + k: max(0, rows[1] - before - there)}
         own = tuple(ends.get(i, value) for i, value in enumerate(pads))
         if by_operands:
-            return Spelled(node.op.attributes, {1: own})
+            return Written(node.op.attributes, {1: own})
         kept = {name: value for name, value in node.op.attributes.items() if name not in ("pads", "paddings")}
-        return Spelled({**kept, "pads" if "pads" in node.op.attributes else "paddings": own})
+        return Written({**kept, "pads" if "pads" in node.op.attributes else "paddings": own})
 
     return Spelling(grain, spell) if grain else None
 
@@ -253,7 +253,7 @@ def _sized(op: Op, grain: int) -> Spelling | None:
     sizes = op.type == "Resize" and len(op.operands) > 3 and op.operands[3] is not None
     if sizes and op.attributes.get("axes") is not None:
         return None
-    return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {3: shapes[0]} if sizes else {}))
+    return Spelling(grain, lambda rows, shapes: Written(op.attributes, {3: shapes[0]} if sizes else {}))
 
 
 def padding(rows: tuple[tuple[int, int], ...]) -> Glue:

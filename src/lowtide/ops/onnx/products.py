@@ -53,9 +53,9 @@ def _quantised_matmul(node: Node, data: tuple[int, int], exact_sums: bool) -> Fo
         if i in data:
             reads.append(left if i == data[0] else right)
             continue
-        beside = left[-2:-1] if _belongs(i, data, exact_sums) else right[-1:]
-        fits = shape is not None and len(shape) == 1 and shape[0] > 1 and len(beside) == 1
-        reads.append(None if shape is None else beside if fits else (None,) * len(shape))
+        kept = left[-2:-1] if _belongs(i, data, exact_sums) else right[-1:]
+        fits = shape is not None and len(shape) == 1 and shape[0] > 1 and len(kept) == 1
+        reads.append(None if shape is None else kept if fits else (None,) * len(shape))
     return Contraction(tuple(reads), (result,), exact="bits", merged="never")
 
 
@@ -168,9 +168,9 @@ def _recurrent(node: Node, gates: int) -> Form:
             reads.append((batch,))
         else:
             reads.append(state(3) if i in (5, 6) else (None,) * len(shape))
-    weights, again = node.shape(1), node.shape(2)
+    weights, recurrent = node.shape(1), node.shape(2)
     steps = node.shape()[0] * node.shape()[1]
-    flops = 2 * steps * weights[0] * weights[1] * (weights[2] + again[2])
+    flops = 2 * steps * weights[0] * weights[1] * (weights[2] + recurrent[2])
     writes = tuple(state(len(shape or ())) for shape in node.writes)
     lengths = ((4, node.shape()[int(first)] + 1),)
     return Labelled("recurrent", tuple(reads), writes, limits=lengths, exact="kernel", flops=flops)

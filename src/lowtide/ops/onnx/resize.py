@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil
 
-from lowtide.ops.forms import Form, Piece
+from lowtide.ops.forms import Form, Indexed
 from lowtide.ops.index import MOST_ROWS, Index, Range, fit
 from lowtide.ops.node import Node, NoForm
 
@@ -27,7 +28,7 @@ class _Mixing:
     antialias: bool = False
 
     def place(self, i: int, size: int, rows: int, scale: Fraction) -> Fraction:
-        """Where row i of `rows` lies among `size` rows of the operand."""
+        """Where row i of `rows` is among `size` rows of the operand."""
         match self.coordinates:
             case "asymmetric":
                 return i / scale
@@ -48,18 +49,18 @@ class _Mixing:
             first = last = _nearest(at, self.rounding)
         elif self.antialias:
             spread = reach * max(Fraction(1), 1 / scale)
-            first, last = ceil(at - spread), floor(at + spread)
+            first, last = ceil(at - spread), math.floor(at + spread)
         else:
             if self.mode == "linear":  # a place outside is moved to the border
                 at = min(max(at, Fraction(0)), Fraction(size - 1))
-            first, last = floor(at) - reach + 1, floor(at) + reach
+            first, last = math.floor(at) - reach + 1, math.floor(at) + reach
         first, last = (min(max(row, 0), size - 1) for row in (first, last))
         return first, last + 1
 
     def index(self, d: int, rank: int, size: int, rows: int, scale: Fraction) -> Index | None:
         """Rows of dimension d that rows of the result read; None: it cannot be said."""
-        beside = self.mode == "nearest" or (rank >= 4 and d < 2)
-        if size == rows and scale == 1 and beside:
+        unmixed = self.mode == "nearest" or (rank >= 4 and d < 2)
+        if size == rows and scale == 1 and unmixed:
             return Index(d)
         if not size or not 0 < rows <= MOST_ROWS or scale <= 0:
             return None
@@ -95,17 +96,17 @@ def _resampled(node: Node, mixing: _Mixing, scales: Mapping[int, float], literal
         scale = Fraction(scales.get(d, Fraction(rows, size) if size else 1)).limit_denominator(_STEPS)
         indices.append(mixing.index(d, node.rank(), size, rows, scale))
     exact = "bits" if mixing.mode == "nearest" else "kernel"
-    return Piece("resample", tuple(indices), literal, exact, (2 * _TAPS[mixing.mode]) ** 2)
+    return Indexed("resample", tuple(indices), literal, exact, (2 * _TAPS[mixing.mode]) ** 2)
 
 
 def _nearest(at: Fraction, rounding: str) -> int:
     match rounding:
         case "floor":
-            return floor(at)
+            return math.floor(at)
         case "ceil":
             return ceil(at)
         case "round_prefer_ceil":
-            return floor(at + _HALF)
+            return math.floor(at + _HALF)
         case _:
             return ceil(at - _HALF)
 

@@ -1,4 +1,4 @@
-"""TFLite operators as forms: one row a kind. Data lies in NHWC, options have the schema's names, booleans are 0 or 1.
+"""TFLite operators as forms: one row a kind. Data is in NHWC, options have the schema's names, booleans are 0 or 1.
 
 Quantised kernels give the same bits for a part, since each element is requantised by itself; sums of parts would need
 32-bit accumulators, which no tensor holds, so that a reduced axis of theirs is never cut.
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from lowtide.ops.forms import Form, Pointwise, Reshape
 from lowtide.ops.node import Node, NoForm
 from lowtide.ops.table import kind_of
-from lowtide.ops.tflite import pieces, products, windows
+from lowtide.ops.tflite import movement, products, windows
 
 Row = Callable[[Node], Form]
 
-ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **pieces.ROWS}
+ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **movement.ROWS}
 """What is not in here is in `POINTWISE`, elementwise or a view in `ops/table.py`, or opaque."""
 
 POINTWISE = frozenset(

@@ -5,10 +5,10 @@ none. A part keeps the word if that gives just its rows, or takes the other one;
 padding is given it by a PAD, whose zeros are the zero points of the tensor, as the kernel's own padding is. A part of
 one row takes no second step, so that the length of its step is free: with one as long as its operand SAME means one row
 along that dimension, with as much padding as is missing, the odd row behind, and along the other what it meant. Then a
-PAD is needed for what that leaves out, at the image's first row, and has nothing beside. A pool leaves its padding out
-of the window, which no operator can: such a pool is not cut along it.
+PAD is needed for what that leaves out, at the image's first row, and has nothing on the other axis. A pool leaves its
+padding out of the window, which no operator can: such a pool is not cut along it.
 
-Slices are SLICE, which keeps nothing in TFLM's arena; joins are CONCATENATION, which takes `MOST_JOINED` operands
+Slices are SLICE, which keeps nothing in TFLM's arena; joins are CONCATENATION, which takes `MOST_OPERANDS` operands
 there (`kMaxInputNum` in tflite-micro's concatenation.cc). Both copy bytes where scale and zero point are equal, and
 those of a part are its tensor's. Sums are never cut: 8-bit numbers cannot hold parts of them.
 """
@@ -29,8 +29,8 @@ from lowtide.ops.forms import (
     Contraction,
     Convolution,
     Form,
+    Indexed,
     Labelled,
-    Piece,
     Pointwise,
     Pool,
     Reduction,
@@ -41,10 +41,10 @@ from lowtide.ops.forms import (
 from lowtide.ops.geometry import tflite_padded, tflite_rows
 from lowtide.ops.index import Range, Window
 from lowtide.ops.meaning import Meaning
-from lowtide.ops.part import Glue, Padded, Spelled, Spelling
+from lowtide.ops.part import Glue, Padded, Spelling, Written
 
 NUMBERS: Literal["int32"] = "int32"
-MOST_JOINED = 10
+MOST_OPERANDS = 10
 
 _SAME, _VALID = 0, 1
 _GLUED = frozenset({"int8", "int16", "int32", "float32"})
@@ -61,7 +61,7 @@ Around = tuple[tuple[int, int], ...]
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """How parts of an op along an axis are spelled; None: they are not."""
+    """How parts of an op along an axis are written in TFLite; None: they cannot be."""
     form, access = op_meaning.form, op_meaning.access
     if axis in access.reduce or any(op.id in other.after for other in graph.ops) or not _glued(graph, op):
         return None
@@ -69,8 +69,8 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
     match form:
         case Convolution() | Pool():
             return _windowed(graph, op, form, axis, grain)
-        case Piece():
-            return _piece(graph, op, op_meaning, axis)
+        case Indexed():
+            return _indexed(graph, op, op_meaning, axis)
         case Reshape():
             return _reshaped(op, grain)
         case Reduction() if op.type != "AVERAGE_POOL_2D" and _along_last(op_meaning, axis):
@@ -78,7 +78,7 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         case Concat() if axis == form.dim and any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs):
             return None
         case _ if _unchanged(op, form):
-            return Spelling(grain, lambda rows, shapes: Spelled(op.attributes))
+            return Spelling(grain, lambda rows, shapes: Written(op.attributes))
         case _:
             return None
 
@@ -119,13 +119,13 @@ def _unchanged(op: Op, form: Form) -> bool:
 def _reshaped(op: Op, grain: int) -> Spelling:
     """A reshape names the shape of its part, twice."""
 
-    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Written:
         if op.type != "RESHAPE":
-            return Spelled(op.attributes)
+            return Written(op.attributes)
         attributes = dict(op.attributes)
         if "new_shape" in attributes:
             attributes["new_shape"] = shapes[0]
-        return Spelled(attributes, {1: shapes[0]} if len(op.inputs) > 1 else {})
+        return Written(attributes, {1: shapes[0]} if len(op.inputs) > 1 else {})
 
     return Spelling(grain, spell)
 
@@ -142,36 +142,36 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     if "padding" not in op.attributes or 0 in data:
         return None
     if axis not in windows:
-        return Spelling(grain, lambda rows, shapes: Spelled(op.attributes))
+        return Spelling(grain, lambda rows, shapes: Written(op.attributes))
     own = {d: _around(windows[d], (0, result[d]), data[d]) for d in windows}
-    beside = {d: rows for d, rows in own.items() if d != axis}
+    other_axes = {d: rows for d, rows in own.items() if d != axis}
     if isinstance(form, Pool) and any(map(any, own.values())):
         return None
-    row = prod(size + sum(beside.get(d, (0, 0))) for d, size in enumerate(data) if d != axis)
-    padded = Padded(row, any(map(any, beside.values()))) if any(map(any, own.values())) else None
+    row = prod(size + sum(other_axes.get(d, (0, 0))) for d, size in enumerate(data) if d != axis)
+    padded = Padded(row, any(map(any, other_axes.values()))) if any(map(any, own.values())) else None
 
-    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Written:
         around = {**own, axis: _around(windows[axis], rows, data[axis])}
         count = {d: (rows[1] - rows[0] if d == axis else result[d]) for d in windows}
         size = {**{d: data[d] for d in windows}, axis: _given(windows[axis], rows, data[axis])}
         for word in dict.fromkeys((op.attributes["padding"], _VALID)):
             if all(_pads(word, windows[d], size[d], count[d]) == around[d] for d in windows):
-                return Spelled({**op.attributes, "padding": word})
+                return Written({**op.attributes, "padding": word})
         if count[axis] == 1 and op.attributes["padding"] == _SAME:
             return _one_row(op, axis, around[axis], size[axis], len(data))
         padding = tuple(around.get(d, (0, 0)) for d in range(len(data)))
-        return Spelled({**op.attributes, "padding": _VALID}, padding=padding)
+        return Written({**op.attributes, "padding": _VALID}, padding=padding)
 
     return Spelling(grain, spell, padded)
 
 
-def _one_row(op: Op, axis: int, around: Range, size: int, rank: int) -> Spelled:
+def _one_row(op: Op, axis: int, around: Range, size: int, rank: int) -> Written:
     """A window's part of one row, with a step as long as its operand: SAME splits what is missing evenly."""
     before, behind = around
     padding = (max(0, before - behind), max(0, behind - before - 1))
     step = {f"stride_{_SIDES[axis]}": size + sum(padding)}
-    beside = tuple(padding if d == axis else (0, 0) for d in range(rank)) if any(padding) else ()
-    return Spelled({**op.attributes, **step}, padding=beside)
+    other_axes = tuple(padding if d == axis else (0, 0) for d in range(rank)) if any(padding) else ()
+    return Written({**op.attributes, **step}, padding=other_axes)
 
 
 def _filters(form: Convolution, data: Shape, result: Shape) -> int:
@@ -206,10 +206,11 @@ def _pads(word: int, window: Window, size: int, rows: int) -> tuple[int, int] | 
     return _around(placed, (0, rows), size)
 
 
-def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
+def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
+    """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated an integer number of
+    times.
 
-    Literal operands speak of the whole dimension, so along the axis they must leave out, move and add nothing.
+    Literal operands speak of the full dimension, so along the axis they must leave out, move and add nothing.
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
@@ -218,17 +219,17 @@ def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | N
     ((d, index),) = along
     kept = index.same and op_meaning.access.sizes[axis] == (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
     if op.type in ("PAD", "PADV2", "MIRROR_PAD", "STRIDED_SLICE") and kept:
-        return Spelling(1, lambda rows, shapes: Spelled(op.attributes))
+        return Spelling(1, lambda rows, shapes: Written(op.attributes))
     if op.type == "SLICE" and kept:
-        return Spelling(1, lambda rows, shapes: Spelled(op.attributes, {2: shapes[0]}))
+        return Spelling(1, lambda rows, shapes: Written(op.attributes, {2: shapes[0]}))
     if op.type not in ("RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"):
         return None
     if kept and d not in (1, 2):
-        return Spelling(1, lambda rows, shapes: Spelled(op.attributes))
+        return Spelling(1, lambda rows, shapes: Written(op.attributes))
     moved = op.attributes.get("align_corners") or op.attributes.get("half_pixel_centers")
     if op.type != "RESIZE_NEAREST_NEIGHBOR" or moved or (index.num, index.lo, index.hi) != (1, 0, 0):
         return None
-    return Spelling(index.den, lambda rows, shapes: Spelled(op.attributes, {1: shapes[0][1:3]}))
+    return Spelling(index.den, lambda rows, shapes: Written(op.attributes, {1: shapes[0][1:3]}))
 
 
 def slicing(graph: Graph, rows: Mapping[int, Range], shape: Shape) -> Glue:

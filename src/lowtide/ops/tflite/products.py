@@ -1,4 +1,4 @@
-"""TFLite's matrix products, reductions, recurrent layers, and what sees a dimension whole."""
+"""TFLite's matrix products, reductions, recurrent layers, and what depends on all of a dimension."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
-from math import floor
 from typing import Literal
 
-from lowtide.ops.forms import Convolution, Form, Piece, Pool, Reduction
+from lowtide.ops.forms import Convolution, Form, Indexed, Pool, Reduction
 from lowtide.ops.geometry import tflite_padded, tflite_window
 from lowtide.ops.index import Index, Window, fit
 from lowtide.ops.node import Node, NoForm
@@ -125,7 +125,7 @@ def _resize(node: Node) -> Form:
     indices = [Index(d) for d in range(node.rank())]
     for d in (_HEIGHT, _WIDTH):
         indices[d] = _resized(d, node.shape()[d], node.result()[d], nearest, aligned, half)
-    return Piece("resample", tuple(indices), (1,), "bits" if nearest else "kernel", 0 if nearest else 8)
+    return Indexed("resample", tuple(indices), (1,), "bits" if nearest else "kernel", 0 if nearest else 8)
 
 
 def _resized(d: int, size: int, rows: int, nearest: bool, aligned: bool, half: bool) -> Index:
@@ -142,11 +142,11 @@ def _resized(d: int, size: int, rows: int, nearest: bool, aligned: bool, half: b
         at = (i + shift) * scale
         if nearest:
             place = at + Fraction(1, 2) if aligned else at
-            first = last = floor(place)
+            first = last = math.floor(place)
             if place == first and (aligned or half or scale.denominator > 1) and place > 0:
                 first -= 1
         else:
-            first = floor(at - shift)
+            first = math.floor(at - shift)
             last = first if at - shift == first else first + 1
         first, last = (min(max(row, 0), size - 1) for row in (first, last))
         return first, last + 1

@@ -31,8 +31,8 @@ _LOOPS = ("while_loop", "scan")
 class _Built:
     """A graph in the making.
 
-    `root` says in whose memory each tensor lies and at which byte; `touched` who touched each root since it was last
-    written into, and by whom that was.
+    `root` says the tensor in whose memory each tensor is, and the byte offset there; `touched` who touched each root
+    since it was last written into, and by whom that was.
     """
 
     trace: Trace
@@ -190,11 +190,11 @@ def _outputs(built: _Built, call: Call, outputs: Collection[str], reads: tuple[i
         size = form.extent_bytes if form else 0
         kind = Kind.OUTPUT if name in outputs else Kind.ACTIVATION
         if shares and first is not None and form is not None:
-            root, whole = built.root[first.id][0], built.tensors[built.root[first.id][0]].size
+            root, root_size = built.root[first.id][0], built.tensors[built.root[first.id][0]].size
             of_root = forms.get(built.tensors[root].name)
             offset = max(0, form.offset * form.width - (of_root.offset * of_root.width if of_root else 0))
-            if offset + size > whole:
-                offset, size = 0, min(size, whole)
+            if offset + size > root_size:
+                offset, size = 0, min(size, root_size)
             alias = root, offset
         built.add(_tensor(len(built.ids), name, kind, form, size, alias), alias)
     return [built.ids[name] for name in call.outputs]

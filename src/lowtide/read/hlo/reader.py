@@ -5,7 +5,7 @@
 - `tuple`, `get-tuple-element`, `bitcast` and their like are names for what is there already: no ops.
 - `while` goes on in the memory of what it is given, the second half of an asynchronous pair in that of the first.
 - What bodies of `while`, `conditional` and `call` make inside counts while they run, in the order that the text has;
-  what they are given and give back lies outside.
+  what they are given and give back is outside.
 - An instruction may write over an operand where XLA allows that (`sharing.py`), if the target does.
 - Instructions that only touch constants run and count: XLA has folded what it folds.
 
@@ -51,21 +51,21 @@ def parse_hlo(data: bytes, source: str = "") -> Graph:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"not HLO text: {error}", source) from None
-    whole = module(text, source)
-    bodies = _Bodies(whole)
+    parsed = module(text, source)
+    bodies = _Bodies(parsed)
     program = _Program(source, bodies)
-    for instruction in whole.instructions(whole.entry):
+    for instruction in parsed.instructions(parsed.entry):
         program.add(instruction)
-    program.donate(whole)
-    return program.graph(whole.name, hashlib.sha256(data).hexdigest())
+    program.donate(parsed)
+    return program.graph(parsed.name, hashlib.sha256(data).hexdigest())
 
 
 class _Bodies:
     """The computations that instructions run, each read once."""
 
-    def __init__(self, whole: Module) -> None:
-        self.whole = whole
-        self.sharing = Sharing(whole)
+    def __init__(self, parsed: Module) -> None:
+        self.parsed = parsed
+        self.sharing = Sharing(parsed)
         self.graphs: dict[str, Graph] = {}
         self.open: list[str] = []
 
@@ -77,8 +77,8 @@ class _Bodies:
             raise InputError(f"computations run others more than {MAX_NESTED} deep", place)
         if name not in self.graphs:
             self.open.append(name)
-            program = _Program(self.whole.source, self)
-            for instruction in self.whole.instructions(name):
+            program = _Program(self.parsed.source, self)
+            for instruction in self.parsed.instructions(name):
                 program.add(instruction)
             program.outside(program.ends())
             self.graphs[name] = program.graph(name, "")
@@ -87,7 +87,7 @@ class _Bodies:
 
 
 class _Program:
-    """Tensors and ops so far, and what each instruction's name stands for."""
+    """Tensors and ops so far, and what each instruction's name refers to."""
 
     def __init__(self, source: str, bodies: _Bodies) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class _Program:
             self.root = self.values[one.name]
 
     def value(self, name: str, one: Instruction) -> Value:
-        """What an operand's name stands for."""
+        """What an operand's name refers to."""
         if name not in self.values:
             raise InputError(
                 f"{one.name} reads {name[:80]}, which does not stand before it; is a line lost?", one.place
@@ -140,10 +140,10 @@ class _Program:
 
     def element(self, one: Instruction, operands: list[Value]) -> Value:
         """Of a tuple."""
-        whole, index = operands[0] if operands else None, one.number
-        if not isinstance(whole, tuple) or index is None or index >= len(whole):
+        parts, index = operands[0] if operands else None, one.number
+        if not isinstance(parts, tuple) or index is None or index >= len(parts):
             raise InputError(f"{one.name} takes an element that its tuple does not have; check its index", one.place)
-        return whole[index]
+        return parts[index]
 
     def run(self, one: Instruction, operands: list[Value]) -> Value:
         """An op, and the tensors that it makes."""
@@ -170,7 +170,7 @@ class _Program:
         return value
 
     def overwritten(self, one: Instruction, operands: list[Value]) -> tuple[int, ...]:
-        """Operands that XLA may let the result lie over: whole arrays of the same shape and layout."""
+        """Operands that XLA may let the result overwrite: complete arrays of the same shape and layout."""
         alike = [
             k
             for k, name in enumerate(one.operands)
@@ -197,7 +197,7 @@ class _Program:
     def tensor(
         self, one: Instruction, shape: Shape, kind: Kind, goes_on: Value | None = None, op: int | None = None
     ) -> Value:
-        """New tensors of a shape; each lies in that of `goes_on` that stands at its place, if that is large enough."""
+        """New tensors of a shape; each is in the tensor of `goes_on` at its position, if that is large enough."""
         if isinstance(shape, Array):
             home = goes_on if isinstance(goes_on, int) else None
             size = 0 if kind is Kind.INPUT else shape.size_bytes
@@ -219,10 +219,10 @@ class _Program:
             raise InputError("no instruction of the computation is its ROOT; is a line lost?", self.source)
         return [t for t in dict.fromkeys(_flat(self.root)) if t in self.made]
 
-    def donate(self, whole: Module) -> None:
+    def donate(self, parsed: Module) -> None:
         """A donated parameter counts until it is read no more; what is written to its memory waits for that."""
         self.ends()
-        for path, number, inner in whole.donated:
+        for path, number, inner in parsed.donated:
             to, given = _at(self.root, path), _at(self.parameters.get(number), inner)
             if isinstance(to, int) and isinstance(given, int) and to in self.made and self.waits(to, given):
                 self.tensors[given] = replace(self.tensors[given], size=self.bytes_of[given])

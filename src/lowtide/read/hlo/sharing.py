@@ -71,7 +71,7 @@ def _kept(instructions: list[Instruction], loop: bool) -> tuple[int, ...]:
 
 
 def _elementwise(name: str, users: dict[str, list[tuple[Instruction, int]]]) -> bool:
-    """Whether all that follows from a value takes of it only what lies where it writes."""
+    """Whether all that follows from a value reads of it only the bytes that it writes."""
     seen, rest = {name}, [name]
     while rest:
         for user, k in users.get(rest.pop(), ()):

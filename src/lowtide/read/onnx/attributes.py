@@ -169,7 +169,7 @@ def _check(node: NodeProto, name: str, kind: int, value: Any, place: str) -> Non
 
 
 class NodeAttributes:
-    """Attributes of nodes, with what the op table, a target and `fold_constants` ask beside them."""
+    """Attributes of nodes, with what the op table, a target and `fold_constants` ask in addition."""
 
     def __init__(
         self, graph: GraphProto, opset: int, functions: Mapping[tuple[str, str], FunctionProto], place: str

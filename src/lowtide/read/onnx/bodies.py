@@ -115,7 +115,7 @@ def body_types(
     if node.op_type == "If":
         return [kinds[0] if len(set(kinds)) == 1 else None for kinds in zip(*made, strict=False)]
     carried = zip(given[2:], made[0][1:] if made else (), strict=False)
-    kept = [kind if kind and handed_on and kind.shape == handed_on.shape else None for kind, handed_on in carried]
+    kept = [kind if kind and returned and kind.shape == returned.shape else None for kind, returned in carried]
     return [*kept, *[None] * len(node.output)][: len(node.output)]
 
 

@@ -102,15 +102,15 @@ def _binary(call: Call) -> Made:
     return [] if shape is None else [TensorType(call.element(0), shape)]
 
 
-def _joined(call: Call) -> Made:
-    """Pieces stand at every third position, behind the scale and the zero point of the result."""
+def _concatenated(call: Call) -> Made:
+    """Operands are at every third position, behind the scale and the zero point of the result."""
     shapes = [call.shape(i) for i in range(2, len(call.read), 3)]
     axis = call.attributes["axis"] % len(shapes[0])
     length = sum(shape[axis] for shape in shapes)
     return [TensorType(call.element(2), (*shapes[0][:axis], length, *shapes[0][axis + 1 :]))]
 
 
-def _pooled_whole(call: Call) -> Made:
+def _global_pool(call: Call) -> Made:
     batch, *places = call.shape(0, 3)
     if call.attributes.get("channels_last"):
         shape = (batch, *(1 for _ in places[:-1]), places[-1])
@@ -180,7 +180,7 @@ def _attention(call: Call) -> Made:
 
 
 def _multi_head(call: Call) -> Made:
-    """Beside queries of rank 3 stand values of rank 3, of heads apart (rank 4), or none: packed into the keys."""
+    """Queries of rank 3 have values of rank 3, of separate heads (rank 4), or none: packed into the keys."""
     (batch, length, hidden), values = call.shape(0, 3), call.at(2)
     if values is not None:
         hidden = values.shape[2] if len(values.shape) == 3 else values.shape[1] * values.shape[3]
@@ -215,8 +215,8 @@ _ROWS: dict[str, Callable[[Call], Made]] = {
     "MultiHeadAttention": _multi_head,
     "QGemm": _quantised_gemm,
     "QLinearAdd": _binary,
-    "QLinearConcat": _joined,
-    "QLinearGlobalAveragePool": _pooled_whole,
+    "QLinearConcat": _concatenated,
+    "QLinearGlobalAveragePool": _global_pool,
     "QLinearMul": _binary,
     "QuantizeLinear": _quantised,
     "TransposeMatMul": _fused_matmul,

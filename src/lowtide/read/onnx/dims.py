@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.names import did_you_mean
@@ -46,7 +46,7 @@ def bind_dimensions(
     ----------
     graph
         Its inputs, outputs and declared values are changed: a symbolic name becomes its size wherever it
-        stands.
+        occurs.
     dims
         Size by symbolic name, or by ``"INPUT:AXIS"``. Binding a named dimension by its place binds the name. A shape by
         an input's name says the sizes of all its axes.
@@ -79,6 +79,24 @@ def bind_dimensions(
         known = f"the free ones are {_listed(d.key for d in free)}" if free else "it has none"
         hint = did_you_mean(foreign[0], [d.key for d in free])
         raise ForeignDimensionError(f"the model has no free dimension {foreign[0]!r}; {known}{hint}", place, foreign)
+    named, placed = _bound(free, sizes, place)
+    left = [d for d in free if d.name not in named and d.place not in placed]
+    if left:
+        raise _left_free(left, works, place)
+    for value in inputs if free else ():
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value") and f"{value.name}:{axis}" in placed:
+                dim.dim_value = placed[f"{value.name}:{axis}"]
+    for value in (*graph.input, *graph.output, *graph.value_info) if free else ():
+        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if dim.dim_param in named:
+                dim.dim_value = named[dim.dim_param]
+    names = {v.name for v in inputs}
+    return {name: shape for name, shape in shapes.items() if name not in names}
+
+
+def _bound(free: Sequence[FreeDim], sizes: Mapping[str, int], place: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Sizes by symbolic name, and by ``"INPUT:AXIS"`` of the dimensions without a name. Raises as `bind_dimensions`."""
     by_name: dict[str, int] = {}
     by_place: dict[str, int] = {}
     for key, size in sizes.items():
@@ -91,20 +109,15 @@ def bind_dimensions(
         for table, name in pairs:
             if table.setdefault(name, size) != size:
                 raise InputError(f"dimension {name!r} is bound to {table[name]} and to {size}; give one size", place)
-    left = [d for d in free if d.name not in by_name and d.place not in by_place]
-    if left:
-        flags = " ".join(f"--dim {shlex.quote(f'{key}={size}')}" for key, size in likely_sizes(left, works).items())
-        keys = list(dict.fromkeys(d.key for d in left))
-        noun, them = ("dimensions are free", "them") if len(keys) > 1 else ("dimension is free", "it")
-        raise InputError(f"{len(keys)} {noun}: {_listed(keys)}; bind {them}, for example {flags}", place)
-    for value in inputs if free else ():
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value") and f"{value.name}:{axis}" in by_place:
-                dim.dim_value = by_place[f"{value.name}:{axis}"]
-    for value in (*graph.input, *graph.output, *graph.value_info) if free else ():
-        _bind_names(value.type, by_name)
-    names = {v.name for v in inputs}
-    return {name: shape for name, shape in shapes.items() if name not in names}
+    return by_name, by_place
+
+
+def _left_free(left: Sequence[FreeDim], works: Callable[[Mapping[str, int]], bool], place: str) -> InputError:
+    """The error for dimensions without a size, with sizes at which the model can be read."""
+    flags = " ".join(f"--dim {shlex.quote(f'{key}={size}')}" for key, size in likely_sizes(left, works).items())
+    keys = list(dict.fromkeys(d.key for d in left))
+    noun, them = ("dimensions are free", "them") if len(keys) > 1 else ("dimension is free", "it")
+    return InputError(f"{len(keys)} {noun}: {_listed(keys)}; bind {them}, for example {flags}", place)
 
 
 def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:
@@ -188,9 +201,3 @@ def _free(value: ValueInfoProto, place: str) -> list[FreeDim]:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
-
-
-def _bind_names(kind: Any, sizes: Mapping[str, int]) -> None:
-    for dim in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
-        if dim.dim_param in sizes:
-            dim.dim_value = sizes[dim.dim_param]

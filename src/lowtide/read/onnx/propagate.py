@@ -38,7 +38,7 @@ _LARGER = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "T
 
 
 class Values:
-    """What is known of a model's tensors beside their types.
+    """What is known of a model's tensors in addition to their types.
 
     Parameters
     ----------

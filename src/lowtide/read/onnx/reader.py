@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnnxFile(ModelFile):
-    """What a plan may ask of the file beside its graph.
+    """What a plan may ask of the file in addition to its graph.
 
     `ir_version`: of the format. `opsets`: version of each domain's operators. `functions`: domain and name of each
     local function, whose calls are ops. `dims`: the sizes that its free dimensions were given.
@@ -68,7 +68,7 @@ def read_onnx(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     Parameters
     ----------
     path
-        The file. External data beside it is looked at only for small integer tensors that a shape hangs on.
+        The file. External data in its folder is looked at only for small integer tensors that a shape hangs on.
     dims
         Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``, and shapes of tensors by their names: of
         inputs, and of what only the running model knows otherwise.
@@ -139,7 +139,7 @@ def _typed(
     def node_types(node: NodeProto, types: Mapping[str, TensorType], value_of: ValueOf) -> list[TensorType | None]:
         return body_types(node, types, value_of, model, place, types_inside)
 
-    types, inferred, value_of = tensor_types(model, structure, place, node_types, folder, scope.shapes, scope.values)
+    types, inferred, value_of = tensor_types(model, structure, place, node_types, folder, scope)
     return structure, types, inferred, value_of
 
 

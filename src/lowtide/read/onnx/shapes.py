@@ -23,7 +23,9 @@ from lowtide.read.onnx.types import (
 )
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import GraphProto, ModelProto
+
+    from lowtide.read.onnx.bodies import Scope
 
 _DATA_DEPENDENT = frozenset(
     {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Range", "Reshape", "Expand", "Tile",
@@ -34,18 +36,10 @@ _DATA_DEPENDENT = frozenset(
 """Ops whose output shape can hang on the values of an input."""
 _ROUNDS = 20
 _SMALL_ELEMENTS = 512
-_NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
-_NO_VALUES: Mapping[str, TensorProto] = {}
 
 
 def tensor_types(
-    model: ModelProto,
-    structure: Structure,
-    place: str,
-    node_types: NodeTypes,
-    folder: Path | None = None,
-    shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
-    values: Mapping[str, TensorProto] = _NO_VALUES,
+    model: ModelProto, structure: Structure, place: str, node_types: NodeTypes, folder: Path | None, scope: Scope
 ) -> tuple[dict[str, TensorType], ModelProto, ValueOf]:
     """Static type of every tensor that is no folded constant, and of those where known.
 
@@ -60,12 +54,9 @@ def tensor_types(
     node_types
         Asked for a node's output types where ONNX infers none (for nodes with bodies, which know more).
     folder
-        Where external data would lie. Only small integer tensors are read from it, and only if a shape needs
-        them.
-    shapes
-        What the user says of tensors that are no graph inputs.
-    values
-        Of graph inputs, as far as they are known.
+        The folder of external data. Only small integer tensors are read from it, and only if a shape needs them.
+    scope
+        Shapes that the user gives, and known values of graph inputs.
 
     Returns
     -------
@@ -77,26 +68,24 @@ def tensor_types(
     ------
     InputError
         A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse); a name
-        in `shapes` that is no tensor, or one whose shape the model declares to be another.
+        in `scope.shapes` that is no tensor, or one whose shape the model declares to be another.
     """
     wanted = [t.name for t in structure.tensors]
     types = _declared_types(model.graph)
     reason = ""
-    value_of: ValueOf = values.get
+    value_of: ValueOf = scope.values.get
     if any(name not in types for name in wanted) or structure.with_bodies:
         model, reason = _infer(with_small_constants(model, folder))
         types = {**_declared_types(model.graph), **types}
         for _ in range(_ROUNDS):
-            own, value_of = follow_types(model, types, node_types, shapes, values)
-            if not own:
-                break
+            own, value_of = follow_types(model, types, node_types, scope.shapes, scope.values)
             types.update(own)
-            if all(name in types for name in wanted):
+            if not own or all(name in types for name in wanted):
                 break
             _declare(model.graph, own)
             model, _ = _infer(model)
             types = {**_declared_types(model.graph), **types}
-    check_shapes(shapes, wanted, types, place)
+    check_shapes(scope.shapes, wanted, types, place)
     missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
     if missing:
         raise _no_type(model, structure, missing, reason, place)
@@ -136,7 +125,7 @@ def _infer(model: ModelProto) -> tuple[ModelProto, str]:
 
 
 def with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
-    """The model with small integer tensors read in from external data, if that lies there: shapes hang on
+    """The model with small integer tensors read in from external data, if that is present: shapes depend on
     them."""
     from onnx.external_data_helper import load_external_data_for_tensor
 

@@ -53,6 +53,9 @@ class Structure:
     sorted_nodes: tuple[int, ...] = ()
 
 
+_DECLARED_AS = {Kind.CONSTANT: "is an initializer", Kind.INPUT: "is a graph input"}
+
+
 def captured(node: NodeProto) -> list[str]:
     """Names that a node's subgraphs read from outside, each once."""
     names: dict[str, None] = {}
@@ -81,75 +84,72 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     Raises
     ------
     InputError
-        A name made twice, or read but never made; a cycle; a graph output nobody makes.
+        A name made twice, or read but never made; a cycle; a graph output that no node makes.
     """
     graph = model.graph
     kinds = _declared(graph, place, constants)
     ids = {name: i for i, name in enumerate(kinds)}
     producers: dict[str, Op] = {}
     too_early: list[tuple[Op, str]] = []
-    functions = {(f.domain, f.name): f for f in model.functions}
-    attributes = NodeAttributes(graph, opset_version(model), functions, place)
+    attributes = NodeAttributes(graph, opset_version(model), {(f.domain, f.name): f for f in model.functions}, place)
     ops: list[Op] = []
     with_bodies: list[int] = []
     for index, node in enumerate(graph.node):
-        reads = [name for name in node.input if name]
         values, bodies = attributes.of(node)
-        if bodies and nesting(node, MAX_NESTED + 1) > MAX_NESTED:
-            label = f"{node.name!r} ({node.op_type})" if node.name else f"node {index} ({node.op_type})"
-            raise InputError(
-                f"the bodies of {label} are nested more than {MAX_NESTED} deep; export it without some of them", place
-            )
         if bodies:
+            _check_nesting(node, index, place)
             with_bodies.append(index)
-            reads += [name for name in captured(node) if name not in reads]
-        makes = [name for name in node.output if name]
-        unknown = [name for name in reads if name not in kinds and name not in producers]
+        reads = [name for name in node.input if name]
+        reads += [name for name in captured(node) if name not in reads] if bodies else []
         inputs = tuple([ids.setdefault(name, len(ids)) for name in reads])
-        plain = not bodies and len(inputs) == len(node.input)
         op = Op(
             index,
             inputs,
-            tuple([ids.setdefault(name, len(ids)) for name in makes]),
+            tuple([ids.setdefault(name, len(ids)) for name in node.output if name]),
             node.name,
             node.op_type if default_domain(node.domain) else f"{node.domain}::{node.op_type}",
             attributes=values,
-            operands=inputs if plain else tuple([ids.get(name) for name in node.input]),
+            operands=tuple([ids.get(name) for name in node.input]),
         )
-        too_early += [(op, name) for name in unknown]
-        for name in makes:
+        too_early += [(op, name) for name in reads if name not in kinds and name not in producers]
+        for name in filter(None, node.output):
             if name in kinds or name in producers:
-                declared = "an initializer" if kinds.get(name) is Kind.CONSTANT else "a graph input"
-                other = f"by {producers[name].label}" if name in producers else f"is {declared}"
+                other = f"by {producers[name].label}" if name in producers else _DECLARED_AS[kinds[name]]
                 raise InputError(f"tensor {name!r} is made by {op.label} and {other}; rename one", place)
             producers[name] = op
         ops.append(op)
     check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)
     check_utf8({name for op in ops for name in op.attributes}, place)
-
-    for op, name in too_early:
-        if name not in producers:
-            raise InputError(
-                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
-                place,
-            )
-    outputs = set()
-    for value in graph.output:
-        if value.name not in kinds and value.name not in producers:
-            raise InputError(f"graph output {value.name!r} is made by no node; add its producer or drop it", place)
-        outputs.add(value.name)
-    tensors = []
-    for name, number in ids.items():
-        kind = kinds.get(name, Kind.ACTIVATION)
-        if name in outputs and kind is not Kind.CONSTANT:
-            kind = Kind.OUTPUT
-        tensors.append(Tensor(number, 0, kind, name))
+    _check_made(graph, too_early, kinds.keys() | producers.keys(), place)
+    kinds |= {v.name: Kind.OUTPUT for v in graph.output if kinds.get(v.name) is not Kind.CONSTANT}
+    tensors = [Tensor(number, 0, kinds.get(name, Kind.ACTIVATION), name) for name, number in ids.items()]
     ordered = in_stable_order(ops) if too_early else ops
     marked, running, folded = fold_constants(tensors, ordered)
     if len(ordered) < len(ops):  # a cycle, which the graph names
         Graph(graph.name, tuple(tensors), tuple(ops), (), place)
     order = tuple(op.id for op in ordered) if too_early else ()
     return Structure(tuple(marked), tuple(running), tuple(folded), frozenset(with_bodies), order)
+
+
+def _check_nesting(node: NodeProto, index: int, place: str) -> None:
+    if nesting(node, MAX_NESTED + 1) > MAX_NESTED:
+        label = f"{node.name!r} ({node.op_type})" if node.name else f"node {index} ({node.op_type})"
+        raise InputError(
+            f"the bodies of {label} are nested more than {MAX_NESTED} deep; export it without some of them", place
+        )
+
+
+def _check_made(graph: GraphProto, too_early: Sequence[tuple[Op, str]], names: Collection[str], place: str) -> None:
+    """Raise `InputError` if an op reads, or the graph returns, a name that does not exist."""
+    for op, name in too_early:
+        if name not in names:
+            raise InputError(
+                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
+                place,
+            )
+    for value in graph.output:
+        if value.name not in names:
+            raise InputError(f"graph output {value.name!r} is made by no node; add its producer or drop it", place)
 
 
 def in_stable_order(ops: Sequence[Op]) -> list[Op]:

@@ -42,7 +42,7 @@ def tensor_value(tensor: TensorProto, size: int) -> bytes | None:
 
 
 def array_of(tensor: TensorProto, place: str) -> Array:
-    """A tensor that stands in an attribute. It has no value if its type has no fixed size (strings)."""
+    """A tensor in an attribute. It has no value if its type has no fixed size (strings)."""
     kind = constant_type(tensor)
     try:
         size = size_bytes(kind, tensor.name, place)

@@ -1,7 +1,7 @@
 """An ONNX file on the wire: protobuf records as byte ranges, and a file's structure without its weights.
 
 A protobuf message is a sequence of records, each a tag (field number and wire type) and a payload; a record
-of wire type 2 is a tag, a length and that many bytes, which may be a message again::
+of wire type 2 is a tag, a length and that many bytes, which may be another message::
 
     ModelProto  | ir_version | ... | graph (7)                                              | opset_import |
     ...
@@ -178,7 +178,7 @@ def load_model(path: Path) -> tuple[ModelProto, str]:
         return parse_model(data, str(path)), hashlib.sha256(data).hexdigest()
 
 
-def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> ModelProto:
+def parse_model(data: Buffer, place: str) -> ModelProto:
     """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`).
 
     Raises
@@ -189,7 +189,7 @@ def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> Model
     from google.protobuf.message import DecodeError
 
     try:
-        message = data if isinstance(data, bytes) else skeleton(data, keep_bytes)
+        message = data if isinstance(data, bytes) else skeleton(data)
         if len(message) > _PARSE_LIMIT_BYTES:
             raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
         model = protobuf_classes().ModelProto.FromString(message)

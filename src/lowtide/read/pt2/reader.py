@@ -21,7 +21,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Pt2File(ModelFile):
-    """What a plan may ask of the file beside its graph: the sizes that its symbols were given."""
+    """What a plan may ask of the file in addition to its graph: the sizes that its symbols were given."""
 
     dims: tuple[tuple[str, int], ...]
 

@@ -66,7 +66,7 @@ class Size(msgspec.Struct):
 
 
 class Device(msgspec.Struct):
-    """Where a tensor lies."""
+    """Where a tensor is stored."""
 
     type: str = "cpu"
     index: int | None = None

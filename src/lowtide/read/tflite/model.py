@@ -118,7 +118,7 @@ class TfliteModel:
         return sum(len(graph.tensors) for graph in self.subgraphs)
 
     def metadata_extent(self, name: str) -> Extent | None:
-        """Where the first metadata of a name lies; None if there is none or it is empty."""
+        """Where the first metadata of a name is; None if there is none or it is empty."""
         for key, buffer in self.metadata:
             if key == name and 0 <= buffer < len(self.buffers):
                 return self.buffers[buffer]
@@ -185,12 +185,6 @@ def _kernels(model: TfliteModel, data: Buffer) -> str:
     return held.rstrip(b"\0").decode("ascii", "replace")[:_MOST_NAME]
 
 
-def read_offline_plan(data: Buffer, place: str) -> list[int] | None:
-    """Offsets of TFLM's offline plan in a file. Raises as `parse_tflite` and `TfliteFile.offline_plan`."""
-    model = parse_tflite(data, place)
-    return TfliteFile(model, len(data), (), _offline_words(model, data)).offline_plan()
-
-
 def _offline_words(model: TfliteModel, data: Buffer) -> tuple[int, ...] | None:
     held = [buffer for name, buffer in model.metadata if name == OFFLINE_PLAN]
     if not held:
@@ -243,7 +237,7 @@ def _model(file: Flatbuffer, place: str) -> TfliteModel:
 
 
 def _buffer(table: Table, file_bytes: int) -> Extent | None:
-    """Where a buffer's data lies: in the flatbuffer, or behind it (how files of over 2 GiB hold their weights)."""
+    """Where a buffer's data is: in the flatbuffer, or behind it (how files of over 2 GiB hold their weights)."""
     inside = table.vector(0, 1)
     if inside is not None and inside[1]:
         return Extent(*inside)

@@ -109,7 +109,7 @@ def _after(model: TfliteModel, main: Subgraph, listed: Sequence[tuple[int, int]]
 
 
 def _stateful(model: TfliteModel, op: TfliteOp) -> bool:
-    """Whether an operator may read or change something beside its tensors, itself or in a subgraph that it runs."""
+    """Whether an operator may read or change something other than its tensors, itself or in a subgraph that it runs."""
     if op.type.partition(":")[0] not in STATEFUL:
         return False
     if op.type not in ("IF", "WHILE", "CALL"):

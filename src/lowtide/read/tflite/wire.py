@@ -1,7 +1,7 @@
 """A flatbuffer as bytes: tables, vectors and strings, each offset checked before it is followed.
 
 Everything in a flatbuffer is found by offsets: an unsigned one leads forward to a table, a vector or a string; a
-table begins with a signed one to its vtable, which says where in the table each field (slot) lies::
+table begins with a signed one to its vtable, which says where in the table each field (slot) is::
 
     vtable  | its bytes | bytes of the table | where slot 0 is | where slot 1 is | ...     0: not there
     table   | table - vtable | ... fields ...
@@ -45,7 +45,7 @@ class Flatbuffer:
         return Table(self, self.offset(0))
 
     def number(self, form: str, at: int) -> Any:
-        """A little-endian number of `struct` form ``form``. Raises `WireError` if it lies outside of the file."""
+        """A little-endian number of `struct` form ``form``. Raises `WireError` if it is outside of the file."""
         if not 0 <= at <= self.size - struct.calcsize(form):
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
         return struct.unpack_from("<" + form, self.data, at)[0]
@@ -60,10 +60,10 @@ class Flatbuffer:
     def integers(self, form: str, at: int, count: int) -> tuple[Any, ...]:
         """So many little-endian numbers of `struct` form ``form``, in a row. Raises `WireError` as `number`."""
         self.spend(count)
-        whole = f"<{count}{form}"
-        if not 0 <= at <= self.size - struct.calcsize(whole):
+        layout = f"<{count}{form}"
+        if not 0 <= at <= self.size - struct.calcsize(layout):
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
-        return struct.unpack_from(whole, self.data, at)
+        return struct.unpack_from(layout, self.data, at)
 
     def offset(self, at: int) -> int:
         """Where the offset at `at` leads.
@@ -79,7 +79,7 @@ class Flatbuffer:
         return to
 
     def count(self, at: int, element_bytes: int) -> int:
-        """Length of the vector at `at`, all of which lies in the file.
+        """Length of the vector at `at`, which must all be in the file.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Table:
         self._slots = (length - 4) // 2
 
     def place(self, slot: int) -> int | None:
-        """Byte at which a field lies, or None if the table has none."""
+        """Byte at which a field begins, or None if the table has none."""
         if slot >= self._slots:
             return None
         inside = self.file.number("H", self._vtable + 4 + 2 * slot)

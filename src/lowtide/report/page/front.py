@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lowtide.report.columns import change
 from lowtide.report.curve import AGAINST
-from lowtide.report.page.words import text
+from lowtide.report.svg import text
 from lowtide.report.view import PlanView
 from lowtide.sizes import format_size
 

@@ -1,4 +1,4 @@
-"""A view as bytes for the page: columns of whole numbers and lists of names, small enough to lie in the file.
+"""A view as bytes for the page: columns of integers and lists of names, small enough for the file.
 
     data    = length of the JSON as a varint, the JSON, then every column
     column  = its numbers one after another: each as its difference to the one before (the first to 0), zigzag, varint

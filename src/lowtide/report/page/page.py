@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lowtide.report.page.front import front_html
 from lowtide.report.page.pack import Packed, pack
-from lowtide.report.page.words import head_html, text, words_html
-from lowtide.report.svg import timeline_svg
+from lowtide.report.page.words import head_html, words_html
+from lowtide.report.svg import text, timeline_svg
 from lowtide.report.view import PlanView
 
 SCRIPTS = ("data.js", "panel.js", "page.js")
@@ -23,7 +23,7 @@ TITLES = ("after", "before")
 
 
 def page(view: PlanView, before: PlanView | None = None) -> str:
-    """The report of a plan; with `before` beside that of another plan.
+    """The report of a plan; with `before` next to that of another plan.
 
     Parameters
     ----------

@@ -1,16 +1,14 @@
-"""What a page says beside its figures: numbers, the peak as a sum, what would help, how sure that is. Every name is
-escaped here."""
+"""What a page says in addition to its figures: numbers, the peak as a sum, what would help, how sure that is. Every
+name is escaped here."""
 
 from __future__ import annotations
-
-from html import escape
 
 from lowtide.report.compared import who_left
 from lowtide.report.conflict import conflict_text
 from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
+from lowtide.report.svg import short, text
 from lowtide.report.view import PlanView
 from lowtide.report.wording import caveats, made_line, numbers, peak_line, proof_sentence, share_of, today_line
-from lowtide.sizes import format_size
 
 MOST_ROWS = 200
 """Of a table that stands in the page whether it is opened or not."""
@@ -18,7 +16,8 @@ MOST_ROWS = 200
 
 def head_html(view: PlanView, before: PlanView | None = None) -> str:
     """Headline, what a runtime takes today and with the plan, and numbers."""
-    return f"{_head(view)}\n{_cards(view, before)}"
+    cards = "".join(_card(*row) for row in numbers(view, before))
+    return f'{_head(view)}\n<ul class="cards">{cards}</ul>'
 
 
 def words_html(view: PlanView, before: PlanView | None = None) -> str:
@@ -34,11 +33,6 @@ def sentence(value: str) -> str:
     return "".join(word if k % 2 == 0 else f"<code>{word}</code>" for k, word in enumerate(words))
 
 
-def text(value: str) -> str:
-    """A name as HTML; what cannot be printed is replaced, for HTML cannot hold it."""
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value))
-
-
 def _head(view: PlanView) -> str:
     plan = view.plan
     today = f'\n<p class="today">{text(today_line(plan.runtime_figures))}</p>' if plan.runtime_figures else ""
@@ -46,29 +40,20 @@ def _head(view: PlanView) -> str:
     return f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}</p>{today}'
 
 
-def _cards(view: PlanView, before: PlanView | None) -> str:
-    return f'<ul class="cards">{"".join(_card(*row) for row in numbers(view, before))}</ul>'
-
-
 def _card(name: str, size: int, note: str) -> str:
     bad = ' class="bad"' if name == "excess" else ""
     more = f"; {text(note)}" if note else ""
-    return f"<li{bad}><span>{text(name)}</span><b>{_short(size)}</b><span>{size:,} B{more}</span></li>"
-
-
-def _short(size: int) -> str:
-    exact, _, larger = format_size(size).partition(" (")
-    return larger.rstrip(")") or exact
+    return f"<li{bad}><span>{text(name)}</span><b>{short(size)}</b><span>{size:,} B{more}</span></li>"
 
 
 def _sum(view: PlanView) -> str:
     """The peak as a sum of groups, with shares of the budget where there is one."""
     if not view.steps:
         return "<p>No ops run.</p>"
-    of, whole = share_of(view)
+    of, total = share_of(view)
     rows = []
     for g in peak_groups(view):
-        share = 100 * g.bytes / max(whole, 1)
+        share = 100 * g.bytes / max(total, 1)
         wide = f'<svg width="{min(share, 100):.0f}" height="10" aria-hidden="true">'
         bar = f'{wide}<rect width="100" height="10" fill="#56b4e9"/></svg>'
         rows.append(
@@ -80,7 +65,7 @@ def _sum(view: PlanView) -> str:
     if shared:
         rows.append(
             '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td><td></td>'
-            f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
+            f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(total, 1):.1f} %</td>'
             "<td></td></tr>"
         )
     return (

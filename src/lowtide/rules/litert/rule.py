@@ -1,12 +1,12 @@
 """LiteRT (TensorFlow Lite) without delegates: whose memory is shared is settled before anything is placed.
 
-Its planner (`tflite/arena_planner.cc`, LiteRT 2.3) goes by references in the whole graph, not by the order, so that a
+Its planner (`tflite/arena_planner.cc`, LiteRT 2.3) goes by references in the full graph, not by the order, so that a
 shared tensor is as good as a view (`tests/rules/litert/test_rule.py` shows each line of this in the runtime):
 
 - A reshape hands its input on, unless that is a graph input or a constant, or its output is a graph output.
 - Add, Sub, Mul, Div, Softmax and DynamicUpdateSlice write over the first input of equal size, above 4 bytes, that
   nothing else reads, under the same conditions.
-- Graph inputs stay to the end, and so does what nobody reads. All other kernels get memory of their own.
+- Graph inputs stay to the end, and so do tensors without a consumer. All other kernels get memory of their own.
 - Kernels take temporary tensors, a convolution for what it unfolds (`rules/litert/temporaries.py`).
 
 With XNNPACK, which is what runs by default, tensors lie in XNNPACK's own workspace, and none of this holds there.
@@ -80,7 +80,7 @@ class LitertRule:
 
 
 def _own(graph: Graph, tensor: int) -> bool:
-    """Whether a tensor lies in the arena and is no graph input."""
+    """Whether a tensor is in the arena and is no graph input."""
     return graph.tensor_by_id[tensor].kind is not Kind.CONSTANT and tensor in graph.producer
 
 

@@ -2,7 +2,7 @@
 
 Read in `tflite/kernels/*.cc` (LiteRT 2.3) and measured in the runtime (`tests/rules/litert/test_temporaries.py`). A
 *hybrid* kernel has float inputs and 8-bit weights: it quantises what it reads into temporary tensors. What a kernel
-keeps from run to run (row sums, transposed constants) lies in an arena of its own and is not counted, nor is what it
+keeps from run to run (row sums, transposed constants) is in an arena of its own and is not counted, nor is what it
 takes from the heap (TRANSPOSE_CONV). Not known: sparse and 4-bit weights, hybrid convolutions of one scale for all
 filters, integer LSTMs of 12 intermediate tensors, and the kernels that are not in the table and take some:
 BIDIRECTIONAL_SEQUENCE_LSTM and _RNN, CONV_3D, RFFT2D, custom ones.
@@ -148,7 +148,7 @@ def _svdf(op: Op, inputs: Sequence[_Sized], output: _Sized) -> tuple[int, ...]:
 
 
 def _reduction(op: Op, inputs: Sequence[_Sized], output: _Sized) -> tuple[int, ...]:
-    """Where it stands, its axes, and sums."""
+    """Its position, its axes, and sums."""
     read, axes = inputs[:2]
     wide = 8 if read.dtype == "int64" else 4
     return (4 * len(read.shape), 4 * max(1, axes.elements), wide * output.elements)

@@ -1,11 +1,13 @@
-"""Kernels of onnxruntime's CPU provider of which it is known what they take from the arena beside their outputs.
+"""Kernels of onnxruntime's CPU provider of which it is known what they take from the arena in addition to their
+outputs.
 
 Each was measured by itself (`tests/rules/onnxruntime/test_known.py`). A graph with any other op gets an arena that is
-*at least* needed: what is missing is taken from the system when it runs. Beside kernels that were not measured, those
-are unknown whose memory hangs on more than the file says: QLinearConv that may read by pointers, which depends on the
-CPU; types that onnxruntime converts behind the file's back (16-bit floats run in float32, between Casts of its own);
-a DequantizeLinear that several ops read, of which it makes one for each; and in a file with free dimensions ops that
-may write over an input: onnxruntime does that only where it knows without the sizes that both tensors are as large.
+*at least* needed: what is missing is taken from the system when it runs. Apart from kernels that were not measured,
+those are unknown whose memory hangs on more than the file says: QLinearConv that may read by pointers, which depends on
+the CPU; types that onnxruntime converts behind the file's back (16-bit floats run in float32, between Casts of its
+own); a DequantizeLinear that several ops read, of which it makes one for each; and in a file with free dimensions ops
+that may write over an input: onnxruntime does that only where it knows without the sizes that both tensors are as
+large.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def unknown_kernels(graph: Graph) -> list[str]:
 
 
 def _overwriting(graph: Graph) -> set[str]:
-    """Types of the ops, those in bodies too, that write over an input which nobody else reads if it is as large."""
+    """Types of the ops, those in bodies too, that write over an input that has no other consumer if it is as large."""
     found: set[str] = set()
     for op in graph.ops:
         own = [graph.tensor_by_id[t] for t in _RULE.in_place_inputs(graph, op)]
@@ -91,7 +93,7 @@ def branch_choices(graph: Graph) -> list[tuple[int, ...]]:
 
 
 def _unread(body: Graph) -> bool:
-    """Whether an op of a body makes what nobody reads: it is not given back at once there."""
+    """Whether an op of a body makes a tensor without a consumer: it is not given back at once there."""
     return any(
         t not in body.consumers and body.tensor_by_id[t].kind is not Kind.OUTPUT for op in body.ops for t in op.outputs
     )
@@ -126,7 +128,7 @@ def _is_measured(graph: Graph, op: Op) -> bool:
             return not op.attributes.get("antialias")
         case "Einsum":
             equation, operands = op.attributes.get("equation"), [shape for shape in shapes if shape is not None]
-            whole = isinstance(equation, str) and len(operands) == len(shapes)
-            return whole and einsum_chunks(str(equation), operands, 4) is not None
+            known = isinstance(equation, str) and len(operands) == len(shapes)
+            return known and einsum_chunks(str(equation), operands, 4) is not None
         case _:
             return True

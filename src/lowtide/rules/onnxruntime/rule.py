@@ -3,8 +3,8 @@
 Its planner decides with the order known, op by op (`tests/rules/onnxruntime/test_rule.py` shows each line of this
 against the runtime itself):
 
-- An *alias* kernel hands its input on, whoever else reads it.
-- A *may-inplace* kernel writes over its input if nobody needs that any more, the shapes are equal, dimension by
+- An *alias* kernel returns its input, whatever other consumers it has.
+- A *may-inplace* kernel writes over its input if that has no consumer left, the shapes are equal, dimension by
   dimension, the elements have the same width, and the kernel reads that input once.
 - What is a graph output gets memory of its own, always: an alias kernel copies then. Graph inputs are the caller's:
   they are not counted and never overwritten, though an alias of one is.
@@ -89,7 +89,8 @@ class OnnxRuntimeRule:
         return ()
 
     def workspace(self, graph: Graph, op: Op) -> int:
-        """Bytes that a kernel has from the arena beside its outputs, at the most, in steps of 256: see `chunks`."""
+        """Bytes that a kernel has from the arena in addition to its outputs, at the most, in steps of 256: see
+        `chunks`."""
         before, after = chunks(graph, op)
         if not before and not after:
             return 0
@@ -118,7 +119,7 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     Softmax over an axis that is not the last, of any type Where and sums and extremes of three or more, Einsum of two
     operands (`einsum.py`), and recurrent layers (`recurrent.py`); attention takes some too, and is not known. A
     float convolution unfolds its input for one group and image at a time: not at all if it is pointwise with stride
-    1 and no padding, as a whole if the group has more filters than the output has places, else by segments.
+    1 and no padding, in one step if the group has more filters than the output has places, else by segments.
     """
     tensors = graph.tensor_by_id
     out = tensors[op.outputs[0]] if op.outputs else None
@@ -164,8 +165,8 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _turns(graph: Graph, op: Op, rank: int) -> bool:
     """Whether a softmax runs along an axis that is not the last; before opset 13 it ran along all from an axis on."""
-    whole = 0 < graph.opset < _SOFTMAX_ALONG_ONE_AXIS
-    return not whole and op.attributes.get("axis", -1) not in (-1, rank - 1)
+    flattens = 0 < graph.opset < _SOFTMAX_ALONG_ONE_AXIS
+    return not flattens and op.attributes.get("axis", -1) not in (-1, rank - 1)
 
 
 def _quantised(op: Op, read: Shape, weights: Shape, output: Shape) -> tuple[int, ...]:

@@ -116,18 +116,18 @@ def _recurrent_scratch(op: Op, source: Tensor, output: Tensor) -> tuple[int, ...
 def convolution(w: KernelWindow, filter_depth: int, simd: str) -> int:
     """`arm_convolve_wrapper_s8_get_buffer_size`."""
     depth, x = w.input[3], w.columns
-    whole = filter_depth == depth
-    if w.area == 1 and not (w.rows.before or x.before or w.dilated) and whole:
+    ungrouped = filter_depth == depth
+    if w.area == 1 and not (w.rows.before or x.before or w.dilated) and ungrouped:
         return 0
     columns = depth * w.area
-    one_row = w.input[1] == w.rows.taps == x.dilation == 1 and x.stride * depth % 4 == 0 and whole
+    one_row = w.input[1] == w.rows.taps == x.dilation == 1 and x.stride * depth % 4 == 0 and ungrouped
     if simd == "mve":
         return _one_row_mve(w) if one_row else _windows_mve(columns, 16, 1)
     return 4 * _up(columns, 4)
 
 
 def _windows_mve(columns: int, lanes: int, width: int) -> int:
-    """Four windows, each in whole registers."""
+    """Four windows, each in full registers."""
     return 4 * _up(columns, lanes) * width
 
 

@@ -1,9 +1,9 @@
 """Kernels of TFLM that only move elements: how far below its input such a kernel may write its output.
 
-A kernel copies *pieces*, one after another: so many consecutive elements from one place of the input to one of the
-output, or fills a place with a value. Within a piece it goes element by element, or calls memcpy for the whole piece,
+A kernel copies *runs*, one after another: so many consecutive elements from one place of the input to one of the
+output, or fills a place with a value. Within a run it goes element by element, or calls memcpy for the full run,
 which may then not touch its own copy. What the elements of the input that are still to be read begin with at least is
-a minimum over the pieces that follow; the distance is the largest end of a write less that (see `kernels.py`).
+a minimum over the runs that follow; the distance is the largest end of a write less that (see `kernels.py`).
 
 Sizes and places are elements here. Source: tflite-micro at commit 90b983c, `tensorflow/lite/kernels/internal/reference`
 and `tensorflow/lite/micro/kernels`. What is not worked out here (a permutation of too many elements, a stride below 0,
@@ -12,17 +12,18 @@ paddings that are no constants) gives no distance.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from math import floor, prod
+from math import prod
 from struct import pack, unpack
 
 from lowtide.graph import Op, Tensor
 
 Shape = tuple[int, ...]
-Piece = tuple[int | None, int, int]
+Run = tuple[int | None, int, int]
 """Element that is read first (None: the place is filled), element that is written first, how many."""
 
-MOST_PIECES = 1 << 16
+MOST_RUNS = 1 << 16
 """With more pieces than this no distance is worked out: nothing of the kind fits a microcontroller."""
 
 
@@ -33,11 +34,11 @@ def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     return _COPIES[op.type](op, data, output)
 
 
-def pieces_distance(pieces: list[Piece], *, at_once: bool) -> int:
-    """Distance of pieces copied in turn, each `at_once` by memcpy or element by element."""
+def runs_distance(runs: list[Run], *, at_once: bool) -> int:
+    """Distance of runs copied in turn, each `at_once` by memcpy or element by element."""
     need = 0
     lowest: int | None = None
-    for read, written, size in reversed(pieces):
+    for read, written, size in reversed(runs):
         if lowest is not None:
             need = max(need, written + size - lowest)
         if read is None:
@@ -114,12 +115,12 @@ def _transposed(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     while moved and moved[-1] == kept[-1]:
         run *= source[moved.pop()]
         kept.pop()
-    if prod(source[axis] for axis in moved) > MOST_PIECES:
+    if prod(source[axis] for axis in moved) > MOST_RUNS:
         return None
     reads = [0]
     for axis in moved:
         reads = [at + i * strides[axis] for at in reads for i in range(source[axis])]
-    return pieces_distance([(at, k * run, run) for k, at in enumerate(reads)], at_once=False)
+    return runs_distance([(at, k * run, run) for k, at in enumerate(reads)], at_once=False)
 
 
 def _space_to_depth(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
@@ -131,9 +132,9 @@ def _space_to_depth(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
     n, height, width, depth = source
     if output != (n, height // block, width // block, depth * block**2) or height % block or width % block:
         return None
-    if n * height * width > MOST_PIECES:
+    if n * height * width > MOST_RUNS:
         return None
-    pieces: list[Piece] = [
+    runs: list[Run] = [
         (
             _flat((b, y, x, 0), source),
             _flat((b, y // block, x // block, (y % block * block + x % block) * depth), output),
@@ -143,7 +144,7 @@ def _space_to_depth(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
         for y in range(height)
         for x in range(width)
     ]
-    return pieces_distance(pieces, at_once=False)
+    return runs_distance(runs, at_once=False)
 
 
 def _depth_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
@@ -155,9 +156,9 @@ def _depth_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
     n, height, width, depth = output
     if source != (n, height // block, width // block, depth * block**2) or height % block or width % block:
         return None
-    if n * height * width > MOST_PIECES:
+    if n * height * width > MOST_RUNS:
         return None
-    pieces: list[Piece] = [
+    runs: list[Run] = [
         (
             _flat((b, y // block, x // block, (y % block * block + x % block) * depth), source),
             _flat((b, y, x, 0), output),
@@ -167,7 +168,7 @@ def _depth_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
         for y in range(height)
         for x in range(width)
     ]
-    return pieces_distance(pieces, at_once=False)
+    return runs_distance(runs, at_once=False)
 
 
 def _space_to_batch(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
@@ -180,9 +181,9 @@ def _space_to_batch(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
     padded = (height + pads[0] + pads[1], width + pads[2] + pads[3])
     if output != (n * block[0] * block[1], padded[0] // block[0], padded[1] // block[1], depth):
         return None
-    if padded[0] % block[0] or padded[1] % block[1] or prod(output[:3]) > MOST_PIECES:
+    if padded[0] % block[0] or padded[1] % block[1] or prod(output[:3]) > MOST_RUNS:
         return None
-    pieces: list[Piece] = []
+    runs: list[Run] = []
     for b in range(output[0]):
         for y in range(output[1]):
             for x in range(output[2]):
@@ -190,8 +191,8 @@ def _space_to_batch(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
                 column = x * block[1] + b // n % block[1] - pads[2]
                 inside = 0 <= row < height and 0 <= column < width
                 read = _flat((b % n, row, column, 0), source) if inside else None
-                pieces.append((read, _flat((b, y, x, 0), output), depth))
-    return pieces_distance(pieces, at_once=True)
+                runs.append((read, _flat((b, y, x, 0), output), depth))
+    return runs_distance(runs, at_once=True)
 
 
 def _batch_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
@@ -201,20 +202,20 @@ def _batch_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None
     if len(source) != 4 or len(output) != 4 or len(block) != 2 or len(crops) != 4 or min(block) < 1 or min(crops) < 0:
         return None
     n, height, width, depth = output
-    whole = (height + crops[0] + crops[1], width + crops[2] + crops[3])
-    if source != (n * block[0] * block[1], whole[0] // block[0], whole[1] // block[1], depth):
+    image = (height + crops[0] + crops[1], width + crops[2] + crops[3])
+    if source != (n * block[0] * block[1], image[0] // block[0], image[1] // block[1], depth):
         return None
-    if whole[0] % block[0] or whole[1] % block[1] or prod(source[:3]) > MOST_PIECES:
+    if image[0] % block[0] or image[1] % block[1] or prod(source[:3]) > MOST_RUNS:
         return None
-    pieces: list[Piece] = []
+    runs: list[Run] = []
     for b in range(source[0]):
         for y in range(source[1]):
             for x in range(source[2]):
                 row = y * block[0] + b // n // block[1] - crops[0]
                 column = x * block[1] + b // n % block[1] - crops[2]
                 if 0 <= row < height and 0 <= column < width:
-                    pieces.append((_flat((b, y, x, 0), source), _flat((b % n, row, column, 0), output), depth))
-    return pieces_distance(pieces, at_once=True)
+                    runs.append((_flat((b, y, x, 0), source), _flat((b % n, row, column, 0), output), depth))
+    return runs_distance(runs, at_once=True)
 
 
 def _nearest(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
@@ -222,18 +223,18 @@ def _nearest(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     source = data[0].shape or ()
     if len(source) != 4 or len(output) != 4 or source[0] != output[0] or source[3] != output[3]:
         return None
-    if constant(data, 1) != output[1:3] or prod(output[:3]) > MOST_PIECES:
+    if constant(data, 1) != output[1:3] or prod(output[:3]) > MOST_RUNS:
         return None
     rows, columns = (
         [nearest(i, source[axis], output[axis], op) for i in range(output[axis])] for axis in (1, 2)
     )  # fmt: skip
     n, height, width, depth = source
-    pieces: list[Piece] = []
+    runs: list[Run] = []
     for b in range(n):
         for row in rows:
             start = (b * height + row) * width
-            pieces += [((start + x) * depth, (len(pieces) + i) * depth, depth) for i, x in enumerate(columns)]
-    return pieces_distance(pieces, at_once=True)
+            runs += [((start + x) * depth, (len(runs) + i) * depth, depth) for i, x in enumerate(columns)]
+    return runs_distance(runs, at_once=True)
 
 
 def nearest(at: int, size: int, output: int, op: Op) -> int:
@@ -241,24 +242,24 @@ def nearest(at: int, size: int, output: int, op: Op) -> int:
     align, half = op.attributes.get("align_corners", 0), op.attributes.get("half_pixel_centers", 0)
     scale = single((size - 1) / (output - 1)) if align and output > 1 else single(size / output)
     value = single((at + (0.5 if half else 0.0)) * scale)
-    return max(0, min(floor(value + 0.5) if align else floor(value), size - 1))
+    return max(0, min(math.floor(value + 0.5) if align else math.floor(value), size - 1))
 
 
-def first_interpolated(at: int, size: int, output: int, op: Op, *, whole: bool) -> int:
-    """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `whole`: its kernel for int8.
+def first_interpolated(at: int, size: int, output: int, op: Op, *, integer: bool) -> int:
+    """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `integer`: its kernel for int8.
 
     The kernel for floats may be compiled with or without a fused multiplication and addition: the lower of the two.
     """
     align, half = op.attributes.get("align_corners", 0), op.attributes.get("half_pixel_centers", 0)
     over, under = (size - 1, output - 1) if align and output > 1 else (size, output)
-    if whole:
+    if integer:
         scale = ((1 << 10) * over + under // 2) // under
         return min(max(0, at * scale + (scale // 2 - (1 << 9) if half else 0)) >> 10, size - 1)
     ratio = single(over / under)
     if not half:
-        return min(floor(single(at * ratio)), size - 1)
+        return min(math.floor(single(at * ratio)), size - 1)
     product = (at + 0.5) * ratio
-    return min(max(0, floor(min(single(single(product) - 0.5), single(product - 0.5)))), size - 1)
+    return min(max(0, math.floor(min(single(single(product) - 0.5), single(product - 0.5)))), size - 1)
 
 
 def single(value: float) -> float:

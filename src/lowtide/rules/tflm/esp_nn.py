@@ -2,8 +2,8 @@
 
 Espressif's kernels for TFLM (esp-tflite-micro at commit 99f49e1, tensorflow/lite/micro/kernels/esp_nn: conv.cc,
 depthwise_conv.cc, softmax.cc; the others ask for nothing) ask the library (esp-nn at commit d45b843) how much a layer
-of int8 needs, beside what the reference kernel takes. The answer depends on the chip: ESP32, C3 and the like run plain
-C (`esp_nn_*_opt.c`), ESP32-S3 and ESP32-P4 assembly, which copies images and filters.
+of int8 needs, in addition to what the reference kernel takes. The answer depends on the chip: ESP32, C3 and the like
+run plain C (`esp_nn_*_opt.c`), ESP32-S3 and ESP32-P4 assembly, which copies images and filters.
 
 The functions below stand for the library's of the same name; `bench/tflm32` compares them with its compiled C.
 """
@@ -15,8 +15,8 @@ from lowtide.rules.tflm.kernels import KernelWindow, window_of
 
 _CACHE = 32768
 """`L1D_BUDGET` of `esp_nn_conv_esp32p4.c`."""
-_WHOLE_IMAGE = 40 * 1024
-_WHOLE_WIDE = 48 * 1024
+_MOST_IMAGE = 40 * 1024
+_MOST_WIDE = 48 * 1024
 
 
 def esp_nn_scratch(graph: Graph, op: Op, chip: str) -> tuple[int, ...]:
@@ -69,9 +69,9 @@ def convolution_s3(w: KernelWindow) -> int:
     rows, columns = w.rows, w.columns
     if _by_pixel(w):
         return _pixels(w) + 64
-    row, whole = columns.taps * depth, w.area * depth
-    if row < 16 <= whole:
-        window = _up(whole, 16)
+    row, taps = columns.taps * depth, w.area * depth
+    if row < 16 <= taps:
+        window = _up(taps, 16)
         return 4 * channels + 16 + channels * window + 16 + window + 64
     padded = 0
     if rows.before or columns.before:
@@ -118,7 +118,7 @@ def depthwise_s3(w: KernelWindow, multiplier: int) -> int:
     if multiplier == 1 and depth % 8 == 0:
         if not rows.taps == columns.taps == 3:
             wide = 2 * (filters + image)
-            return (wide if wide <= _WHOLE_WIDE else 2 * filters + 2 * width * rows.taps * depth) + 32
+            return (wide if wide <= _MOST_WIDE else 2 * filters + 2 * width * rows.taps * depth) + 32
         if depth % 16 == 0:
             return filters + _padded_s3(w) + 16
         if depth < 12:
@@ -147,4 +147,4 @@ def _padded_s3(w: KernelWindow) -> int:
     if not across and not down:
         return 0
     image = (width + across) * (height + down) * depth
-    return image if image <= _WHOLE_IMAGE else (width + across) * 3 * depth
+    return image if image <= _MOST_IMAGE else (width + across) * 3 * depth

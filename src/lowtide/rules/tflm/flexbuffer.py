@@ -18,7 +18,7 @@ _FORMS = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
 
 
 def custom_numbers(options: Mapping[str, Any]) -> dict[str, int]:
-    """Whole numbers and truth values by name in the options of a custom operator; nothing if they are no such map."""
+    """Integers and truth values by name in the options of a custom operator; nothing if they are no such map."""
     held = options.get("custom_options")
     if not isinstance(held, bytes) or len(held) < 3:
         return {}
@@ -29,7 +29,7 @@ def custom_numbers(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def map_numbers(data: bytes) -> dict[str, int]:
-    """Whole numbers and truth values of the map that a flexbuffer is.
+    """Integers and truth values of the map that a flexbuffer is.
 
     Raises
     ------

@@ -26,6 +26,7 @@ Sizes are bytes. All loops go over rows or columns, never over pixels: a distanc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -40,8 +41,8 @@ class Kernel:
 
     `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
     of a window for each output channel; ``"channel window"``: one channel of a window; ``"image"``: a channel of the
-    whole image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a whole row for each output;
-    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
+    full image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a full row for each output;
+    ``"runs"``: a run of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
     everything, to a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty.
     `source`: files that were read. `broadcasts`: an input of the output's shape is read so even if another one is
     broadcast. `dtypes`: of the output, all if empty.
@@ -101,8 +102,8 @@ KERNELS: tuple[Kernel, ...] = (
         dtypes=("int8", "int16"),
     ),
     Kernel(
-        ("CONCATENATION", "PACK"), "pieces", (),
-        "concatenation.h: memcpy, so that a piece may not touch its own copy; pack.cc where it copies whole inputs",
+        ("CONCATENATION", "PACK"), "runs", (),
+        "concatenation.h: memcpy, so that a run may not touch its own copy; pack.cc where it copies whole inputs",
     ),
     Kernel(
         COPIED, "copies", (0,),
@@ -137,7 +138,7 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if output.shape is None or output.dtype not in _WIDTH or (row.dtypes and output.dtype not in row.dtypes):
         return ()
-    if row.reads == "pieces":
+    if row.reads == "runs":
         return _concatenated(op, data, output)
     if (
         row.reads == "flat"
@@ -183,27 +184,27 @@ def _concatenated(op: Op, data: list[Tensor], output: Tensor) -> tuple[tuple[int
     width, inner = _WIDTH[output.dtype or ""], prod(shape[axis + 1 :])
     times = prod(shape[:axis])
     packs = op.type == "PACK"
-    pieces = []
+    runs = []
     for t in data:
         if t.shape is None or len(t.shape) != len(shape) - packs or t.dtype != output.dtype:
             return ()
-        pieces.append((1 if packs else t.shape[axis]) * inner * width)
-    if sum(pieces) != shape[axis] * inner * width or 0 in pieces or (packs and times != 1):
+        runs.append((1 if packs else t.shape[axis]) * inner * width)
+    if sum(runs) != shape[axis] * inner * width or 0 in runs or (packs and times != 1):
         return ()
     free = [k for k, t in enumerate(data) if t.kind is not Kind.CONSTANT and op.inputs.count(t.id) == 1]
     least = output.size - min((data[k].size for k in free), default=0)
-    pairs = ((data[k].id, max(least, piece_distance(pieces, k, times, at_once=not packs))) for k in free)
+    pairs = ((data[k].id, max(least, run_distance(runs, k, times, at_once=not packs))) for k in free)
     return tuple((t, d) for t, d in pairs if d < output.size)
 
 
-def piece_distance(pieces: list[int], k: int, times: int, *, at_once: bool = True) -> int:
-    """Distance of input `k` of a kernel that copies a piece of each input in turn, and so on, so many times.
+def run_distance(runs: list[int], k: int, times: int, *, at_once: bool = True) -> int:
+    """Distance of input `k` of a kernel that copies a run of each input in turn, and so on, so many times.
 
-    The last copy of a piece of `k` ends nearest above where it came from, and the two may not overlap if it is made
+    The last copy of a run of `k` ends nearest above where it came from, and the two may not overlap if it is made
     `at_once`, by memcpy; else its first element counts (one round only).
     """
     assert at_once or times == 1
-    return (times - 1) * (sum(pieces) - pieces[k]) + sum(pieces[: k + at_once])
+    return (times - 1) * (sum(runs) - runs[k]) + sum(runs[: k + at_once])
 
 
 def _types_match(read: Tensor, output: Tensor) -> bool:
@@ -263,7 +264,7 @@ def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None:
 
 
 def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> KernelWindow | None:
-    """A mean over rows and columns as a pooling over the whole image."""
+    """A mean over rows and columns as a pooling over the full image."""
     source = data[0].shape or ()
     if len(source) != 4 or 0 in source or output != (source[0], 1, 1, source[3]) or not op.attributes.get("keep_dims"):
         return None
@@ -279,7 +280,7 @@ def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int
     if constant(data, 1) != out[1:3] or max(out) > _MOST_ROWS or output.dtype not in ("int8", "float32"):
         return None
     rows, columns = (
-        [first_interpolated(i, source[axis], out[axis], op, whole=output.dtype == "int8") for i in range(out[axis])]
+        [first_interpolated(i, source[axis], out[axis], op, integer=output.dtype == "int8") for i in range(out[axis])]
         for axis in (1, 2)
     )
     within = _within_pixel(out[3], source[3], width, width, channelwise=True, groups=1)
@@ -355,8 +356,8 @@ def flat_distance(elements: int, width_in: int, width_out: int) -> int:
 def window_distance(w: KernelWindow, width_in: int, width_out: int, *, channelwise: bool, groups: int = 1) -> int:
     """Distance of a kernel that, pixel by pixel and channel by channel, reads a window and writes an element.
 
-    Two kinds of write count at a pixel. A channel but the last: the window is read again for the next one. The last
-    channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
+    Two kinds of write count at a pixel. A channel but the last: the window is read a second time for the next one. The
+    last channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
     over what comes later, since dilation over the edge can make a later window begin earlier.
     """
     depth, channels = w.input[3], w.output[3]
@@ -395,19 +396,10 @@ def raster_distance(
     batches, in_rows, in_columns = image
     rows, columns = len(first_row), len(first_column)
     none = in_rows * in_columns * batches + 1
-    column_later = [none] * (columns + 1)
-    for x in range(columns - 1, -1, -1):
-        at = first_column[x]
-        column_later[x] = min(column_later[x + 1], none if at is None else at)
+    column_later = _least_from([none if at is None else at for at in first_column], none)
     leftmost = column_later[0]
-
-    def row_start(y: int) -> int:
-        at = first_row[y]
-        return none if at is None or leftmost >= none else at * in_columns
-
-    row_later = [none] * (rows + 1)
-    for y in range(rows - 1, -1, -1):
-        row_later[y] = min(row_later[y + 1], row_start(y) + leftmost)
+    row_starts = [none if at is None or leftmost >= none else at * in_columns for at in first_row]
+    row_later = _least_from([start + leftmost for start in row_starts], none)
     pixels = in_rows * in_columns
     next_image = row_later[0]
 
@@ -417,16 +409,17 @@ def raster_distance(
         ((x + 1) * pixel_out - pixel_in * at for x, at in enumerate(column_later[1:]) if at < none),
         default=None,
     )
-    other_channels = None
-    if within is not None:
-        other_channels = max(
+    other_channels = (
+        max(
             (x * pixel_out + within - pixel_in * at for x, at in enumerate(first_column) if at is not None),
             default=None,
         )
+        if within is not None
+        else None
+    )
     ends: list[int] = []
-    for y in range(rows):
+    for y, start in enumerate(row_starts):
         written = y * columns * pixel_out
-        start = row_start(y)
         if start < none:
             ends += [written + part - pixel_in * start for part in (last_channel, other_channels) if part is not None]
         if row_later[y + 1] < none:
@@ -437,6 +430,11 @@ def raster_distance(
         end = rows * columns * pixel_out - pixel_in * (pixels + next_image)
         later_images += [end, end + (batches - 2) * per_image]
     return max(0, *later_images) if later_images else 0
+
+
+def _least_from(values: list[int], none: int) -> list[int]:
+    """For each position, and the end, the minimum of `none` and the values from there on."""
+    return list(accumulate(reversed([*values, none]), min))[::-1]
 
 
 def _within_pixel(

@@ -16,14 +16,14 @@ CMSIS-NN (commit 99f736a; called by tensorflow/lite/micro/kernels/cmsis_nn at tf
     arm_convolve_s8: copies the windows of two (MVE: four) pixels to scratch before it writes these pixels: it reads
         earlier than the reference. With groups it walks the image once for each: none.
     arm_convolve_1x1_s8, _fast, arm_convolve_1_x_n_s8 (arm_nn_mat_mult_nt_t_s8): two output channels of all pixels,
-        then the next two: the whole input is read after the first write: none.
-    arm_depthwise_conv_s8, _3x3_s8, _s8_opt: channel by channel or four at a time, or a copy of one or four whole
+        then the next two: all of the input is read after the first write: none.
+    arm_depthwise_conv_s8, _3x3_s8, _s8_opt: channel by channel or four at a time, or a copy of one or four full
         windows: as the reference or earlier. MVE walks the image once per 124 channels: none with more of them. With
         one channel MVE may call arm_convolve_wrapper_s8: as there.
     arm_avgpool_s8: a window, or 16 channels of it, is summed before they are written: as the reference.
     arm_max_pool_s8: copies the first pixel of a window to the output, then reads the others: a pixel's write counts
         before its own window.
-    arm_fully_connected_s8, _per_channel_s8: up to four outputs at a time, each after the whole row was read: as the
+    arm_fully_connected_s8, _per_channel_s8: up to four outputs at a time, each after all of the row was read: as the
         reference. From three dimensions on, with a depth that is a multiple of 4, it is a 1x1 convolution: none.
     arm_softmax_s8, _s8_s16: maximum and sum of a row first, then element by element: as the reference.
     arm_pad_s8: memcpy of a row, which may not touch its own copy.

@@ -75,8 +75,8 @@ class TflmRule:
             each = [TflmRule(kernels, self.simd, self.pointer).scratch(graph, op) for kernels in LIBRARIES]
             return max(each, key=lambda sizes: sum(round_up(size, ALIGNMENT) for size in sizes))
         own = cmsis_nn_scratch(graph, op, self.simd) if self.kernels == "cmsis_nn" else None
-        beside = esp_nn_scratch(graph, op, self.simd) if self.kernels == "esp_nn" else ()
-        return (*scratch(graph, op, self.pointer), *beside) if own is None else own
+        esp_nn = esp_nn_scratch(graph, op, self.simd) if self.kernels == "esp_nn" else ()
+        return (*scratch(graph, op, self.pointer), *esp_nn) if own is None else own
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order."""

@@ -1,4 +1,4 @@
-"""What TFLM makes of a plan: the smallest arena, with its parts; and of a .tflite file as it stands."""
+"""What TFLM makes of a plan: the smallest arena, with its parts; and of an unmodified .tflite file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowtide.plan import RuntimeFigure, RuntimeParts, Sure
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
 from lowtide.rules.tflm.libraries import BEYOND, LIBRARIES, Library
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU
-from lowtide.runtimes.base import Apart, Plain, Planned, Required
+from lowtide.runtimes.base import Apart, Planned, Required, Runtime
 from lowtide.runtimes.tflm.builds import apart_for, build_for
 from lowtide.runtimes.tflm.least import least_apart, least_parts
 from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, without_elements
@@ -41,7 +41,7 @@ def _numbered(
 
 
 @dataclass(frozen=True)
-class Tflm(Plain):
+class Tflm(Runtime):
     """TensorFlow Lite Micro: it takes an offline plan from the file, and keeps data of its own in the arena.
 
     `target`: whose kernels run, and in which build of TFLM.
@@ -62,10 +62,10 @@ class Tflm(Plain):
         return (available - tail) // ALIGNMENT * ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
-        """TFLM's arena for a plan, and in the parts what it plans for the file as it stands.
+        """TFLM's arena for a plan, and in the parts what it plans for the unmodified file.
 
-        None for a graph that came from no .tflite file, for a file that Vela compiled, whose own plan stands, and for
-        one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as
+        None for a graph that came from no .tflite file, for a file that Vela compiled, whose own plan is kept, and for
+        one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs without a consumer) is placed as
         TFLM places it.
 
         Raises
@@ -76,7 +76,7 @@ class Tflm(Plain):
         if isinstance(graph.file, TfliteParts):
             return self.required(*_numbered(graph.file, order, offsets))
         file = graph.file
-        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or self.own_plan_stands(graph):
+        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or self.keeps_own_plan(graph):
             return None
         planned = without_elements(file.model, emptied_tensors(file.model, offsets))
         arena = self._arena(planned, graph, order, listed_offsets(file.model, offsets))
@@ -85,7 +85,7 @@ class Tflm(Plain):
         parts = msgspec.structs.replace(arena.parts, own_planned=self._own_head(file, graph))
         return replace(arena, parts=parts)
 
-    def as_it_stands(self, graph: Graph) -> Required | None:
+    def of_unmodified(self, graph: Graph) -> Required | None:
         """TFLM's arena for the file with the offline plan that it holds, or by its own planner.
 
         Raises
@@ -106,11 +106,11 @@ class Tflm(Plain):
             return None
         heads, tails, exact = [], [], []
         for kernels, target in self._named().items():
-            beside = arena_parts(file.model, graph, order, apart_for(target))
+            of_kernels = arena_parts(file.model, graph, order, apart_for(target))
             head = required.each[kernels].planned_bytes if required.each else required.planned_bytes
-            heads.append((beside.head_arena(head), max(beside.planning_bytes, beside.preparing_bytes)))
-            tails.append(beside.persistent_bytes)
-            exact.append(beside.exact and beside.head_arena(head) > beside.preparing_bytes)
+            heads.append((of_kernels.head_arena(head), max(of_kernels.planning_bytes, of_kernels.preparing_bytes)))
+            tails.append(of_kernels.persistent_bytes)
+            exact.append(of_kernels.exact and of_kernels.head_arena(head) > of_kernels.preparing_bytes)
         least_head, least_tail = least_apart(file.model, graph, self.target, lower_bound)
         parts = msgspec.structs.replace(
             required.parts,
@@ -127,7 +127,7 @@ class Tflm(Plain):
         )
         return Apart(max(size for size, _ in heads), max(tails), least_head, least_tail, parts)
 
-    def own_plan_stands(self, graph: Graph) -> bool:
+    def keeps_own_plan(self, graph: Graph) -> bool:
         """Whether Vela compiled the file: its commands hold places in the arena."""
         return isinstance(graph.file, TfliteFile) and any(op.type == NPU for op in graph.ops)
 
@@ -156,12 +156,12 @@ class Tflm(Plain):
     def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
         """kTensorArenaSize and the head in it; None where the file's own offline plan is refused."""
         try:
-            stands = self.as_it_stands(model.graph)
+            unmodified = self.of_unmodified(model.graph)
         except InputError:
             return None
-        if stands is None or planned.block_bytes is None or planned.parts is None:
+        if unmodified is None or planned.block_bytes is None or planned.parts is None:
             return None
-        both = stands.parts, planned.parts
+        both = unmodified.parts, planned.parts
         unknown = any(parts.unknown for parts in both)
         all_of_it: Sure = "at least" if unknown else "exact" if all(parts.exact for parts in both) else "at most"
         head: Sure = "at least" if unknown else "exact"
@@ -169,21 +169,21 @@ class Tflm(Plain):
             RuntimeFigure(
                 runtime="TFLM",
                 what="kTensorArenaSize",
-                default_bytes=stands.required_bytes,
+                default_bytes=unmodified.required_bytes,
                 planned_bytes=planned.block_bytes,
                 sure=all_of_it,
             ),
             RuntimeFigure(
                 runtime="TFLM",
                 what="head",
-                default_bytes=stands.planned_bytes,
+                default_bytes=unmodified.planned_bytes,
                 planned_bytes=planned.arena_bytes,
                 sure=head,
             ),
         ]
 
     def _own_head(self, file: TfliteFile, graph: Graph) -> int | None:
-        """Head of the file as it stands; None if TFLM refuses its offline plan."""
+        """Head of the unmodified file; None if TFLM refuses its offline plan."""
         try:
             arena = self._arena(file.model, graph, graph.own_order, file.offline_plan())
         except InputError:
@@ -207,7 +207,7 @@ class Tflm(Plain):
         most, least = each[decided_by], least_parts(model, graph, self.target)
         parts = msgspec.structs.replace(
             most.parts,
-            least_beside=least.beside_bytes,
+            least_beside=least.tail_bytes,
             least_planning=least.planning_bytes,
             least_head=least.head_bytes,
             kernels=self.target.kernels,

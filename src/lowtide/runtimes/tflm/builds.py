@@ -131,5 +131,5 @@ def build_for(target: Target) -> Build:
 
 
 def apart_for(target: Target) -> Build:
-    """The same with an arena for the head and one for the tail; whoever makes these records nothing."""
+    """The same with an arena for the head and one for the tail; an allocator with two arenas records nothing."""
     return replace(build_for(target), recording=False, pip=False, apart=True)

@@ -138,7 +138,7 @@ def options_of(op: TfliteOp, build: Build) -> tuple[int, int] | None:
 
 
 def data_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
-    """Bytes of each piece that a kernel asks for when it is made."""
+    """Bytes of each block that a kernel asks for when it is made."""
     if op.type.startswith("CUSTOM:Signal"):
         yield from signal_data(op, subgraph, build)
         return
@@ -154,7 +154,7 @@ def data_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
 
 
 def prepared_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> list[int]:
-    """Bytes of each piece that a kernel asks for when it is prepared: multipliers per channel, tables, copies."""
+    """Bytes of each block that a kernel asks for when it is prepared: multipliers per channel, tables, copies."""
     read = [subgraph.tensors[t] if t >= 0 else None for t in op.inputs]
     given = read[0] if read else None
     weights = read[1] if len(read) > 1 else None
@@ -184,21 +184,21 @@ def prepared_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> list[int]:
         return [36]
     if op.type == "LOG_SOFTMAX" and given.dtype == "int8":
         return [build.size("5i2p")[0]]
-    pieces = [build.size("ip")[0]] if op.type == "EMBEDDING_LOOKUP" else []
+    blocks = [build.size("ip")[0]] if op.type == "EMBEDDING_LOOKUP" else []
     if op.type == "BATCH_MATMUL" and weights is not None:
-        pieces += _products(op, given, weights, build)
+        blocks += _products(op, given, weights, build)
     if op.type in _MOVED_SHAPES:
-        pieces.append(4 + 4 * len(subgraph.tensors[op.outputs[0]].shape))
-    return pieces
+        blocks.append(4 + 4 * len(subgraph.tensors[op.outputs[0]].shape))
+    return blocks
 
 
 def _products(op: TfliteOp, left: TfliteTensor, right: TfliteTensor, build: Build) -> list[int]:
     """BATCH_MATMUL: its multipliers, and a copy of each operand that it transposes."""
-    pieces = [28] if left.dtype in ("int8", "int16") else []
+    blocks = [28] if left.dtype in ("int8", "int16") else []
     for tensor, turned in ((left, op.options.get("adj_x", 0)), (right, not op.options.get("adj_y", 0))):
         if turned:
-            pieces += [build.eval_tensor[0], 4 + 4 * len(tensor.shape), tensor.size]
-    return pieces
+            blocks += [build.eval_tensor[0], 4 + 4 * len(tensor.shape), tensor.size]
+    return blocks
 
 
 def _sums(op: TfliteOp, read: list[TfliteTensor | None], subgraph: Subgraph, build: Build) -> list[int]:

@@ -22,12 +22,12 @@ from lowtide.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """Bytes that are needed at least: `beside` the least head, and `planning`, in all, whatever the head is.
+    """Bytes that are needed at least: `tail_bytes` beyond the least head, and `planning` in all, whatever the head is.
 
     `head`: of any plan under any kernels that the target leaves open; None: the plan's own lower bound holds.
     """
 
-    beside_bytes: int
+    tail_bytes: int
     planning_bytes: int
     head_bytes: int | None
 
@@ -37,12 +37,12 @@ def least_parts(model: TfliteModel, graph: Graph, target: Target) -> Least:
 
     Where a kernel may go on without memory that it was refused (ELU of floats makes no table), that is left out.
     """
-    beside, planning = [], []
+    tails, planning = [], []
     for build in _open(target):
         parts = arena_parts(model, graph, graph.own_order, build)
-        beside.append(parts.persistent_bytes - parts.optional_bytes)
+        tails.append(parts.persistent_bytes - parts.optional_bytes)
         planning.append(parts.planning_bytes - parts.optional_bytes)
-    return Least(min(beside) - _spared_scratch(graph, target), max(0, min(planning)), _least_head(graph, target))
+    return Least(min(tails) - _spared_scratch(graph, target), max(0, min(planning)), _least_head(graph, target))
 
 
 def least_apart(model: TfliteModel, graph: Graph, target: Target, lower_bound: int) -> tuple[int, int]:

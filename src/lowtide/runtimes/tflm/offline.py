@@ -22,7 +22,7 @@ def listed_offsets(model: TfliteModel, offsets: Mapping[int, int]) -> list[int]:
     """An offset for each tensor of all subgraphs, one subgraph after the other.
 
     What is not planned is left to TFLM (-1), but for tensors that nothing touches: TFLM gives them memory all the same,
-    so they lie at 0, where they are in nobody's way. (Those larger than the whole plan lose their elements.)
+    so they lie at 0, where they obstruct no other. (Those larger than the plan lose their elements.)
 
     Raises
     ------

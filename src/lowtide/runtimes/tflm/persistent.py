@@ -1,6 +1,7 @@
-"""What TFLM keeps in its arena beside the planned part: the tail, and what it needs for a moment while it starts.
+"""What TFLM keeps in its arena in addition to the planned part: the tail, and what it needs for a moment while it
+starts.
 
-TFLM allocates persistent data from the end of the arena downwards, each piece aligned downwards, in a fixed order::
+TFLM allocates persistent data from the end of the arena downwards, each block aligned downwards, in a fixed order::
 
     head (planned, non-persistent) ->                          <- tail (persistent)
     | tensors, scratch ...         |   free                    | ... op data | nodes | eval tensors | allocator |
@@ -27,7 +28,7 @@ from lowtide.runtimes.tflm.planner import requests
 
 @dataclass(frozen=True, slots=True)
 class ArenaParts:
-    """The parts of the smallest arena beside the planned one, in bytes; of two arenas, if the build has these.
+    """The parts of the smallest arena other than the planned one, in bytes; of two arenas, if the build has these.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ class _Tail:
         self.apart = apart
 
     @property
-    def beside_head(self) -> int:
+    def tail_bytes(self) -> int:
         """Bytes of it in the head's arena."""
         return 0 if self.apart else self.used
 
@@ -104,7 +105,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
     for subgraph, op in ops:
         for size in data_of(op, subgraph, build):
             tail.take(size)
-            optional += _up(size, 16) if op.type == "ELU" and _of_floats(op, subgraph) else 0
+            optional += _up(size, 16) if op.type == "ELU" and subgraph.tensors[op.inputs[0]].dtype == "float32" else 0
     handles = _resources(ops, build)
     for size in handles:
         tail.take(size)
@@ -120,7 +121,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
         for t in subgraph.tensors:
             if t.variable:
                 tail.take(t.size)
-    planning = _up(tail.beside_head, 16) + _planning(model, count, build)
+    planning = _up(tail.tail_bytes, 16) + _planning(model, count, build)
     main = model.subgraphs[0]
     for listed in (main.inputs, main.outputs):
         tail.take(build.abi.pointer * len(listed))
@@ -139,29 +140,25 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
     return ArenaParts(_up(tail.used, 16), _up(planning, 16), _up(preparing, 16), optional, most, exact, unknown)
 
 
-def _of_floats(op: TfliteOp, subgraph: Subgraph) -> bool:
-    return subgraph.tensors[op.inputs[0]].dtype == "float32"
-
-
 def _take_many(tail: _Tail, struct: tuple[int, int], count: int) -> None:
     tail.take(struct[0] * count, struct[1])
 
 
 def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Build) -> int:
-    """Prepare a kernel: what it keeps is taken, and the least arena in which that can be done is told.
+    """Prepare a kernel: what it keeps is taken, and the least arena in which that can be done is recorded.
 
     Tensors that it looks at stand behind the head until it is done. TFLM does not notice when what a kernel keeps
     reaches down into them, and spoils them: room is counted for both.
     """
     least = 0
-    pieces = prepared_of(op, subgraph, build)
+    blocks = prepared_of(op, subgraph, build)
     temporary = head
     for look in looks_of(op, build):
         if look == "|":
-            for size in pieces:
+            for size in blocks:
                 tail.take(size)
-                least = max(least, temporary + tail.beside_head)
-            pieces = []
+                least = max(least, temporary + tail.tail_bytes)
+            blocks = []
             continue
         listed, position = (op.outputs, int(look[1:])) if look[0] == "o" else (op.inputs, int(look))
         if position >= len(listed) or listed[position] < 0:
@@ -171,10 +168,10 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
         if channels:
             temporary = _up(temporary, build.quantisation[1]) + build.quantisation[0]
             temporary = _up(temporary, 4) + 4 + 4 * channels
-        least = max(least, temporary + tail.beside_head)
-    for size in pieces:
+        least = max(least, temporary + tail.tail_bytes)
+    for size in blocks:
         tail.take(size)
-        least = max(least, temporary + tail.beside_head)
+        least = max(least, temporary + tail.tail_bytes)
     return least
 
 

@@ -1,6 +1,6 @@
 """TFLM's own planner, played through: the head of its arena for a file, with or without an offline plan.
 
-It places buffers one by one: those with an offline offset as they stand, whatever lies there; then the others by
+It places buffers one by one: those with an offline offset at that offset, whatever is there; then the others by
 decreasing size, of equal sizes the one added last first, each at the lowest gap among those alive with it. Lifetimes
 are counted in scopes: one per operator, and one more per subgraph that an operator runs, whose operators follow.
 Source: tensorflow/lite/micro/micro_allocation_info.cc and memory_planner/greedy_memory_planner.cc (commit 90b983c).

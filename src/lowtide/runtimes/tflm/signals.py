@@ -26,7 +26,7 @@ _WIDTH = {"int16": 2, "int32": 4, "float32": 4}
 
 
 def signal_data(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
-    """Bytes of each piece that a signal kernel asks for when it is made."""
+    """Bytes of each block that a signal kernel asks for when it is made."""
     name = op.type.removeprefix("CUSTOM:")
     layout = SIGNALS.get(name, "")
     if layout:
@@ -45,7 +45,7 @@ def signal_data(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]
 
 
 def signal_prepared(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]:
-    """Bytes of each piece that a signal kernel asks for when it is prepared."""
+    """Bytes of each block that a signal kernel asks for when it is prepared."""
     name = op.type.removeprefix("CUSTOM:")
     shape = subgraph.tensors[op.inputs[0]].shape
     pointer = build.abi.pointer

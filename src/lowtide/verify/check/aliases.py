@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.forms import Concat, Piece, Split
+from lowtide.ops.forms import Concat, Indexed, Split
 from lowtide.ops.meaning import meaning
 from lowtide.ops.raster import memory_dims
 from lowtide.plan import Plan
@@ -248,7 +248,7 @@ class _Watch:
                 at = sum(self._rows_of(o, dim) for o in op.outputs[: op.outputs.index(t)])
                 if self._alike(source, t):
                     yield source, self._stretch(source, dim, at, self._rows_of(t, dim)), _Rows(0, own.size, own.size)
-            case Piece(family="piece" | "gather", indices=indices) if self._alike(op.inputs[0], t):
+            case Indexed(family="piece" | "gather", indices=indices) if self._alike(op.inputs[0], t):
                 read = self._taken(op, indices, t)
                 if read is not None:
                     yield op.inputs[0], read, _Rows(0, own.size, own.size)

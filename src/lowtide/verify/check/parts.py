@@ -18,7 +18,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
 from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
+from lowtide.ops.part import Adapter, Glue, Written, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Exactness, PlanPart, Rows, Sections, SplitOp, Sums
 from lowtide.verify.check.part_rows import (
@@ -345,7 +345,7 @@ class _Parts:
         access: Access,
         part: PlanPart,
         read: Sequence[int | None],
-        lowered: Spelled | None,
+        lowered: Written | None,
         later: bool,
     ) -> None:
         """Each operand holds just the rows that the tile needs, and all of what is not cut."""
@@ -476,7 +476,7 @@ class _Parts:
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
-        most = self._adapter().MOST_JOINED
+        most = self._adapter().MOST_OPERANDS
         if most and len(operands) > most:
             raise fail(f"{len(operands)} pieces of tensor {first.of} are concatenated, and at most {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))

@@ -186,10 +186,10 @@ def overlap(problem: Problem, offsets: Sequence[int]) -> str | None:
     for i, (b, at) in enumerate(zip(problem.buffers, offsets, strict=True)):
         if at < 0 or at % b.alignment or b.offset not in (None, at):
             return f"{b.name} lies at {at}"
-        for p in b.pieces:
+        for p in b.rectangles:
             low = at + p.low
             events += [(p.start, 1, low, i), (p.end, 0, low, i)]
-    size = [{p.start: p.size for p in b.pieces} for b in problem.buffers]
+    size = [{p.start: p.size for p in b.rectangles} for b in problem.buffers]
     live: list[tuple[int, int, int]] = []
     ends: dict[tuple[int, int], int] = {}
     for step, begins, low, i in sorted(events):

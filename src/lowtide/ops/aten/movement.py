@@ -1,4 +1,4 @@
-"""ATen ops that move data: views of another order, pieces put together and taken apart, gathers, fills."""
+"""ATen ops that move data: views of another order, concatenation and splitting, gathers, fills."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lowtide.ops.forms import (
     Custom,
     Form,
     Generate,
+    Indexed,
     Labelled,
-    Piece,
     Repeat,
     Reshape,
     Split,
@@ -55,14 +55,14 @@ def _permute(node: Node) -> Form:
 
 
 def _concat(node: Node) -> Form:
-    """An operand of no element and one dimension is no piece, as torch has it."""
+    """An operand of no element and one dimension is not concatenated, as in torch."""
     if any(shape == (0,) for shape in node.reads) and node.result() != (0,):
         raise NoForm("an empty operand of another rank")
     return Concat(node.dim(node.attribute("dim", 0), node.rank()))
 
 
 def _stack(node: Node) -> Form:
-    """Operand i is row i of a new dimension, which is whole."""
+    """Operand i is row i of a new dimension, which is untiled."""
     rank = len(node.result())
     new = node.dim(node.attribute("dim", 0), rank)
     axes = [d for d in range(rank) if d != new]
@@ -83,7 +83,7 @@ def _split(node: Node) -> Form:
 
 
 def _unbind(node: Node) -> Form:
-    """Every result lacks the dimension, which is whole in operand 0."""
+    """Every result lacks the dimension, which is untiled in operand 0."""
     rank = node.rank()
     gone = node.dim(node.attribute("dim", 0), rank)
     data = tuple(None if d == gone else d for d in range(rank))
@@ -101,7 +101,7 @@ def _slice(node: Node) -> Form:
     start = min(max(start + size if start < 0 else start, 0), size)
     indices = [Index(axis) for axis in range(rank)]
     indices[d] = Index(d, step, 1, start, start)
-    return Piece("piece", tuple(indices))
+    return Indexed("piece", tuple(indices))
 
 
 def _select(node: Node) -> Form:
@@ -110,7 +110,7 @@ def _select(node: Node) -> Form:
     row = int(required(node, "index")) % max(1, node.shape()[gone])
     indices = [Index(d if d < gone else d - 1) for d in range(rank)]
     indices[gone] = fixed(row, row + 1)
-    return Piece("piece", tuple(indices))
+    return Indexed("piece", tuple(indices))
 
 
 def _pad(node: Node) -> Form:
@@ -122,25 +122,25 @@ def _pad(node: Node) -> Form:
     for k in range(len(pads) // 2):
         d = rank - 1 - k
         indices[d] = Index(d, 1, 1, -pads[2 * k], -pads[2 * k])
-    return Piece("piece", tuple(indices))
+    return Indexed("piece", tuple(indices))
 
 
 def _flip(node: Node) -> Form:
     rank = node.rank()
     required(node, "dims")
     turned = {node.dim(d, rank) for d in node.ints("dims")}
-    return Piece(
+    return Indexed(
         "piece",
         tuple(Index(d, -1, 1, size - 1, size - 1) if d in turned else Index(d) for d, size in enumerate(node.shape())),
     )
 
 
 def _roll(node: Node) -> Form:
-    """Rolled dimensions are whole: a part would need two ranges."""
+    """Rolled dimensions are untiled: a tile would need two ranges."""
     rank = node.rank()
     required(node, "shifts")
     rolled = {node.dim(d, rank) for d in node.ints("dims")} or set(range(rank))
-    return Piece("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
+    return Indexed("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
 
 
 def _embedding(node: Node) -> Form:
@@ -158,7 +158,7 @@ def _index_select(node: Node) -> Form:
 
 
 def _gather(node: Node) -> Form:
-    """Other dimensions than `dim` may be longer in the data, whose first rows are read: then they are whole."""
+    """Other dimensions than `dim` may be longer in the data, whose first rows are read: then they are untiled."""
     rank = node.rank()
     dim = node.dim(required(node, "dim"), rank)
     same = [a == b for a, b in zip(node.shape(), node.shape(1), strict=True)]

@@ -1,4 +1,4 @@
-"""TFLite operators that move data: pieces put together and taken apart, gathers, fills, blocks."""
+"""TFLite operators that move data: concatenation and splitting, gathers, fills, blocks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lowtide.ops.forms import (
     Custom,
     Form,
     Generate,
+    Indexed,
     Labelled,
     Labels,
-    Piece,
     Pointwise,
     Repeat,
     Split,
@@ -32,7 +32,7 @@ def _concat(node: Node) -> Form:
 
 
 def _pack(node: Node) -> Form:
-    """Operand i is row i of a new dimension, which is whole."""
+    """Operand i is row i of a new dimension, which is untiled."""
     rank = len(node.result())
     new = node.dim(int(node.attribute("axis", 0)), rank)
     axes = [d for d in range(rank) if d != new]
@@ -68,7 +68,7 @@ def _split_by_sizes(node: Node) -> Form:
 def _slice(node: Node) -> Form:
     starts = node.values(1)
     node.peek(2)
-    return Piece("piece", tuple(Index(d, 1, 1, int(s), int(s)) for d, s in enumerate(starts)), (1, 2))
+    return Indexed("piece", tuple(Index(d, 1, 1, int(s), int(s)) for d, s in enumerate(starts)), (1, 2))
 
 
 def _strided_slice(node: Node) -> Form:
@@ -96,13 +96,13 @@ def _strided_slice(node: Node) -> Form:
         start = min(max(start, 0), size if step > 0 else size - 1)
         indices.append(Index(result, step, 1, start, start))
         result += 1
-    return Piece("piece", tuple(indices), (1, 2, 3))
+    return Indexed("piece", tuple(indices), (1, 2, 3))
 
 
 def _pad(node: Node) -> Form:
     pads = node.values(1)
     indices = tuple(Index(d, 1, 1, -int(pads[2 * d]), -int(pads[2 * d])) for d in range(node.rank()))
-    return Piece("piece", indices, (1,))
+    return Indexed("piece", indices, (1,))
 
 
 def _mirror_pad(node: Node) -> Form:
@@ -118,7 +118,7 @@ def _mirror_pad(node: Node) -> Form:
             at = min(max(at, 0), size - 1)
             rows.append((at, at + 1))
         indices.append(fit(d, rows, 1, 1) if before or behind else Index(d))
-    return Piece("piece", tuple(indices), (1,))
+    return Indexed("piece", tuple(indices), (1,))
 
 
 def _blocks(spread: bool) -> Callable[[Node], Form]:
@@ -159,7 +159,7 @@ def _embedding(node: Node) -> Form:
 
 def _reverse(node: Node) -> Form:
     turned = {node.dim(int(d), node.rank()) for d in node.values(1)}
-    return Piece(
+    return Indexed(
         "piece",
         tuple(Index(d, -1, 1, s - 1, s - 1) if d in turned else Index(d) for d, s in enumerate(node.shape())),
         (1,),

@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 import lowtide
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.floor import floor
+from lowtide.ops.working_set import working_set_bound
 from lowtide.read import read_model
 from support.onnx_builder import constant, model, node, saved, value
 
@@ -28,15 +28,15 @@ def test_floor_of_a_chain(tmp_path: Path) -> None:
     """The input stays whole, a row of the convolution's result beside it; streamed, three rows of the input do."""
     graph = chain(tmp_path)
     whole_input, row_out, row_in = 4 * 4 * 60, 4 * 8 * 6, 4 * 4 * 6
-    found = floor(graph)
+    found = working_set_bound(graph)
     assert (found.size, found.op) == (whole_input + row_out, graph.ops[0].id)
     conv, relu, pool = found.ops
-    assert conv.whole == whole_input + 4 * 8 * 60
+    assert conv.untiled == whole_input + 4 * 8 * 60
     assert relu.size == 2 * row_out
-    assert relu.whole == 2 * 4 * 8 * 60
+    assert relu.untiled == 2 * 4 * 8 * 60
     assert pool.size == row_out + 4 * 8
-    assert floor(graph, overlap=True).size == whole_input
-    streamed = floor(graph, streamed=True)
+    assert working_set_bound(graph, overlap=True).size == whole_input
+    streamed = working_set_bound(graph, streamed=True)
     # one input channel at a time would need 240 B beside the whole result, one row of the result three of the input
     assert (streamed.size, streamed.op) == (3 * row_in + row_out, graph.ops[0].id)
 
@@ -46,7 +46,7 @@ def test_views_cost_nothing_and_ends_count(tmp_path: Path) -> None:
     nodes = [node("Flatten", "x", "f"), node("Gemm", "f w", "y")]
     weights = constant("w", [0.5] * 240, (240, 1))
     graph = read_model(saved(model(nodes, [value("x", (1, 4, 10, 6))], [value("y", (1, 1))], [weights]), tmp_path))
-    found = floor(graph)
+    found = working_set_bound(graph)
     assert [op.op for op in found.ops] == [graph.ops[1].id]
     assert (found.size, found.op) == (960, None)
 
@@ -58,9 +58,9 @@ def test_an_unknown_op_is_whole_and_says_why() -> None:
         Tensor(1, 8, Kind.OUTPUT, shape=(2,), dtype="float32"),
     )
     op = Op(0, (0,), (1,), type="NonZero", operands=(0,))
-    nobody = floor(Graph("g", tensors, (op,)))
+    nobody = working_set_bound(Graph("g", tensors, (op,)))
     assert nobody.ops[0].opaque == "ops of no known format"
-    known = floor(Graph("g", tensors, (op,), dialect="onnx"))
+    known = working_set_bound(Graph("g", tensors, (op,), dialect="onnx"))
     assert known.ops[0].opaque == "no row for NonZero"
     assert known.size == nobody.size == 16
 
@@ -71,9 +71,9 @@ def test_views_of_one_tensor_count_once(tmp_path: Path) -> None:
     graph = read_model(
         saved(model(nodes, [value("x", (8, 4))], [value(n, (8, 4)) for n in ("a", "f", "y")], []), tmp_path)
     )
-    found = floor(graph, overlap=True)
+    found = working_set_bound(graph, overlap=True)
     assert found.size == 2 * 4 * 32 == lowtide.plan(graph, target="generic").peak_bytes
-    assert found.ops[1].whole == 4 * 32
+    assert found.ops[1].untiled == 4 * 32
 
 
 def test_rows_that_nobody_needs_are_no_floor(tmp_path: Path) -> None:
@@ -86,5 +86,5 @@ def test_rows_that_nobody_needs_are_no_floor(tmp_path: Path) -> None:
     weights = [constant("w", [0.5] * 144, (4, 4, 3, 3))]
     weights += [constant(n, [k], (1,), TensorProto.INT64) for k, n in ((0, "zero"), (2, "two"))]
     graph = read_model(saved(model(nodes, [value("x", (1, 4, 100, 2))], [value("y", (1, 4, 2, 2))], weights), tmp_path))
-    assert floor(graph, streamed=True).op != graph.ops[0].id
-    assert floor(graph, streamed=True).size < floor(graph, streamed=True).ops[0].size
+    assert working_set_bound(graph, streamed=True).op != graph.ops[0].id
+    assert working_set_bound(graph, streamed=True).size < working_set_bound(graph, streamed=True).ops[0].size

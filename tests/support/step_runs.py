@@ -2,7 +2,7 @@
 tensors stored and loaded.
 
 What is dead is dropped, so that a plan whose ops read what is no longer there fails here. It is a reference: plain,
-slow, for small sizes and for the kinds of ops of `lowtide.run.step_kernels`.
+slow, for small sizes and for the kinds of ops of `support.step_kernels`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.labels import word_of
 from lowtide.plan import Plan
 from lowtide.rewrites import Recompute
-from lowtide.run.step_kernels import KERNELS
 from lowtide.transform.fission import (
     Fission,
     Loop,
@@ -33,6 +32,7 @@ from lowtide.transform.fission import (
 from lowtide.transform.runs import LOAD, STORE
 from lowtide.transform.siblings import Siblings, apply
 from lowtide.verify.check.rewrites import with_ops
+from support.step_kernels import KERNELS
 
 Array = Any
 Values = dict[int, Array]

@@ -1,4 +1,4 @@
-"""ONNX ops that move data: pieces put together and taken apart, gathers and scatters, what comes from shapes."""
+"""ONNX ops that move data: concatenation and splitting, gathers and scatters, what comes from shapes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from lowtide.ops.forms import (
     Concat,
     Form,
     Generate,
+    Indexed,
     Labelled,
-    Piece,
     Pointwise,
     Repeat,
     Split,
@@ -51,7 +51,7 @@ def _slice(node: Node) -> Form:
         start = start + size if start < 0 else start
         start = min(max(start, 0), size if step > 0 else size - 1)
         indices[d] = Index(d, step, 1, start, start)
-    return Piece("piece", tuple(indices), literal)
+    return Indexed("piece", tuple(indices), literal)
 
 
 def _pad(node: Node) -> Form:
@@ -65,7 +65,7 @@ def _pad(node: Node) -> Form:
         d = node.dim(int(axis), rank)
         before[d], behind[d] = int(pads[i]), int(pads[i + len(axes)])
     indices = tuple(_padded(d, node.shape()[d], before[d], behind[d], mode) for d in range(rank))
-    return Piece("piece", indices, node.literals())
+    return Indexed("piece", indices, node.literals())
 
 
 def _padded(d: int, size: int, before: int, behind: int, mode: str) -> Index | None:
@@ -94,7 +94,7 @@ def _gather(node: Node) -> Form:
         row = int(known[0]) % size
         indices = [Index(d if d < axis else d - 1 + picks) for d in range(rank)]
         indices[axis] = fixed(row, row + 1)
-        return Piece("gather", tuple(indices), (1,))
+        return Indexed("gather", tuple(indices), (1,))
     data = tuple(d if d < axis else None if d == axis else d - 1 + picks for d in range(rank))
     chosen = tuple(range(axis, axis + picks))
     return Labelled("gather", (data, chosen), (tuple(range(rank - 1 + picks)),), limits=((1, size),))
@@ -161,14 +161,10 @@ def _tile(node: Node) -> Form:
     return Repeat((1,))
 
 
-def _sampled(rank: int) -> tuple[int | None, ...]:
-    return (0, 1, *(None,) * (rank - 2))
-
-
 def _grid_sample(node: Node) -> Form:
     rank = node.rank()
     places = range(2, rank)
-    return Labelled("resample", (_sampled(rank), (0, *places, None)), ((0, 1, *places),), exact="kernel")
+    return Labelled("resample", ((0, 1, *(None,) * (rank - 2)), (0, *places, None)), ((0, 1, *places),), exact="kernel")
 
 
 def _regions(node: Node) -> Form:

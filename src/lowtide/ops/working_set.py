@@ -1,13 +1,13 @@
-"""The least working set of any cut: what each op needs for its smallest part, whatever is done around it (floor B0).
+"""The least working set of any cut: what each op needs for its smallest part, whatever is done around it (bound B0).
 
 A part of an op needs its operands' rows and its own rows in memory at once. However a model is cut along one axis an
 op, without running anything twice, all rows of an op run that others need, so the largest of these working sets over
-the ops, each along its best axis, is a lower bound; ops some rows of which may be needed by nobody are left out. When
-the first part of an op runs, all rows of a graph input that its parts need are still there, whole or in slices; later
+the ops, each along its best axis, is a lower bound; ops some rows of which may have no consumer are left out. When
+the first part of an op runs, all rows of a graph input that its parts need are still live, in full or in slices; later
 parts may be given slices that are left. The graph's inputs together, which are there when it begins, and its results
 together, which are there when it ends, are bounds, too, unless they are streamed. Of tensors that are views of one
-another the largest alone counts. Weights are not counted. It holds where results lie beside what they are made of; with
-`overlap` also where they may take its place. Weak, and cheap: it says what cuts cannot give, and which op stands in the
+another the largest alone counts. Weights are not counted. It holds where results and operands are live together; with
+`overlap` also where they may take its place. Weak, and cheap: it says what cuts cannot give, and which op is in the
 way. Cuts along two axes at once can go below it, and so can products by sections that are cut along their rows.
 """
 
@@ -23,7 +23,7 @@ from lowtide.ops.table import kind_of
 
 
 @dataclass(frozen=True, slots=True)
-class OpFloor:
+class OpWorkingSet:
     """Least working set of one part of an op.
 
     Attributes
@@ -32,7 +32,7 @@ class OpFloor:
         Id.
     size
         Bytes of the smallest part along the best axis.
-    whole
+    untiled
         Bytes of the op uncut, counted the same way.
     axis
         The best axis, one of `Access.sizes`; None: not cut.
@@ -42,13 +42,13 @@ class OpFloor:
 
     op: int
     size: int
-    whole: int
+    untiled: int
     axis: int | None = None
     opaque: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class WorkingSetBound:
     """Least working set of a model under any cut.
 
     Attributes
@@ -63,23 +63,23 @@ class Floor:
 
     size: int
     op: int | None
-    ops: tuple[OpFloor, ...]
+    ops: tuple[OpWorkingSet, ...]
 
 
-def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Floor:
+def working_set_bound(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> WorkingSetBound:
     """Lower bound on the peak of a graph over all cuts along one axis an op (B0).
 
     Parameters
     ----------
     streamed
-        Whether inputs come, and results go, part by part; else each is whole from when it is there.
+        Whether inputs come, and results go, part by part; else each is live in full from its start.
     overlap
         Whether a result may lie where an operand lay that is read for the last time.
     """
     meanings = {op.id: meaning(graph, op) for op in graph.ops}
     share, all_run = _roots(graph), _all_run(graph, meanings)
     ops = tuple(
-        _op_floor(graph, op, meanings[op.id], share, streamed=streamed or op.id not in all_run, overlap=overlap)
+        _op_working_set(graph, op, meanings[op.id], share, streamed=streamed or op.id not in all_run, overlap=overlap)
         for op in graph.ops
         if not _is_view(op)
     )
@@ -91,25 +91,25 @@ def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Flo
         results = {t.id: t.size for t in graph.tensors if t.kind is Kind.OUTPUT}
         ends = max(_together(inputs, share), _together(results, share))
     if worst is None or ends >= worst.size:
-        return Floor(ends, None, ops)
-    return Floor(worst.size, worst.op, ops)
+        return WorkingSetBound(ends, None, ops)
+    return WorkingSetBound(worst.size, worst.op, ops)
 
 
-def _op_floor(
+def _op_working_set(
     graph: Graph, op: Op, op_meaning: Meaning | None, share: Mapping[int, int], *, streamed: bool, overlap: bool
-) -> OpFloor:
+) -> OpWorkingSet:
     """Least working set of one part of an op, over the axes that it can be cut along."""
 
     def need(reads: Mapping[int, int], writes: int) -> int:
         read = _together(reads, share)
         return max(read, writes) if overlap else read + writes
 
-    whole = need(_reads(graph, op, None, {}), _writes(graph, op, None, {}))
+    untiled = need(_reads(graph, op, None, {}), _writes(graph, op, None, {}))
     if op_meaning is None:
-        return OpFloor(op.id, whole, whole, opaque="ops of no known format")
+        return OpWorkingSet(op.id, untiled, untiled, opaque="ops of no known format")
     if op_meaning.opaque is not None:
-        return OpFloor(op.id, whole, whole, opaque=op_meaning.opaque)
-    best, access = OpFloor(op.id, whole, whole), op_meaning.access
+        return OpWorkingSet(op.id, untiled, untiled, opaque=op_meaning.opaque)
+    best, access = OpWorkingSet(op.id, untiled, untiled), op_meaning.access
     for axis in access.cuttable():
         grains = list(_grains(access, axis))
         size = max(need(_reads(graph, op, access, part), _writes(graph, op, access, part)) for part in grains)
@@ -117,7 +117,7 @@ def _op_floor(
             inputs = _inputs(graph, op, access, axis)
             size = max(size, need(inputs, min(_writes(graph, op, access, part) for part in grains)))
         if size < best.size:
-            best = OpFloor(op.id, size, whole, axis)
+            best = OpWorkingSet(op.id, size, untiled, axis)
     return best
 
 
@@ -145,15 +145,15 @@ def _roots(graph: Graph) -> dict[int, int]:
 
 
 def _all_run(graph: Graph, meanings: Mapping[int, Meaning | None]) -> set[int]:
-    """Ops all rows of which run, however they and others are cut: what nobody needs is never made."""
+    """Ops all rows of which run, however they and others are cut: what has no consumer is never made."""
     found: set[int] = set()
     for op in reversed(graph.ops):
         own = meanings[op.id]
         readers = {(r, t) for t in op.outputs for r in graph.consumers.get(t, ())}
         result = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in op.outputs)
-        whole = own is None or own.opaque is not None or not own.access.cuttable()
+        opaque = own is None or own.opaque is not None or not own.access.cuttable()
         given = (r in found and _is_given_all(graph, graph.op_by_id[r], meanings[r], t) for r, t in readers)
-        if whole or result or not readers or any(given):
+        if opaque or result or not readers or any(given):
             found.add(op.id)
     return found
 

@@ -13,11 +13,11 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
 from lowtide.schedule.exact import Exact
-from lowtide.schedule.incremental import Incremental
-from lowtide.schedule.waists import Waists
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide_research import zoo
+from lowtide_research.schedule.incremental import Incremental
+from lowtide_research.schedule.waists import Waists
 from support.brute import optimum
 from support.random_graphs import random_graph, random_order
 from support.worlds import TARGETS

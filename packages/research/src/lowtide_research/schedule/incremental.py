@@ -1,9 +1,9 @@
 """Exact search of what has changed: a graph in segments between its waists, each solved once.
 
 A graph that is searched again and again, a little different each time, is cut at the waists of its last order
-(`lowtide.schedule.waists`). Between two of them lies a problem of its own, with fixed ends; it is asked of the exact
-scheduler, and the answer kept under a hash of the problem, so that only what has changed is searched, and blocks that
-are alike are searched once. The peak is the highest of the segments', and so is the bound: nothing is lost.
+(`lowtide_research.schedule.waists`). Between two of them lies a problem of its own, with fixed ends; it is asked of the
+exact scheduler, and the answer kept under a hash of the problem, so that only what has changed is searched, and blocks
+that are alike are searched once. The peak is the highest of the segments', and so is the bound: nothing is lost.
 Source: incremental scheduling of MAGIS (ASPLOS 2024, section 6.1, algorithm 2), whose partition is a heuristic.
 """
 
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from lowtide import _core
 from lowtide.analyse.model import MemoryModel
 from lowtide.schedule.exact import Exact
-from lowtide.schedule.waists import Segment, Waists
 from lowtide.stop import Limits
+from lowtide_research.schedule.waists import Segment, Waists
 
 _SHARE, _LONGER, _AGAIN = 0.5, 0.5, 1 / 12
 """Part of the time that is left for the search of one segment; how much of it one whose bound was left open must have
