@@ -1,9 +1,9 @@
-"""What stays and what runs again: the cheapest way from tensor to tensor that is within a limit.
+"""Checkpoints: the least recomputation within a limit on the peak, as a shortest path.
 
-A way goes along an order from mark to mark, places where one tensor is there alone. Between two marks the ops run
-whole, in regions, or in passes (`lowtide.optimize.passes`), and need what their segment needs by itself: so the least
-work within a limit is a shortest path. An edge counts as possible until the path wants it; then it is worked out, in
-ever narrower stripes, and the path is looked for again, until all of it holds.
+A path follows an order from mark to mark, places where a single tensor is live. Between two marks the ops run untiled,
+in regions, or in passes (`lowtide.optimize.passes`), and the peak of a segment depends on the segment alone. So the
+least recomputation is a shortest path. The search assumes that an edge is feasible until the path uses it. Then it
+evaluates the edge in ever narrower stripes, and repeats until all edges of the path are feasible.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class Edge:
 
 @dataclass(frozen=True)
 class Run:
-    """A segment that holds within a limit.
+    """A segment that is feasible within a limit.
 
     Attributes
     ----------
     edge
-        Which.
+        The segment and its mode.
     peak
-        Bytes that it needs.
+        Bytes.
     rows
-        Of a stripe, in passes.
+        Rows of a stripe, for passes.
     regions
-        Where it is cut.
+        Its tiled regions.
     """
 
     edge: Edge
@@ -74,7 +74,7 @@ class Run:
 
 @dataclass
 class Checkpoints:
-    """The segments of an order under a target, with what is known of them.
+    """The segments of an order under a target, and what is known of them.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Checkpoints:
     limits
         When to stop.
     tried
-        Segments that were worked out.
+        Segments that were evaluated.
     """
 
     memory: MemoryModel
@@ -129,7 +129,7 @@ class Checkpoints:
         return [op for k in range(a, b) for op in self.spelled[k]]
 
     def again(self, edge: Edge) -> int:
-        """Operations that an edge runs again."""
+        """Operations that an edge recomputes."""
         passes = self.passes(edge.begin, edge.end) if edge.how == "passes" else None
         if passes is None:
             return 0
@@ -163,8 +163,8 @@ class Checkpoints:
     # paths
 
     def way(self, limit: int, most: int | None) -> list[Run] | None:
-        """The segments of least work within a limit in bytes, and within `most` operations run again; None if there
-        are none, or the time is up."""
+        """The segments of least work within `limit` bytes and `most` recomputed operations. None: none exist, or the
+        time is up."""
         edges = [self._edges(k, limit, most) for k in range(len(self.marks) - 1)]
         while not self.limits.over():
             path = self._shortest(edges, limit)
@@ -218,7 +218,7 @@ class Checkpoints:
     # single segments
 
     def _chunks(self, run: Run) -> int:
-        """In how many pieces a segment hands on what it makes; 0: whole, as what has no rows is."""
+        """Slices in which a segment forwards its result; 0: untiled, as for a tensor without rows."""
         tensor = self.marks[run.edge.end].tensor
         if run.edge.how != "passes" or tensor is None:
             return 0
@@ -226,7 +226,8 @@ class Checkpoints:
         return -(-rows[0] // run.rows) if rows else 0
 
     def _within(self, edge: Edge, limit: int, before: int, behind: bool) -> Run | None:
-        """How a segment runs within a limit that is given `before` pieces (0: a whole); None if no way was found."""
+        """How a segment runs within a limit if it reads `before` slices (0: a full tensor); None if nothing was
+        found."""
         a, b = self.marks[edge.begin], self.marks[edge.end]
         if edge.how == "whole":
             return Run(edge, max(self.footprint[a.position : b.position], default=0))
@@ -301,7 +302,7 @@ class Checkpoints:
     # the whole
 
     def applied(self, runs: Sequence[Run]) -> Passed:
-        """The graph in which all segments run so."""
+        """The graph with all segments as these runs say."""
         wanted = set[int]()
         for run in runs:
             if run.edge.how == "passes":
@@ -345,7 +346,7 @@ def pass_regions(cutter: Cutter, order: Sequence[int], passes: Passes, rows: int
 
 
 def _spelled(expanded: Expanded, order: Sequence[int]) -> list[tuple[int, ...]]:
-    """For each op of an order, what runs in its place."""
+    """For each op of an order, the ops that run in its place."""
     instead = {e.statistic.op: e.ops for e in expanded.expansions}
     gone = {op for e in expanded.expansions for op in e.statistic.gone}
     return [instead.get(op, () if op in gone else (op,)) for op in order]
@@ -361,10 +362,9 @@ def _few(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def least(search: Checkpoints, above: int, most: int | None) -> list[Run] | None:
-    """The way of lowest peak below `above` bytes within `most` operations run again; None if there is none.
+    """The path of lowest peak below `above` bytes within `most` recomputed operations; None if there is none.
 
-    Little work is looked at first: there fewer ways are possible, so that a wide bound in little time is worth no less
-    than a narrow one. What is known of segments then holds for all.
+    The search begins with small limits on work, which few paths keep. Later limits reuse what is known of the segments.
     """
     best: list[Run] | None = None
     bounds = [int(part * search.flops) for part in _WORK]

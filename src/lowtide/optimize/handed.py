@@ -1,13 +1,12 @@
-"""Regions of the lowest peak where what one region makes and the next ones read in parts is put together by nobody.
+"""Regions whose results are forwarded tile by tile and never materialised, at the lowest peak.
 
-    region 1 -> a b c d -> join -> x -> slices -> region 2        x is there twice, then whole until the last slice
-    region 1 -> a b c d -> region 2                               a goes when its rows have been read
+    region 1 -> a b c d -> join -> x -> slices -> region 2        x is live twice, then until the last slice
+    region 1 -> a b c d -> region 2                               a is freed when its rows have been read
 
-Whether nobody needs a tensor whole hangs on what is cut behind it, and along which dimension. So the core keeps, of
-each place of the order, a way for every choice of what is there in pieces and along which dimension
-(`core/cut/pieces.h`): what comes in pieces is read along their dimension, or was put together. What is joined is
-decided by `lowtide.transform.hand_on`, and the peak is that of its part graph: nothing rests on what the search
-believed.
+Whether a tensor has to be materialised depends on how its consumers are tiled, and along which dimension. So the core
+keeps, for each position of the order, a path for every choice of unmaterialised tensors and dimensions
+(`core/cut/pieces.h`). `lowtide.transform.hand_on` decides which tensors are materialised, and the peak is that of its
+part graph: no result rests on the estimate of the search.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ _SHARE = 0.5
 
 @dataclass(frozen=True)
 class HandedOn:
-    """What was found.
+    """A result of the search.
 
     Attributes
     ----------
     way
-        Regions to cut; `Way.peak` is what the search reckoned.
+        Regions to tile; `Way.peak` is the estimate of the search.
     parts
-        The part graph, with what is handed on.
+        The part graph, with its forwarded tensors.
     peak
-        Bytes of the parts in turn.
+        Bytes of the parts in their order.
     evaluated
-        Candidates tried in all looks.
+        Candidates of all searches.
     """
 
     way: Way
@@ -53,7 +52,7 @@ class HandedOn:
 
 
 def may_be_handed(cutter: Cutter) -> dict[int, tuple[int, ...]]:
-    """Tensors whose maker and readers can all be cut along some of their dimensions, and which these are."""
+    """Dimensions along which the producer and all consumers of a tensor can be tiled, by tensor."""
     result: dict[int, tuple[int, ...]] = {}
     for tensor in cutter.graph.tensors:
         if tensor.kind is Kind.ACTIVATION and tensor.id in cutter.graph.producer and tensor.shape:
@@ -86,16 +85,16 @@ def _may_be_handed(cutter: Cutter, tensor: int, dim: int) -> bool:
 def best_handed(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, below: int, bounds: Bounds = ANY
 ) -> tuple[HandedOn | None, bool]:
-    """The best that was found, None if nothing below a peak was; and whether Ctrl-C ended the search.
+    """The best result below a peak, or None; and whether Ctrl-C ended the search.
 
     Parameters
     ----------
     memory
         The graph under a target.
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     below
-        Bytes that are reached otherwise.
+        Bytes of the best known peak.
     """
     dims = may_be_handed(cutter)
     best: HandedOn | None = None
@@ -127,8 +126,8 @@ def _in_parts(cutter: Cutter, memory: MemoryModel, way: Way, evaluated: int) -> 
 
 
 def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits) -> HandedOn:
-    """The same with regions in as many stripes as those that they hand on to, or have from, where that needs less: then
-    pieces are read as they come, and nothing is put together for a part."""
+    """Regions with the stripe counts of their neighbours, where that lowers the peak: slices are then read as they are
+    written."""
     again = True
     while again:
         again, high = False, _at_the_peak(cutter, memory, best)
@@ -150,8 +149,7 @@ def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits
 
 
 def _at_the_peak(cutter: Cutter, memory: MemoryModel, best: HandedOn) -> set[int]:
-    """Regions that make something that is there at the peak, or read what is put together or sliced there: what others
-    do, later or before, changes nothing of it."""
+    """Regions that produce or read a tensor that is live at the peak. Other regions do not change the peak."""
     parts, graph = best.parts, cutter.graph
     ordered = memory_model(parts.graph, memory.target)
     steps = profile(ordered, range(len(parts.graph.ops)))
@@ -181,6 +179,6 @@ def _other_stripes(cutter: Cutter, regions: Sequence[Region]) -> list[tuple[int,
 
 
 def _is_joined(parts: PartGraph, tensor: int) -> bool:
-    """Whether the pieces of a tensor are put together."""
+    """Whether a tensor is materialised from its slices."""
     part = parts.parts.get(parts.graph.producer.get(tensor, -1))
     return part is not None and part.role == "join"

@@ -1,14 +1,14 @@
-"""What no plan with parts and runs again needs less than, by minimum cuts at one op (`docs/proofs.md`, section 18).
+"""Lower bound on plans with tiles and recomputation, by minimum cuts at single ops (`docs/proofs.md`, section 18).
 
-When op v first runs, whole or in the largest of n parts of its region, each other op has a state. The cut is the least
-of bytes at a price, and of time, over all of them::
+When op v first runs, untiled or in the largest of n tiles of its region, every other op has a state. The cut is the
+minimum of bytes at a price, plus time, over all states::
 
-    again, whole > held, whole > held, in parts > again, in parts        c, 0, e(n), 2 e(n) + c units of time
+    recomputed, untiled > held, untiled > held, tiled > recomputed, tiled        c, 0, e(n), 2 e(n) + c units of time
 
-What is whole before v and read whole behind is there whole, and so is what enters or leaves the region; what stays in
-it is there as a part. e(n) is what n parts of an op take at least beside the op as it is: launches, and what each
-part reads and writes whole. For all numbers of parts: those of a range have at least the time of the fewest and the
-bytes of the most; the range that shows least is halved, and again.
+A tensor is materialised if it is made before v and read untiled afterwards, or enters or leaves the region. Inside of
+the region a tile of it is live. e(n) is the least extra time of n tiles of an op: launches, and what each tile reads
+and writes untiled. For all n at once, a range of n has at least the time of its fewest tiles and the bytes of its most.
+The range with the weakest bound is halved until the bound is settled.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def least_of_parts(family: CostFamily, flops: float, own: int, shared: int, part
 
 @dataclass(frozen=True)
 class _Axis:
-    """One along which an op can be cut: its rows, bytes as in `least_of_parts`, sizes of sums, and tensors cut."""
+    """An axis along which an op can be tiled: its rows, bytes as in `least_of_parts`, sizes of sums, tiled tensors."""
 
     rows: int
     own: int
@@ -92,9 +92,8 @@ def _axes(op: Op, access: Access, sizes: Mapping[int, int], leaving: Container[i
 
 
 def _written_over(graph: Graph, target: Target) -> list[set[int]]:
-    """Of each op the tensors that its result may share memory with in some plan: of whatever sizes, as parts have their
-    own, whoever else reads them, whether a run before the last makes them, and whatever the op says, as a part's does
-    not."""
+    """For each op, the tensors whose memory its result may reuse in some plan. Sizes, other readers and declared
+    overwrites do not restrict them, since tiles and recomputed ops differ in these."""
     alike = [Tensor(t.id, 1, Kind.ACTIVATION if t.id in graph.producer else t.kind) for t in graph.tensors]
     silent = [replace(op, overwrites=None) for op in graph.ops]
     loose = replace(graph, tensors=tuple(alike), ops=tuple(silent), file=None, file_order=())
@@ -111,12 +110,12 @@ def _written_over(graph: Graph, target: Target) -> list[set[int]]:
 
 
 class JointProblem:
-    """A step, priced by families, as bounds on plans with parts and runs again see it.
+    """A step, priced by families, for bounds on plans with tiles and recomputation.
 
     Attributes
     ----------
     scale
-        Units of time that a second has.
+        Units of time in a second.
     once
         Units that all ops take at least.
     """
@@ -164,17 +163,18 @@ class JointProblem:
         return frozenset[int]().union(*(axis.cut for axis in self.axes[op] if axis.rows == rows))
 
     def saving(self, op: int) -> int:
-        """Bytes that writing in place may save at an op, whole."""
+        """Bytes that an in-place write may save at an untiled op."""
         free = self.model.target.overwrite_inputs
         return max((self._sizes[t] for t in self._over[op] if free or t in self.graph.producer), default=0)
 
     def network(self, op: int, rows: int, fewest: int, most: int) -> _Network:
-        """States of all ops when this one first runs in so many parts of so many rows; whole in one part."""
+        """States of all ops when this op first runs in so many tiles of so many rows; one tile is the untiled op."""
         return _Network(self, op, rows, fewest, most)
 
 
 class _Network:
-    """Arcs as (tail, head, units, bytes); what is on the source's side is again, whole, or held, as the arcs say."""
+    """Arcs as (tail, head, units, bytes). The source's side has the recomputed, materialised or held ops, as the arcs
+    say."""
 
     def __init__(self, problem: JointProblem, v: int, rows: int, fewest: int, most: int) -> None:
         self.problem, self.v, self.rows, self.most = problem, v, rows, most
@@ -223,7 +223,7 @@ class _Network:
             self.arcs.append((tail, head, units, size))
 
     def _add_op(self, u: int) -> int:
-        """An op's states; the node that says that it has not run yet."""
+        """Add the states of an op; returns the node for "has not run yet"."""
         extra, least = self.extra[u], self.problem.least[u]
         if u == self.v:
             if extra is not None:
@@ -253,7 +253,7 @@ class _Network:
         return waits
 
     def _add_convex(self, w: int, u: int) -> None:
-        """What lies on a way between two ops of the region is in it: op u needs w."""
+        """An op on a path between two ops of the region is in the region: op u needs w."""
         if self.extra[self.v] is None:
             return
         if self.side[w] == -1 and (self.side[u] == -1 or u == self.v):
@@ -296,7 +296,7 @@ class _Network:
             self._for_repeats(m, readers, small, rest)
 
     def _any_whole(self, behind: Sequence[int], head: int, size: int) -> None:
-        """What leaves the region, as one of these is not in it."""
+        """A tensor that leaves the region, as one of its readers is not in it."""
         if behind:
             any_whole = self._node()
             for r in behind:
@@ -304,7 +304,7 @@ class _Network:
             self._arc(any_whole, head, 0, size)
 
     def _for_repeats(self, m: int, readers: Sequence[int], small: int, rest: int) -> None:
-        """What is read behind v by ops alone that run again, or may wait."""
+        """A tensor that only recomputed ops, or ops that may wait, read after v."""
         read = self._node()
         for r in readers:
             self._arc(self.again[r], read, _NEVER)

@@ -1,4 +1,4 @@
-"""What a loop keeps: its rings by playing it, position by position (`core/cut/loop.h`)."""
+"""Line buffers of a loop, by simulation of the loop position by position (`core/cut/loop.h`)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _Problem = tuple[tuple[tuple, ...], tuple[tuple[int, bool, int], ...], tuple[int
 
 
 def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
-    """Whether a tensor that ops `inside` make is there in full behind them: others read it, or nobody does."""
+    """Whether a tensor that ops `inside` make is materialised: other ops read it, or it has no consumer."""
     graph = rules.graph
     readers = graph.consumers.get(tensor, ())
     return graph.tensor_by_id[tensor].kind is Kind.OUTPUT or not readers or any(r not in inside for r in readers)
 
 
 def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -> Loop:
-    """The loop of an interval, with its rings.
+    """The loop of an interval, with its line buffers.
 
     Parameters
     ----------
     growth
         Of the interval; nothing is pending.
     order
-        Ids of its ops, as they stand in the order.
+        Ids of its ops, in order.
     dying
-        Tensors from outside that nobody reads behind it, and whose memory is theirs alone.
+        Tensors from outside that have no later consumer, and that share no memory.
     """
     rules, graph = growth.rules, growth.rules.graph
     inside = growth.inside
@@ -114,7 +114,7 @@ def _positions(rules: LoopRules, growth: Growth, tensor: int) -> int:
 
 
 def _lies_over(tensor: int, over: dict[int, int], whole: set[int]) -> int | None:
-    """The tensor whose memory one has: what it is written over, or what it lies in until that is written over it."""
+    """The tensor whose memory another one reuses: the one that it overwrites, or that later overwrites it."""
     if tensor in over:
         return over[tensor]
     last = _last_over(tensor, over)
@@ -122,7 +122,7 @@ def _lies_over(tensor: int, over: dict[int, int], whole: set[int]) -> int | None
 
 
 def _overs(rules: LoopRules, growth: Growth, order: Sequence[int], rings: Collection[int]) -> dict[int, int]:
-    """Tensors that are written over another one position by position, and which: read by one op, once, in place."""
+    """Tensors that overwrite another one position by position, and which: it has one consumer, in place."""
     graph, kept, over, taken = rules.graph, set(rings), dict[int, int](), set[int]()
     for o in order:
         for t in rules.written_over(o):
@@ -159,7 +159,7 @@ def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
 
 
 def _handed(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
-    """What hands an input over."""
+    """The pseudo-op that writes a streamed input."""
     rows = rules.tensor_counts(tensor, growth.dims[tensor])
     return (rows[0], rows[1] if len(rows) > 1 else 1, (), (number,), ())
 

@@ -1,9 +1,10 @@
-"""The best loops along one order: every interval of it that can be a loop, every axis, and the best of all paths.
+"""Optimal loops along one order: every interval that can be a loop, every axis, and the best of all paths.
 
-A path goes from the start of the order to its end over ops that run whole and over loops, intervals of the order. Its
-peak is the largest of its steps: what lives beside a loop, and the loop's rings. Rings are worked out by playing the
-loop, which takes long; so a step has a lower bound first (a ring has as many rows as one reader spans), the best path
-is sought over these bounds, what is bounded on it is worked out, and again, until all of it is: then no path is better.
+A path runs from the start of the order to its end over untiled ops and over loops, which are intervals of the order.
+The peak of a step counts the tensors that are live outside the loop and the line buffers. Simulation gives the exact
+size of a line buffer but is slow. So a step begins with a lower bound: the rows that one consumer spans. The search
+finds the best path over these bounds, evaluates its bounded steps, and repeats until all steps of the best path are
+exact: then the path is optimal.
 
 Source: msf-CNN's fusion graph (NeurIPS 2025), for any graph and axis.
 """
@@ -42,19 +43,19 @@ class LoopPath:
     Attributes
     ----------
     loops
-        None share an op.
+        Disjoint loops.
     peak
         Bytes of its largest step.
     played
-        Loops whose rings were worked out.
+        Loops whose line buffers were evaluated.
     considered
-        Intervals that can be loops, each with each choice of axes.
+        Intervals that can be loops, with each choice of axes.
     complete
         Whether the search was not stopped: then no path of loops along this order has a peak below `least`.
     least
-        Bytes that the path of least peak needs: less than this one where that was enough.
+        Bytes of the path of lowest peak; below `peak` if that was enough.
     reordered
-        How often ops were made neighbours before: the order is the given one if never.
+        How often ops were made neighbours; 0: the order is the given one.
     """
 
     loops: tuple[Loop, ...]
@@ -97,12 +98,12 @@ class LoopSearch:
     Attributes
     ----------
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     streamed
-        Graph inputs that are handed over in parts, each to one loop.
+        Graph inputs that arrive in slices, each for one loop.
     around
-        If given, the order differs from another one's within a window alone: steps outside are taken from there, and
-        no others are looked for than those that end in it.
+        If given, the order differs from that of another search in one window. Steps outside are taken from that search;
+        only steps that end in the window are searched.
     """
 
     rules: LoopRules
@@ -187,8 +188,8 @@ class LoopSearch:
             self._most = max(enough, *(step.bytes for step in path))
 
     def _loops(self, end: int, start: Axes) -> _Intervals:
-        """Loops that end at a position and run along these axes of the op there, the shortest first; None for an
-        interval that is none; and bytes that all of what follows needs at the least, where that is above the level."""
+        """Loops that end at a position, along these axes of its op, the shortest first. None for an interval that is no
+        loop; an int is a lower bound of all further loops above the level."""
         growth = Growth(self.rules, self.ids[end - 1], start, self.streamed)
         if growth.stuck:
             return
@@ -226,8 +227,8 @@ class LoopSearch:
     def _bounded(
         self, begin: int, end: int, start: Axes, beside: int, rings: int, largest: int, dying: Sequence[int]
     ) -> Step:
-        """A loop with its lower bound: as much lies over an input as is in rings, or as the largest result of an op
-        has."""
+        """A loop with its lower bound: the overlap with an input is at most the line buffers or the largest result of
+        an op."""
         storages = self.memory.storages
         over = [s for s in dying if self.first[s] < begin]
         saving = max((min(storages[s].size, max(rings, largest)) for s in over), default=0)
@@ -242,7 +243,7 @@ class LoopSearch:
 
     @cached_property
     def _dying(self) -> list[list[int]]:
-        """Storages that end with each step and may be written over: of one tensor, and not handed over."""
+        """Storages that end with each step and may be overwritten: of one tensor, and not streamed."""
         result: list[list[int]] = [[] for _ in self.order]
         tensors = self.memory.graph.tensor_by_id
         for s, b in enumerate(self.memory.storages):
@@ -265,8 +266,8 @@ class LoopSearch:
 
     @cached_property
     def _by_step(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
-        """(storage, bytes) of those that end with each step, and of those that begin with it; none that is handed
-        over."""
+        """(storage, bytes) of those that end with each step, and of those that begin with it; streamed inputs left
+        out."""
         ending: list[list[tuple[int, int]]] = [[] for _ in self.order]
         beginning: list[list[tuple[int, int]]] = [[] for _ in self.order]
         for s, b in enumerate(self.memory.storages):
@@ -278,7 +279,7 @@ class LoopSearch:
         return ending, beginning
 
     def least_rings(self, op: int, growth: Growth) -> int:
-        """Bytes that the rings of what an op makes take at the least: what one reader spans."""
+        """Lower bound in bytes of the line buffers of an op's results: the rows that one consumer spans."""
         graph, bytes_ = self.memory.graph, 0
         if op not in growth.axes:
             return 0
@@ -288,8 +289,8 @@ class LoopSearch:
         return bytes_
 
     def _span(self, tensor: int, growth: Growth) -> int:
-        """Positions of a tensor that some reader needs at once, at the least; 0 if its reader may write over it: what
-        lies in one memory counts where it is last."""
+        """Least number of positions of a tensor that some consumer needs; 0 if its consumer may overwrite it: memory
+        counts for its last tensor."""
         readers = self.memory.graph.consumers.get(tensor, ())
         if len(readers) == 1 and tensor in self.rules.written_over(readers[0]):
             return 0
@@ -314,7 +315,7 @@ class LoopSearch:
         return spans[0][0] if len(spans) == 1 else (spans[0][0] - 1) * spans[1][1] + spans[1][0]
 
     def _handed_over_once(self, growth: Growth) -> bool:
-        """Whether all of a handed input's readers are in the loop, or none."""
+        """Whether all consumers of a streamed input are in the loop, or none."""
         for t in self.streamed:
             within = [r in growth.inside for r in self.memory.graph.consumers.get(t, ())]
             if any(within) and not all(within):
@@ -322,8 +323,8 @@ class LoopSearch:
         return True
 
     def _show_whole(self, views: list[int], growth: Growth) -> bool:
-        """Whether none of some ops is a view of what the loop does not keep itself. As the loop grows, once an op is
-        none, it is none for good, and goes from the list."""
+        """Whether no op is a view of a tensor that the loop does not keep itself. `views` loses the ops that are
+        settled."""
         while views and self._shows_whole(views[-1], growth):
             views.pop()
         return not views
@@ -336,7 +337,7 @@ class LoopSearch:
         return shown is not None and shown in growth.inside and not leaves(self.rules, source, growth.inside)
 
     def possible(self) -> bool:
-        """Whether some path hands over what is to be handed over."""
+        """Whether some path streams all streamed inputs."""
         for level in self._levels():
             self._look(level)
             if self.paths.walk(MAX_BYTES)[0] is not None:
@@ -390,8 +391,8 @@ class LoopSearch:
         self.played += 1
 
     def best(self, enough: int = 0) -> LoopPath | None:
-        """The path of least peak; of those that need no more, or no more than `enough` bytes, one with the fewest ops
-        in loops. None if inputs are to be handed over, and no path does so."""
+        """The path of lowest peak; of those with no higher peak, or at most `enough` bytes, one with the fewest ops in
+        loops. None if no path streams all streamed inputs."""
         self._bound_by_known(enough)
         for level in self._levels():  # what is not looked for yet needs more
             self._look(max(level, enough))

@@ -29,9 +29,9 @@ class Passes:
     Attributes
     ----------
     passes
-        Op ids of each pass, in order; the last makes what the segment is for.
+        Op ids of each pass, in order; the last one makes the result of the segment.
     between
-        Ops that run whole, once, before each pass: between[0] before the first one.
+        Untiled ops that run before each pass: between[0] before the first one.
     """
 
     passes: tuple[tuple[int, ...], ...]
@@ -42,7 +42,7 @@ class Passes:
         return [op for k, own in enumerate(self.passes) for op in (*self.between[k], *own)]
 
     def again(self) -> dict[int, int]:
-        """How many times more than once each op runs."""
+        """How often each op is recomputed."""
         times: dict[int, int] = {}
         for op in (op for own in self.passes for op in own):
             times[op] = times.get(op, -1) + 1
@@ -52,7 +52,7 @@ class Passes:
 def find_passes(
     graph: Graph, ops: Sequence[int], result: int | None, small: int, most: int | None = None
 ) -> Passes | None:
-    """The passes of a segment; None if all of it runs in none, or in more than `most`.
+    """The passes of a segment; None if not all of it runs in passes, or in more than `most`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def find_passes(
     result
         The tensor that the segment makes; None: the graph's outputs.
     small
-        Bytes up to which a tensor counts as a few numbers: what reads and makes only such runs whole.
+        Bytes up to which a tensor counts as a few numbers: an op that touches only such tensors runs untiled.
     """
     within = set(ops)
     sizes = {t.id: t.size for t in graph.tensors if t.kind is not Kind.CONSTANT}

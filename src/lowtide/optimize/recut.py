@@ -1,21 +1,21 @@
-"""Regions cut anew where the peak of ordered parts is: what the exact scheduler made low stays, others are cut finer.
+"""Tile high regions anew at the peak of the ordered parts; regions that the exact scheduler made low stay.
 
-The search along an order (`lowtide.optimize.regions`) takes the fewest ops that reach the lowest peak as it reckons it:
-stripe by stripe, in one order. One region that it takes for high holds all others up. The scheduler then orders the
-parts, and that region may need far less; now the others are higher than it::
+The search along an order (`lowtide.optimize.regions`) takes the fewest ops that reach its lowest estimated peak, stripe
+by stripe in one order. One region with a high estimate makes all others coarse. The scheduler then orders the parts,
+and that region may need far less; now others are higher::
 
-    reckoned    A 50   B 49   C 48        B and C are left as coarse as A allows
+    estimate    A 50   B 49   C 48        B and C are as coarse as A allows
     ordered     A 45   B 49   C 47
-    anew        A stays, below 49 now: B, and below 47 C, are cut finer, while some way leads there
+    anew        A stays; below 49: B, and below 47 C, are tiled finer, while some path is feasible
 
-A limit below the peak is lowered by bisection. Under each, regions whose parts stay below it in the order that was
-found are kept, and count what they need there; all other ops are free, and the search looks for a way for them. Where
-none leads below the peak, regions that are as high are given twice as many stripes. Nothing rests on what the search
-believes: the parts are ordered again, and their peak is what counts.
+Bisection lowers a limit below the peak. Under each limit, regions whose parts stay below it in the known order are
+kept, with their measured bytes. All other ops are free, and the search looks for a path for them. If none is below the
+peak, regions at the peak get twice as many stripes. The parts are ordered once more, and that peak counts, not the
+estimate.
 
-Regions that hand pieces to each other (`lowtide.optimize.handed`) are cut anew together, those of one chain: what
-counts for a region is what the others of its chain leave to it. Where that leads nowhere, the highest regions of a
-chain are tried at each other pace, and in twice as many stripes.
+Regions that forward tiles to each other (`lowtide.optimize.handed`) form a chain and are tiled anew together, within
+the bytes that the rest of the graph leaves. If that fails, the highest regions of a chain are tried at each other pace,
+and in twice as many stripes.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _CHAIN = 0.5
 
 @dataclass(frozen=True)
 class Realised:
-    """What regions, and ops that run whole, need in an order of the parts.
+    """Bytes of regions, and of untiled ops, in an order of the parts.
 
     Attributes
     ----------
     order
-        Positions of the ops of the graph that was cut, each where the last of its parts runs.
+        Positions of the ops of the tiled graph, each where the last of its tiles runs.
     regions
-        Bytes of each region, by its place in `PartGraph.regions`: at the highest step from its first part to its last.
-    whole
-        Bytes of each op that runs whole while no region runs, by id.
+        Bytes of each region, by its place in `PartGraph.regions`: at the highest step from its first tile to its last.
+    untiled
+        Bytes of each untiled op that runs while no region runs, by id.
     """
 
     order: tuple[int, ...]
@@ -62,12 +62,12 @@ class Realised:
 
 
 def realised(graph: Graph, parts: PartGraph, memory: MemoryModel) -> Realised:
-    """What the own order of a part graph comes to, region by region.
+    """The bytes of each region in the file order of a part graph.
 
     Parameters
     ----------
     graph
-        That was cut.
+        The graph before tiling.
     memory
         Of the part graph.
     """
@@ -97,8 +97,8 @@ def region_windows(parts: PartGraph) -> list[tuple[int, int]]:
 
 
 def _regions_of(own: Graph, parts: PartGraph, of_op: Mapping[int, int]) -> dict[int, int]:
-    """The region of each part, and of what stands between parts: what makes a tensor whole, and sums, are of the region
-    that made the pieces, all else of the one that reads them."""
+    """The region of each part and of the ops between parts: a join or a sum belongs to the region of its producer, all
+    else to that of its consumer."""
     found = {o: of_op[p.of] for o, p in parts.parts.items() if p.of is not None and p.of in of_op}
     for op in reversed(own.ops):
         if op.id not in found and _is_for_readers(parts, op):
@@ -181,8 +181,8 @@ def _chains_anew(
     limits: Limits,
     least: int,
 ) -> tuple[list[Region], list[Region]] | None:
-    """Regions that stay, and new ones in the place of those as high as the peak and of all that share their chains;
-    None: something else is as high, or one of them gets no lower."""
+    """Regions that stay, and new ones for the chains at the peak. None: something else is as high, or a chain gets no
+    lower."""
     high = {k for k, size in enumerate(now.regions) if size == now.peak}
     if not high or now.peak in now.whole.values():
         return None
@@ -214,8 +214,8 @@ def _chain_anew(
     limits: Limits,
     least: int,
 ) -> list[Region] | None:
-    """New regions for the ops of a chain and those that run whole before and between, below the peak, joined if that
-    will do; None: none were found. What else is high does not count."""
+    """New regions for the ops of a chain and the untiled ops before and between, below the peak. Materialised results
+    are tried first. None: none were found. Other peaks do not count."""
     graph, sizes, stay = cutter.graph, dict(now.whole), set[int]()
     step = {graph.ops[i].id: k for k, i in enumerate(now.order)}
     for k, region in enumerate(parts.regions):
@@ -242,8 +242,8 @@ def _chain_anew(
 def _other_pace(
     cutter: Cutter, memory: MemoryModel, parts: PartGraph, now: Realised, k: int, limits: Limits
 ) -> Region | None:
-    """A region at another pace, in as many stripes or twice as many, that needs fewer bytes in turn than now: the first
-    that is found; None: there is none."""
+    """The first region at another pace, in as many or twice as many stripes, that needs fewer bytes than now; None:
+    there is none."""
     old = parts.regions[k]
     within = [cutter.graph.ops[i].id for i in now.order if cutter.graph.ops[i].id in old.of]
     kept = [region for j, region in enumerate(parts.regions) if j != k]
@@ -264,7 +264,7 @@ def _other_pace(
 def again_with(
     cutter: Cutter, parts: PartGraph, now: Realised, kept: Sequence[Region], new: Sequence[Region]
 ) -> PartGraph:
-    """The parts with new regions beside those that stay, in an own order to begin with: what stays runs as it did."""
+    """The parts with new regions and those that stay, in an order in which the latter run as before."""
     graph, step = cutter.graph, {i: k for k, i in enumerate(now.order)}
 
     def last(region: Region) -> int:
@@ -279,7 +279,7 @@ def again_with(
 def _below(
     cutter: Cutter, memory: MemoryModel, parts: PartGraph, now: Realised, limit: int, limits: Limits
 ) -> tuple[list[Region], list[Region]] | None:
-    """Regions that stay, and new ones, all below a limit as far as is known; None: no way leads there."""
+    """Regions that stay, and new ones, all below a limit by estimate; None: no path is feasible."""
     graph = cutter.graph
     kept = [region for region, size in zip(parts.regions, now.regions, strict=True) if size <= limit]
     sizes = dict(now.whole)
@@ -297,7 +297,7 @@ def _below(
 
 
 def chains(graph: Graph, parts: PartGraph) -> list[frozenset[int]]:
-    """Regions that hand on to each other, one way or another, what nobody puts together."""
+    """Regions that forward unmaterialised tensors to each other, directly or through others."""
     of = {op: k for k, region in enumerate(parts.regions) for op in region.of}
     found: list[frozenset[int]] = []
     for op, k in of.items():
@@ -311,7 +311,7 @@ def chains(graph: Graph, parts: PartGraph) -> list[frozenset[int]]:
 
 
 def _as_before(parts: PartGraph, again: PartGraph, new: Sequence[Region]) -> Graph:
-    """The new parts: those of each new region together, as late as the last of its ops ran, all else as it stood."""
+    """The new graph in the former order: the parts of each new region together, where the last of its ops ran."""
     step = {op.name: k for k, op in enumerate(parts.graph.ops)}
     late: dict[int, int] = {}
     for k, op in enumerate(parts.graph.ops):

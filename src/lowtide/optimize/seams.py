@@ -1,9 +1,9 @@
-"""The seams that lower the peak: all at once, then without those that do not.
+"""Concat eliminations that lower the peak: all at first, then without those that the peak does not need.
 
-What seams gain is often theirs together: one concat fewer leaves the peak where the next one is. So all are cut, or all
-that are there where the order without cuts is high, whichever is lower, and then concats are left as they are, half of
-those that are left at a time, as long as the exact scheduler finds an order within the same peak. What is left needs
-the fewest parts that this search finds; a bound is over orders of these parts.
+Eliminations often save jointly: without one concat, the peak moves to the next. So the search applies all of them, or
+all near the peak of the untiled order, whichever is lower. Then it restores concats, half of the rest at a time, while
+the exact scheduler finds an order within the same peak. The rest has the fewest parts that this search finds. A bound
+is over orders of these parts.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _STATES_BYTES = 2**24
 
 @dataclass(frozen=True)
 class BestSeams:
-    """Seams that are worth it.
+    """Concat eliminations that lower the peak.
 
     Attributes
     ----------
-    seams
-        None if no seams lower the peak.
+    elimination
+        Empty if none lowers the peak.
     parts
-        What they give.
+        Its part graph.
     order
-        Op ids of the part graph: the best order that was seen.
+        Op ids of the part graph, in the best order.
     peak
-        Its bytes.
+        Bytes of that order.
     tried
         Part graphs that were ordered.
     interrupted
@@ -60,7 +60,7 @@ class BestSeams:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Concats that are left as they are, and those whose operands are sliced."""
+    """Concats that are unmodified, and those whose operands are sliced."""
 
     without: frozenset[int] = frozenset()
     fine: frozenset[int] = frozenset()
@@ -87,16 +87,16 @@ def best_seams(
     enough: int = 0,
     most_ops: int = 0,
 ) -> BestSeams:
-    """Seams of the lowest peak that this search finds, and of those it finds the fewest.
+    """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds.
 
     Parameters
     ----------
     memory
         The graph under a target.
     order
-        Positions in the graph's own order: the best one without cuts.
+        Positions in the file order: the best untiled order.
     accumulate
-        As `find_seams`.
+        As `find_elimination`.
     enough
         Bytes; no lower peak is of use.
     most_ops
@@ -135,7 +135,7 @@ class _Search:
         self.tried = 0
 
     def seams(self, choice: _Choice) -> Seams:
-        """What a choice cuts."""
+        """The elimination of a choice."""
         return find_seams(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
 
     def parts(self, choice: _Choice) -> PartGraph | None:
@@ -147,7 +147,7 @@ class _Search:
         return None if self.most_ops and len(result.graph.ops) > self.most_ops else result
 
     def run(self, enough: int) -> _Tried | None:
-        """Seams where the peak is, or all of them, then those that are needed; then with operands sliced."""
+        """Eliminations near the peak, or all of them; then the necessary ones; then with sliced operands."""
         peak = max(self.footprint, default=0)
         near, everything = self.near_the_peak(peak, fine=False), self.all_at_once()
         best = min((t for t in (near, everything) if t is not None), key=lambda t: t.peak, default=None)
@@ -161,8 +161,8 @@ class _Search:
         return best
 
     def near_the_peak(self, peak: int, *, fine: bool) -> _Tried | None:
-        """Seams of concats that are there where the order without cuts is near a peak or above, as low as any of a few
-        such choices; None if none is below the peak."""
+        """The best of a few choices: concats that are live where the untiled order is near a peak. None if none is
+        below the peak."""
         best, before = None, frozenset[int]()
         for share in _NEAR:
             hot = frozenset(o for o in self.concats if self._is_hot(o, int(share * peak)))
@@ -176,7 +176,7 @@ class _Search:
         return best
 
     def all_at_once(self) -> _Tried | None:
-        """Every seam; those with the most parts are left out while there are too many."""
+        """Every elimination; those with the most tiles are left out while there are too many."""
         choice = _Choice()
         left = sorted(self.concats, key=lambda o: len(self.cutter.graph.op_by_id[o].inputs))
         parts = self.parts(choice)

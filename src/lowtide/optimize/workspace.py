@@ -1,4 +1,4 @@
-"""What the kernels of parts take beside their tensors, for parts of a few sizes."""
+"""Workspace of the kernels of tiles, for tiles of a few sizes."""
 
 from __future__ import annotations
 

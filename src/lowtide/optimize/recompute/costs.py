@@ -1,7 +1,7 @@
-"""What running an op costs, as whole numbers of some unit.
+"""The cost of an op, as an integer in some unit.
 
-A graph says it op by op (`Op.cost`). Where none of its ops does, floating-point operations stand in if they are known
-(`Op.flops`), else the bytes that an op reads and makes.
+The graph gives it per op (`Op.cost`). Otherwise it is floating-point operations if they are known (`Op.flops`), else
+the bytes that an op reads and writes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Costs:
     Attributes
     ----------
     counted
-        What they are: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``.
+        Their source: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``.
     units
-        Per op position, a whole number.
+        An integer per op position.
     scale
-        Units that one of what is counted has: a power of two, 1 for whole numbers.
+        Units per counted item: a power of two, 1 for integers.
     """
 
     counted: CountedAs

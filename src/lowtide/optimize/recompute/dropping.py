@@ -1,11 +1,11 @@
-"""Values dropped at the turn of a training step, and made again where the way back reads them.
+"""Values dropped at the turn of a training step, and recomputed where the backward pass reads them.
 
 ::
 
-    forward ........ turn ........ backward         what is made before the turn and read behind it is kept, or dropped
-       x made         |    x' made, x read           and made again: what makes it, and, if dropped too, what that reads
+    forward ........ turn ........ backward         a value that the backward pass reads is kept, or dropped and
+       x made         |    x' made, x read           recomputed, with the dropped values that its op reads
 
-The turn is the step of most live bytes: a graph says nowhere where its loss is.
+The turn is the step of most live bytes: a graph does not say where its loss is.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def droppable(problem: Sequenced, order: Sequence[int], turn: int) -> list[int]:
 def with_dropped(
     problem: Sequenced, order: Sequence[int], turn: int, dropped: set[int], together: Mapping[int, Sequence[int]]
 ) -> list[int]:
-    """The sequence in which these values are gone at the turn.
+    """The sequence without these values at the turn.
 
     Parameters
     ----------
     dropped
         Values of `droppable`.
     together
-        For a value, others that are made again with it if they are still to be read.
+        For a value, others that are recomputed with it if they still have consumers.
     """
     step = {i: k for k, i in enumerate(order)}
     readers: dict[int, int] = {}
@@ -55,7 +55,7 @@ def with_dropped(
     gone = set(dropped)
 
     def again(values: Sequence[int]) -> None:
-        """Makers of these run, those of what they read and is gone before them."""
+        """Recompute these values, dropped operands first."""
         wanted = list(values)
         runs: set[int] = set()
         while wanted:

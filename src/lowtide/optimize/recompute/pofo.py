@@ -1,12 +1,11 @@
-"""Which blocks of a chain run again, and what of the others leaves memory in between: by dynamic programming.
+"""POFO: which blocks of a chain are recomputed and which values are offloaded, by dynamic programming.
 
-Along the way there each block is either saved, or one of a stretch that is passed and later goes there and back by
-rotor's tables; what goes into it stays, or leaves and comes back. A state is the bytes that stay, those that are still
-to leave, and those that are still to come back when the way back is here; what there is no room for is waited for.
-Source: Beaumont, Eyraud-Dubois and Shilova, "Efficient Combination of Rematerialization and Offloading for Training
-DNNs", NeurIPS 2021. Of states whose bytes lie in the same slots the cheapest goes on. The programme knows the time of
-transfers roughly, so that it is asked for several memories, and its answers, rotor's among them, are played by our
-clock.
+In the forward pass each block is saved, or is one of a stretch that rotor's tables recompute later. The input of a
+block stays resident or is offloaded and reloaded. A state has the resident bytes, the bytes still to offload, and those
+still to reload at its backward pass; it waits for transfers where memory is full. Source: Beaumont, Eyraud-Dubois and
+Shilova, "Efficient Combination of Rematerialization and Offloading for Training DNNs", NeurIPS 2021. Of the states with
+bytes in the same slots, the cheapest is kept. The programme estimates the time of transfers. So it runs for several
+memory sizes, and its results, rotor's among them, are evaluated by the exact clock.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ _PLAYED = 8
 
 @dataclass(frozen=True)
 class Pofo:
-    """Runs again and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``).
+    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``).
 
     Attributes
     ----------
     slots
-        Parts of the memory that states are told apart by.
+        Resolution of the memory in states.
     most_blocks
-        Of more, neighbours that take least time are one.
+        Longer chains merge the neighbours of least time.
     """
 
     name: ClassVar[str] = "pofo"
@@ -176,8 +175,8 @@ class Programme:
         behind: int,
         ways: NDArray[np.bool_] | bool = True,
     ) -> None:
-        """States behind a step. `there` and `back`: its time, and the bytes that it takes beside what stays; `ways`:
-        where there is one."""
+        """The states after a step. `there` and `back`: its time, and its bytes in addition to the resident ones;
+        `ways`: where it is feasible."""
         import numpy as np
 
         kept, size = self.kept[i, bar], self._goes_in(i, bar)
@@ -202,7 +201,7 @@ class Programme:
         self._on(i, bar, moved, there, (float(at.back[i]), float(at.back_peak[i])), 0)
 
     def _stretch(self, i: int, j: int, bar: bool, moved: bool) -> None:
-        """Blocks i to j are passed, and go there and back by the tables."""
+        """Blocks i to j are passed, and recomputed by the tables."""
         import numpy as np
 
         at, kept = self.stages, self.kept[i, bar]
@@ -242,9 +241,8 @@ class Programme:
 
 
 def with_transfers(problem: Sequenced, sequence: Sequence[int], values: Sequence[int], budget: int) -> list[int]:
-    """The sequence with stores and loads of values around the longest time in which each is not read: a store stands
-    where it ends if nothing waits, or where there is no more room; a load in time for its reader, or as soon as there
-    is room."""
+    """The sequence with stores and loads of values around their longest time without a reader. A store is placed where
+    it ends without waiting, or where memory is full; a load in time for its reader, or as soon as memory is free."""
     row_of = {row.value: k for k, row in enumerate(problem.transfers)}
     starts = [0, *accumulate(problem.costs.units[i] for i in sequence)]
     gaps = _gaps(problem, sequence, starts, {x for x in values if x in row_of})

@@ -1,10 +1,9 @@
-"""How much longer a plan takes at least whose values may leave memory while ops run.
+"""Lower bound on the time of a plan whose values may leave memory while ops run.
 
-When op v runs first, what is away left before it, by one engine, and comes back behind it, by another. What it takes to
-leave is more than what ops take that ran before, or is waited for; so behind it; and what runs again in place of
-loading does so behind it. With a unit of time waited before v worth ``a / q``, one behind it ``b / q``, and a byte
-``p / q``, no more than what it takes each way at these weights, the least of all these sums is a minimum cut
-(`core/sequence/price_cut.h`; docs/proofs.md, section 16).
+When op v runs, every offloaded value was stored before by one engine and is loaded afterwards by another. Stores and
+loads take ops' time or waiting time on their side of v; so does recomputation in place of a load. Let a unit of waiting
+before v be worth ``a / q``, one afterwards ``b / q``, and a byte ``p / q``, no more than its transfers at these
+weights. The least of all these sums is a minimum cut (`core/sequence/price_cut.h`; docs/proofs.md, section 16).
 """
 
 from __future__ import annotations
