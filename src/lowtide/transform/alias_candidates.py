@@ -1,4 +1,5 @@
-"""Which tensors may lie in which: what concats join, what slices and splits take, what lies underneath pieces."""
+"""Candidate aliases: operands of concats, results of slices and splits, and tensors that share memory underneath
+these."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ MOST_UNITS = 2**20
 
 
 class Candidates:
-    """What may lie in what, in one graph under one target, each by itself. Nothing is decided here."""
+    """Every legal alias of one graph under one target, each by itself."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
@@ -28,7 +29,7 @@ class Candidates:
 
     @cached_property
     def all(self) -> tuple[Alias, ...]:
-        """Every alias that may be by itself: by the ops in the graph's own order, then what lies underneath."""
+        """Every alias that is legal by itself: by the ops in file order, then those underneath."""
         if self.target.pieces == "copied" or self.target.rule or not self.graph.dialect:
             return ()
         some = [alias for op in self.graph.ops for alias in self._of_op(op)]
@@ -56,7 +57,7 @@ class Candidates:
             seen.add(t)
 
     def operand_boxes(self, op: Op, form: Concat) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Each operand of a concat, and its rows of every dimension of what is made."""
+        """Each operand of a concat, and its rows of every dimension of the result."""
         whole = self.graph.tensor_by_id[op.outputs[0]].shape or ()
         at = 0
         for position, t in enumerate(op.operands or op.inputs):
@@ -98,7 +99,7 @@ class Candidates:
             yield from self._alias(piece, whole, op, "take", box)
 
     def _nested(self) -> Iterator[Alias]:
-        """A concat whose operands stand side by side in another one's lies in that one."""
+        """A concat whose operands are consecutive operands of another one is an alias of that one."""
         concats: list[tuple[Op, Concat, tuple[int | None, ...]]] = []
         by_first: dict[int | None, list[int]] = {}
         for op in self.graph.ops:
@@ -125,7 +126,7 @@ class Candidates:
                         yield from self._alias(piece, whole, outer, "nested", box)
 
     def _underneath(self, inside: set[int]) -> list[Alias]:
-        """What lies where a piece does: what a view reads, or what an op that makes a piece may write over."""
+        """Aliases of an aliased result: the source of a view, or an operand that the op may overwrite."""
         result: list[Alias] = []
         for op in reversed(self.graph.ops):
             if len(op.outputs) != 1 or op.outputs[0] not in inside:
@@ -152,7 +153,7 @@ class Candidates:
             yield Alias(piece.id, whole.id, op.id, how, *place)
 
     def _can_be(self, alias: Alias) -> bool:
-        """Whether it may be by itself."""
+        """Whether an alias is legal by itself."""
         piece, whole = self.graph.tensor_by_id[alias.tensor], self.graph.tensor_by_id[alias.of]
         if piece.size > alias.run and (
             self.target.pieces != "strided" or whole.size // gcd(alias.first, alias.run, alias.pitch) > MOST_UNITS
@@ -177,7 +178,7 @@ class Candidates:
         return memory_dims(self.graph, tensor.id, channels_last=last)
 
     def _alike(self, piece: Tensor, whole: Tensor) -> bool:
-        """Whether the same bytes mean the same in both, and lie in the same order."""
+        """Whether the same bytes mean the same in both, and have the same order."""
         if piece.dtype != whole.dtype or piece.quant != whole.quant or None in (piece.shape, whole.shape):
             return False
         orders = [self._order(t) for t in (piece, whole)]

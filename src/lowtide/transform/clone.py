@@ -1,13 +1,11 @@
-"""An op runs again for some of those that read what it makes, so that this need not lie in memory until then.
-
-::
+"""Rematerialisation: a clone of an op serves some consumers, so that its result need not be live until then.
 
     of -- t --+--> early            of  -- t  -----> early
               |               =>
               +--> late             of' -- t' -----> late
 
-The clone stands behind the op, with tensors of its own; where it runs is the scheduler's to say. Source: Briggs, Cooper
-and Torczon, "Rematerialization", PLDI 1992.
+The clone follows the op, with tensors of its own; the scheduler decides where it runs. Source: Briggs, Cooper and
+Torczon, "Rematerialization", PLDI 1992.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from lowtide.transform.rename import reading
 
 @dataclass(frozen=True)
 class Clone:
-    """Op `of` runs again, and `readers` read from its clone what it makes as `replaced`. All are ids."""
+    """A clone of op `of` whose consumers are `readers`; they read the clone's copy of `replaced`. All are ids."""
 
     of: int
     replaced: int
@@ -31,7 +29,7 @@ class Clone:
 
 
 def why_not(graph: Graph, clone: Clone) -> str | None:
-    """None if the op may run again, and gives the same then; else the reason, in a few words."""
+    """None if a clone of the op gives the same values; else the reason, in a few words."""
     op = next((op for op in graph.ops if op.id == clone.of), None)
     if op is None:
         return f"op {clone.of} is not there to run"
@@ -51,9 +49,9 @@ def why_not(graph: Graph, clone: Clone) -> str | None:
 
 
 def repeatable(graph: Graph) -> frozenset[int]:
-    """Ids of the ops that may run again, and give the same then, for whoever reads what they make.
+    """Ids of the ops whose clones give the same values to all consumers.
 
-    An op that `after` speaks of is none of them: it is not known which run would be meant.
+    Ops that an `after` names are left out: it is not known which run it means.
     """
     written = {
         _lies_in(graph, t)[-1]
@@ -92,7 +90,7 @@ def _overwritten(graph: Graph, op: Op) -> Op | None:
 
 
 def _lies_in(graph: Graph, tensor: int) -> list[int]:
-    """A tensor, the one whose memory it lies in, and so on, as the graph says."""
+    """A tensor, the tensor that it is an alias of, and so on."""
     chain = [tensor]
     while (above := graph.tensor_by_id[chain[-1]].alias_of) is not None:
         chain.append(above)
@@ -100,7 +98,7 @@ def _lies_in(graph: Graph, tensor: int) -> list[int]:
 
 
 def apply(graph: Graph, clone: Clone) -> Change[Clone]:
-    """The graph with the op run again; ids are the next ones that are free."""
+    """The graph with the clone; new ids are the next free ones."""
     reason = why_not(graph, clone)
     assert reason is None, reason
     original, by_id = graph.op_by_id[clone.of], graph.tensor_by_id

@@ -1,16 +1,16 @@
 """The changes that a plan makes to a graph: a sequence of levels, each of the graph that the one before it gives.
 
-    Level    rewrites   split products, statistics as sums                 (ids of the level's own graph)
-             clones     recomputed operators
-             regions    ops tiled together; tile bounds, with `begins` where halo rows are recomputed
-             seams      ops tiled by the operands of a concat
-             split      unmaterialised tensors
+    Level    rewrites     split products, statistics as sums                 (ids of the level's own graph)
+             clones       recomputed operators
+             regions      ops tiled together; tile bounds, with `begins` where halo rows are recomputed
+             elimination  ops tiled by the operands of a concat
+             split        unmaterialised tensors
     Decision levels, then aliases and an order, in ids of the last level's graph
 
 `lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles
-can be tiled in the next level. The checker accepts regions, seams and split tensors in every level; rewrites and clones
-only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`, earlier ones are
-`rounds`.
+can be tiled in the next level. The checker accepts regions, concat eliminations and split tensors in every level;
+rewrites and clones only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`,
+earlier ones are `rounds`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Level:
     products, statistics
         Ops that run by sections, and norms and means that are computed as sums over rows.
     clones
-        Ops that run again, of the graph with these; late ones first.
-    regions, seams
+        Recomputed ops, of the graph with these; late ones first.
+    regions, elimination
         How that graph is tiled.
     split
         Tensors of it that are tiled by their producer and by all consumers, and never materialised.
@@ -52,16 +52,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Decision:
-    """All that a plan decides.
+    """All changes of a plan.
 
     Attributes
     ----------
     levels
         Changes of the user's graph, then of the graph of the level before.
     aliases
-        Tensors of the lowered graph that lie in others.
+        Tensors of the lowered graph that are stored in others.
     order
-        Op ids of the lowered graph; empty: its own order.
+        Op ids of the lowered graph; empty: its file order.
     """
 
     levels: tuple[Level, ...] = ()
@@ -82,7 +82,7 @@ class Decision:
 
 
 def tilings_as_rewrites(level: Level) -> list[CutRegion | CutSeams | Split]:
-    """The tilings of a level as a plan file says them."""
+    """The tilings of a level in the form of a plan file."""
     regions = [
         CutRegion(ops=[CutOp(op=c.op, axis=c.axis, ends=[*c.ends], begins=[*c.begins] or None) for c in region.cuts])
         for region in level.regions
@@ -96,7 +96,7 @@ def tilings_as_rewrites(level: Level) -> list[CutRegion | CutSeams | Split]:
 
 
 def level_of(rewrites: list[LevelRewrite]) -> Level:
-    """The level that a plan file says. Whether it can be is for `lowtide.transform.lower.why_not` to say."""
+    """The level of a plan file. `lowtide.transform.lower.why_not` says whether it is legal."""
     regions = [r for r in rewrites if isinstance(r, CutRegion)]
     seams = [c for r in rewrites if isinstance(r, CutSeams) for c in r.ops]
     return Level(

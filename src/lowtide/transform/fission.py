@@ -1,17 +1,16 @@
-"""Ops of a step that run in parts: a region, an axis of each of its ops, and where the parts end.
+"""Fission: ops of a step that run in tiles, with an axis of each op and the ends of the tiles.
 
 ::
 
     x ---> a ---> b ---> loss            x ---> [ a' b' loss' c' d' ]  n times ---> dw ---> update
-    |      |             |        =>             slices of x, added up into dw
+    |      |             |        =>             slices of x, accumulated in dw
     w <- update <- dw <- d <- c <-+
 
-It is MAGIS's fission (S, D, n) (ASPLOS 2024, section 4.2): S connected or not, convex, D one axis of each op. A region
-becomes one op of the **outer graph**, which holds what all parts read whole and what they put together; its workspace
-is what one part needs, the largest: the **body**, a graph of its own in which ops may run again. Rows of what is read
-are a view where they lie together, else a copy; a result of rows is copied to its place, a sum added to what is there,
-where the first part's is.
-Nothing is cut where the rows of a sum, or other rows than a part's, are read inside.
+It is MAGIS's fission (S, D, n) (ASPLOS 2024, section 4.2): S a convex set of ops, D one axis of each op, n tiles. A
+region becomes one op of the **outer graph**. Its workspace is the peak of the largest tile, the **body**: a graph of
+its own in which ops may be recomputed. A slice of an operand is a view if it is contiguous, else a copy. A tiled result
+is copied to its place; a sum is accumulated in place, from the first tile on. Regions are refused if an op in them
+reads the rows of a sum, or other rows than those of its tile.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ Reckon = Callable[[str, float, float], float]
 
 
 class NoFission(Exception):
-    """Ops that cannot run in parts; the message says why, for people."""
+    """Ops that cannot be tiled; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Fission:
-    """Ops that run in parts.
+    """Tiled ops.
 
     Attributes
     ----------
     axes
-        Of each op's id, in own order, the axis of its access that is cut.
+        Of each op's id, in file order, the tiled axis of its access.
     ends
-        Rows at which the parts end, ascending, the last one all.
+        Rows at which the tiles end, ascending; the last one is the size.
     """
 
     axes: tuple[tuple[int, int], ...]
@@ -103,7 +102,7 @@ def even_ends(rows: int, parts: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Region:
-    """A region that can run in parts.
+    """A region that can be tiled.
 
     Attributes
     ----------
@@ -111,10 +110,11 @@ class Region:
         As `Fission.axes`.
     rows
         Of the axis.
-    sliced
-        Tensors that are read and not made here, with their dimension along the axis; `whole` those read whole.
-    joined, summed
-        Results that leave, as rows along a dimension, or as sums.
+    sliced, untiled
+        Operands from outside: those that tiles slice, with their dimension along the axis; and those that every tile
+        reads in full.
+    concatenated, summed
+        Results for the outside, as rows along a dimension, or as sums.
     """
 
     axes: tuple[tuple[int, int], ...]
@@ -149,7 +149,7 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
     Raises
     ------
     NoFission
-        An op reads other rows than those of its part, or a sum that is not whole yet; or the ops are not convex.
+        An op reads other rows than those of its tile, or an incomplete sum; or the ops are not convex.
     """
     dims: dict[int, int | None] = {}
     sliced: dict[int, int] = {}
@@ -208,7 +208,7 @@ def _leaves(graph: Graph, tensor: int, inside: Mapping[int, int]) -> bool:
 
 
 def _check_convex(graph: Graph, inside: Mapping[int, int]) -> None:
-    """That nothing outside lies between the ops."""
+    """Raise if an outside op is on a path between the ops."""
     behind: dict[int, int] = {}  # to the first op outside on the way there
     for i, op in enumerate(graph.ops):
         before = graph.predecessors[i]
@@ -226,19 +226,19 @@ def _check_convex(graph: Graph, inside: Mapping[int, int]) -> None:
 
 @dataclass(frozen=True)
 class Body:
-    """One part of a region as a graph; `copies`: ops that copy rows of what is read, each with that tensor's id."""
+    """One tile of a region as a graph; `copies`: ops that copy rows of an operand, each with that tensor's id."""
 
     graph: Graph
     copies: Mapping[int, int]
 
 
 def body_of(graph: Graph, region: Region, parts: Parts, reckon: Reckon | None) -> Body:
-    """The largest of these parts of a region, with costs of all of them together.
+    """The largest of these tiles of a region, with costs of all of them together.
 
     Parameters
     ----------
-    reckon
-        What ops take; None: their own cost.
+    estimate
+        Time of an op by type, operations and bytes; None: its own cost.
     """
     largest, inside = parts.largest, dict(region.axes)
     tensors: dict[int, Tensor] = {}
@@ -292,7 +292,7 @@ def _rows_of(tensor: Tensor, dim: int, rows: int, of: int, kind: Kind) -> Tensor
 def _cost(
     graph: Graph, op: Op, access: Access, axis: int, region: Region, parts: Parts, reckon: Reckon | None
 ) -> float | None:
-    """Of these parts of an op, and of what puts its results together."""
+    """Cost of these tiles of an op, and of the concatenation of its results."""
     if reckon is None:
         return op.cost
     cut = [
@@ -316,7 +316,7 @@ def _cost(
 
 
 def _glue(reckon: Reckon | None, role: str, size: int, region: Region, parts: Parts) -> float | None:
-    """Of moving these parts of so many bytes."""
+    """Cost of a copy of so many bytes in these tiles."""
     if reckon is None:
         return None
     return sum(count * reckon(role, 0, size * rows // region.rows) for rows, count in parts.rows)
@@ -324,7 +324,7 @@ def _glue(reckon: Reckon | None, role: str, size: int, region: Region, parts: Pa
 
 @dataclass(frozen=True)
 class Loop:
-    """A region that runs in parts, as the outer graph has it: bytes that a part needs, and seconds of all parts."""
+    """A region that runs in tiles, as one op of the outer graph: bytes of a tile, and seconds of all tiles."""
 
     region: Region
     workspace: int
@@ -332,7 +332,7 @@ class Loop:
 
 
 def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
-    """The graph with one op in the place of each region. Regions share no op.
+    """The graph with one op in the place of each region. Regions are disjoint.
 
     Raises
     ------
@@ -368,8 +368,8 @@ def in_order(ops: Sequence[Op], place: Mapping[int, int], stands_for: Mapping[in
 
     Parameters
     ----------
-    stands_for
-        Of ops that are not there any more, but after which others run, the one that stands for each.
+    replacement
+        For a removed op that others run after, the op in its place.
 
     Raises
     ------

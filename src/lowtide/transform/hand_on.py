@@ -1,10 +1,10 @@
-"""Pieces handed on: what one region makes and others read in parts is never put together.
+"""Forwarding: slices that one region makes go to consumers of a tensor that is never materialised.
 
-    join(a, b, c) -> x;  slice(x, 3:7)     =>     join(slice(b, ...), slice(c, ...))  or a piece itself, where that fits
+    join(a, b, c) -> x;  slice(x, 3:7)     =>     join(slice(b, ...), slice(c, ...))  or a slice itself, if it fits
 
-A join copies: for a moment there is twice what it makes. Where all that read the whole are slices of it along the same
-dimension, they are taken from the pieces, each of which is gone when nobody reads its rows any more, while whoever
-takes its place grows.
+A join copies: its operands and its result are live together. If all consumers of the result are slices along one
+dimension, they read the operands instead. Each operand is freed after its last reader, while the results of the readers
+grow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lowtide.transform.parts import PartGraph
 
 
 class _Changed(Builder):
-    """A part graph as it becomes: what is new of it, with names and numbers that neither it nor the cut graph has."""
+    """A part graph under change: its new ops and tensors, with unused names and ids."""
 
     def __init__(self, cut: Graph, parts: PartGraph) -> None:
         super().__init__(Cutter(cut), parts.graph)
@@ -34,7 +34,7 @@ class _Changed(Builder):
 
 
 def may_split(cut: Graph, parts: PartGraph) -> frozenset[int]:
-    """Tensors whose joins can go, as their readers can do with the pieces; of formats whose numbers are ``int64``."""
+    """Tensors whose joins can be removed, since all consumers can read slices; of formats with ``int64`` literals."""
     spell = adapter(cut)
     if spell is None or spell.NUMBERS != "int64":
         return frozenset()
@@ -47,7 +47,7 @@ def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) 
     Parameters
     ----------
     cut
-        The graph that was cut.
+        The graph before tiling.
     split
         The tensors; default all that may be.
 
@@ -77,7 +77,7 @@ def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) 
 
 
 def _joined(cut: Graph, parts: PartGraph, op: Op) -> int | None:
-    """The dimension along which an op joins what slices alone read; None: it does not."""
+    """The dimension along which an op joins a tensor that only slices read; None: it does not."""
     part = parts.parts.get(op.id)
     if part is None or part.role != "join" or op.outputs[0] not in cut.tensor_by_id:
         return None
@@ -99,7 +99,7 @@ def _cut_dims(box: Box, shape: Sequence[int]) -> list[int]:
 
 
 def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) -> list[Op]:
-    """What takes rows from pieces in the place of a slice; `instead`: tensors that are read in the place of others."""
+    """The ops that replace a slice of a joined tensor; `instead`: tensors that are read in the place of others."""
     known, made = at.known, op.outputs[0]
     first, end = known[made].box[dim]
     held = [(t, known[t].box[dim]) for t in join.inputs]

@@ -36,12 +36,12 @@ from lowtide.transform.tflite_file import with_file
 
 @dataclass(frozen=True)
 class Base:
-    """The graph that a level tiles: the one that it is of, with its rewrites and clones.
+    """The graph that a level tiles: its input graph, with rewrites and clones.
 
     Attributes
     ----------
     before
-        The same changes as a plan says them.
+        The same changes in the form of a plan.
     """
 
     sectioned: Sectioned | None
@@ -75,7 +75,7 @@ def base_of(graph: Graph, level: Level) -> Base:
     Raises
     ------
     ValueError
-        An op has no sections or no statistic, or cannot run again so.
+        An op has no sections or no statistic, or cannot be recomputed.
     """
     sectioned = None
     if level.products:
@@ -118,7 +118,7 @@ def tiled(base: Base, level: Level, order: Sequence[int] | None = None, *, split
     Parameters
     ----------
     split_all
-        Whether every tensor is left in pieces that need not be materialised, whatever the level says.
+        Whether every tensor that can be forwarded is left unmaterialised, whatever the level says.
     """
     cut = base.graph
     own = order if order is not None else base.runs.order
@@ -130,7 +130,7 @@ def tiled(base: Base, level: Level, order: Sequence[int] | None = None, *, split
 
 
 def _with_sources(base: Base, parts: PartGraph) -> PartGraph:
-    """The parts with what their ops are of the graph before sums and clones."""
+    """The parts with the origins of their ops before sums and clones."""
     if not base.expanded.expansions and not base.runs.rewrites:
         return parts
     expanded = base.expanded
@@ -191,7 +191,7 @@ def in_order(parts: PartGraph, order: Sequence[int]) -> PartGraph:
 
 
 def with_turns(base: Base, level: Level) -> Level:
-    """A level that was read from a file, with the order of terms that its seams leave out: as they stand."""
+    """A level from a file, with file order for the sums of its concat elimination that have no `turns`."""
     cutter = Cutter(base.graph)
 
     def whole(cut: SeamCut) -> SeamCut:
@@ -203,7 +203,7 @@ def with_turns(base: Base, level: Level) -> Level:
 
 
 def why_not(base: Base, level: Level) -> str | None:
-    """Why the tilings of a level that was read from a file cannot be; None: they can."""
+    """Why the tilings of a level from a file are illegal; None: they are legal."""
     cutter = Cutter(base.graph)
     if all(_can_be(cutter, region) for region in level.regions) and all(
         _can_be_seam(cutter, seam) for seam in level.seams.cuts
@@ -213,9 +213,8 @@ def why_not(base: Base, level: Level) -> str | None:
 
 
 def _can_be(cutter: Cutter, region: Region) -> bool:
-    """Whether a region that was read from a file has ops of the graph, axes that they are cut along, and as many
-    stripes of each, which never fall and end with the axis, or where nobody reads on; rows that run again are those
-    that are read."""
+    """Whether a region from a file is legal: its ops and axes exist and can be tiled, all ops have as many stripes, and
+    ends never fall and reach the size, except for rows without a consumer; recomputed rows are those that are read."""
     if not region.cuts or not region.stripes or any(len(c.begins) not in (0, region.stripes) for c in region.cuts):
         return False
     for cut in region.cuts:
@@ -235,12 +234,12 @@ def _can_be(cutter: Cutter, region: Region) -> bool:
 
 
 def _again(cutter: Cutter, region: Region, cut: Cut) -> tuple[int, ...]:
-    """The first row that each stripe of an op has to run if nothing of it is kept."""
+    """The first row of each stripe of an op with a recomputed halo."""
     return cutter.begins(cut.op, {one.op: one.axis for one in region.cuts}, cut.ends, region.of)
 
 
 def _can_be_seam(cutter: Cutter, cut: SeamCut) -> bool:
-    """Whether a seam that was read from a file has an op of the graph, an axis of it, and ends that rise to its end."""
+    """Whether operand tiles from a file have an op of the graph, an axis of it, and rising ends up to its size."""
     known = cutter.meaning(cut.op) if cut.op in cutter.graph.index_of else None
     if known is None or not 0 <= cut.axis < len(known.access.sizes):
         return False

@@ -1,4 +1,4 @@
-"""New tensors and ops of a part graph: pieces, constants, slices, joins and sums, each with its name and number."""
+"""New tensors and ops of a part graph: slices, constants, joins and sums, with names and ids."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_row
 
 
 class Builder:
-    """Makes ops and tensors, and knows what they are.
+    """Makes ops and tensors, and keeps their origins.
 
     Parameters
     ----------
     cutter
-        Of the graph that is cut.
-    beside
-        Another graph whose names and numbers are taken.
+        Of the graph before tiling.
+    other
+        Another graph whose names and ids are taken.
     """
 
     def __init__(self, cutter: Cutter, beside: Graph | None = None) -> None:
@@ -46,7 +46,7 @@ class Builder:
         self.ops: list[Op] = []
 
     def graph(self, ops: tuple[Op, ...]) -> Graph:
-        """The graph of these ops; tensors that nobody names any more are gone."""
+        """The graph of these ops, without unused tensors."""
         used = {t for op in (*ops, *self.old.folded) for t in (*op.inputs, *op.outputs)}
         ends = (Kind.INPUT, Kind.OUTPUT, Kind.CONSTANT)
         kept = (t for t in (*self.old.tensors, *self.tensors) if t.id in used or t.kind in ends)
@@ -78,7 +78,7 @@ class Builder:
         return self.constants[(of, box)]
 
     def numbers(self, values: tuple[int, ...], columns: int = 0) -> int:
-        """Whole numbers as a constant, in rows of `columns` if that is not 0."""
+        """Integers as a constant, in rows of `columns` if that is not 0."""
         key = (-1 - columns, *values)
         if key not in self.constants:
             dtype = self.spell.NUMBERS
@@ -100,14 +100,14 @@ class Builder:
         self, op: Op, axis: int, rows: Range, literals: Mapping[int, tuple[int, ...]],
         given: Callable[[int, int, Box], int | None],
     ) -> list[int | None]:  # fmt: skip
-        """What a part of an op reads.
+        """The operands of a tile of an op.
 
         Parameters
         ----------
         literals
-            Operands of whole numbers that are others for the part.
+            Integer operands that differ for the tile.
         given
-            The tensor for a position, the tensor that stands there and the rows of it that the part needs.
+            The tensor for a position, from the position, its untiled tensor and the rows that the tile needs.
         """
         known = self.cutter.meaning(op.id)
         assert known is not None, op.label
@@ -140,7 +140,7 @@ class Builder:
         )  # fmt: skip
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        """Of a tensor of the cut graph, or of a piece."""
+        """Of a tensor of the graph before tiling, or of a slice."""
         known = self.old.tensor_by_id.get(tensor)
         return tuple(b - a for a, b in self.pieces[tensor].box) if known is None else known.shape or ()
 

@@ -1,4 +1,4 @@
-"""A graph whose ops run in passes and in stripes: statistics as sums, ops that run again, pieces handed on."""
+"""A graph whose ops run in passes and in stripes: statistics as sums, recomputed ops, forwarded slices."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lowtide.transform.statistics import Expanded
 
 @dataclass(frozen=True)
 class Passed:
-    """What is decided.
+    """A graph in passes.
 
     Attributes
     ----------
     expanded
         The user's graph with statistics as sums.
     runs
-        That with the ops that run again.
+        That with the recomputed ops.
     parts
-        That in parts, and of each op of it what it is of the user's file (`PartGraph.sources`).
+        That in tiles, with origins in the user's file (`PartGraph.sources`).
     """
 
     expanded: Expanded
@@ -36,7 +36,7 @@ class Passed:
 def as_passed(
     expanded: Expanded, sequence: Sequence[int], regions: Callable[[Cutter, Runs], Sequence[Region]]
 ) -> Passed:
-    """The parts of a sequence of ops, some of which run again.
+    """The parts of a sequence of ops with recomputation.
 
     Parameters
     ----------

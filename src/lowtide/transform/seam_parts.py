@@ -1,7 +1,7 @@
-"""The part graph of a graph that is cut at seams, and in regions elsewhere.
+"""The part graph of a graph with concat elimination, and tiled regions elsewhere.
 
-Of a tensor in pieces there are its pieces, and the whole too if somebody reads it so; the pieces of what a concat makes
-are its operands, or their pieces. The parts of a sum are added up one after another, in the order of its turns.
+A sliced tensor has its slices, and is materialised too if some consumer reads it untiled. The slices of a concat's
+result are its operands, or their slices. The tiles of a sum are added one after another, in the order of its turns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lowtide.transform.stripes import region_ops
 def apply_with_seams(
     cutter: Cutter, regions: Sequence[Region], seams: Seams, order: Sequence[int] | None = None
 ) -> PartGraph:
-    """Cut a graph at seams, and other ops of it in regions.
+    """Tile a graph by concat elimination, and other ops of it in regions.
 
     Parameters
     ----------
@@ -35,8 +35,7 @@ def apply_with_seams(
     Raises
     ------
     ValueError
-        An op is cut twice, a region cannot run before and behind another op, or an op is cut at seams that reads other
-        pieces than there are.
+        An op is tiled twice, a region cannot run before and after another op, or a tile reads slices that do not exist.
     """
     if not seams.cuts:
         return apply(cutter, regions, order)
@@ -73,7 +72,7 @@ def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
 
 
 class _Seamed:
-    """The ops that are cut at seams, in parts."""
+    """The tiles of concat elimination."""
 
     def __init__(self, builder: Builder, seams: Seams) -> None:
         self.b, self.seams = builder, seams
@@ -82,7 +81,7 @@ class _Seamed:
         self.cuts = {c.op: c for c in seams.cuts}
 
     def run(self) -> list[tuple[int, Op]]:
-        """Each new op, with the op that it stands for."""
+        """Each new op, with the op that it replaces."""
         result: list[tuple[int, Op]] = []
         for op in self.graph.ops:
             self.b.ops = []
@@ -96,7 +95,7 @@ class _Seamed:
         return result
 
     def _join(self, op: Op, dim: int) -> None:
-        """The pieces of what a concat makes: its operands, or theirs."""
+        """The slices of a concat's result: its operands, or their slices."""
         pieces: dict[Range, int] = {}
         at = 0
         for t in op.inputs:
@@ -126,7 +125,7 @@ class _Seamed:
                 self._put(op, t, cut, {rows: outputs[j] for rows, outputs in zip(parts, made, strict=True)})
 
     def _can_be(self, cut: SeamCut, access: Access) -> bool:
-        """Whether parts of an op can be spelled, and each is added once."""
+        """Whether tiles of an op can be lowered to the format, and each is added once."""
         how, turns = self.cutter.spelling(cut.op, cut.axis), list(range(len(cut.ends)))
         if sorted(cut.turns) != (turns if cut.axis in access.reduce else []):
             return False
@@ -154,7 +153,7 @@ class _Seamed:
         self, op: Op, cut: SeamCut, rows: Range, outputs: list[int], without: Collection[str] = (),
         total: tuple[int, int] | tuple[()] = (),
     ) -> list[int]:  # fmt: skip
-        """The op of a part, without some attributes, that reads a sum so far at a position of its own."""
+        """The op of a tile, without some attributes, that reads a partial sum at a position of its own."""
         how = self.cutter.spelling(op.id, cut.axis)
         shapes = tuple(self.b.shape(t) for t in outputs)
         spelled = Spelled(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
@@ -181,7 +180,7 @@ class _Seamed:
         return self.b.piece(t, tuple((0, size) for size in self.b.shape(t)), word, tuple(terms))
 
     def _given(self, op: Op, t: int, box: Box) -> int:
-        """What a part of an op reads of a tensor."""
+        """The operand of a tile for rows of a tensor."""
         tensor = self.graph.tensor_by_id[t]
         shape = tensor.shape or ()
         cut = [d for d, (rows, size) in enumerate(zip(box, shape, strict=True)) if rows != (0, size)]
@@ -204,7 +203,7 @@ class _Seamed:
         return output
 
     def _sliced(self, t: int, box: Box) -> int:
-        """A tensor for some rows of another one, which may be a piece."""
+        """A tensor for some rows of another one, which may be a slice."""
         piece = self.b.pieces.get(t)
         if piece is None:
             return self.b.piece(t, box, "slice_")
@@ -212,7 +211,7 @@ class _Seamed:
         return self.b.piece(piece.of, tuple((begin + a, begin + b) for (begin, _), (a, b) in rows), "slice_")
 
     def _put(self, op: Op, t: int, cut: SeamCut, pieces: dict[Range, int]) -> None:
-        """Pieces for who reads them, and the whole for who reads that."""
+        """Slices for consumers in tiles, and the materialised tensor for others."""
         dim = self.cutter.dim(op.id, t, cut.axis)
         assert dim is not None, op.label
         self.at[t] = (dim, pieces)
@@ -222,7 +221,7 @@ class _Seamed:
             self.b.glue(self.b.spell.joining(dim), "join", list(pieces.values()), t)
 
     def _reads_whole(self, reader: int, t: int, pieces: Iterable[Range]) -> bool:
-        """Whether an op reads more than pieces of a tensor: it is not cut, or not along its dimension."""
+        """Whether an op reads more than slices of a tensor: it is untiled, or tiled along another dimension."""
         cut = self.cuts.get(reader)
         if cut is None:
             return True

@@ -1,15 +1,15 @@
-"""A part graph some of whose tensors lie in slow memory throughout: slices of them, and joins into them, are transfers.
+"""A part graph with some tensors in slow memory throughout: their slices and joins are transfers.
 
-A region reads what comes from elsewhere by slices, and puts together what others read by joins. Where the fast memory
-has no room for the whole beside a piece, the whole need never be there: a slice is a load of just those rows, and each
-piece of a join is stored when it is done. Such a tensor is **streamed**::
+A region reads outside tensors by slices, and materialises its results by joins. If the fast memory has no room for the
+tensor in addition to a slice, the tensor need never be resident: a slice is a load of just those rows, and each operand
+of a join is stored when it is done. Such a tensor is **streamed**::
 
-    T whole -> Slice -> q -> part          q is loaded: an input of its own, for whoever reads it
-    part -> p -> Join -> T whole           p is stored: an output of its own
-    T whole -> op                          T is loaded whole, as an input is
+    T -> Slice -> q -> part          q is loaded: an input of its own for its consumers
+    part -> p -> Join -> T           p is stored: an output of its own
+    T -> op                          T is loaded in full, as an input is
 
-What is left is an ordinary `Graph` of the same ops, in which slices and joins of streamed tensors touch nothing, and
-only say who runs before whom. What the transfers cost beside it does not depend on order or residency: `Stream` has it.
+The result is an ordinary `Graph` of the same ops, in which slices and joins of streamed tensors touch no memory and
+only order other ops. Their transfers do not depend on order or residency: `Stream` has the cost.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from lowtide.transform.parts import PartGraph
 
 @dataclass(frozen=True)
 class Stream:
-    """What a streamed tensor costs, in bytes that not every plan has to move: stored piece by piece or whole, and
-    loaded for the first time, likewise."""
+    """Additional transfers of a streamed tensor in bytes: stored in slices or in full, and loaded for the first time,
+    likewise."""
 
     tensor: int
     stored_bytes: int
@@ -41,9 +41,9 @@ class StreamedGraph:
     Attributes
     ----------
     graph
-        The same ops, in the same order; those that are transfers touch nothing.
+        The same ops, in the same order; transfers touch no memory.
     streams
-        What is streamed, by tensor id.
+        Cost of each streamed tensor.
     """
 
     graph: Graph
@@ -56,7 +56,7 @@ class StreamedGraph:
 
 
 def streamable(parts: PartGraph, shared: Iterable[int] = ()) -> list[int]:
-    """Tensors of the cut graph that are sliced or joined, by size, the largest first.
+    """Tensors of the graph before tiling that are sliced or concatenated, the largest first.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class _Streaming:
         return result
 
     def _stored(self) -> dict[int, int]:
-        """Bytes of the pieces that are stored, of each streamed tensor that is joined."""
+        """Bytes of the stored slices, of each streamed tensor that is concatenated."""
         joined = {op.outputs[0]: op for op in self.joins}
         sizes = self.graph.tensor_by_id
 

@@ -2,12 +2,12 @@
 
 Of a tensor T between them, stripe i has::
 
-    rows i   what the op made in this stripe
-    kept i   rows before those that this or a later stripe reads again, from the stripe before
-    have i   kept i and rows i, put together if there are both
+    rows i   the rows that its op made in this stripe
+    kept i   cached halo: earlier rows that this or a later stripe reads
+    have i   kept i and rows i, concatenated if there are both
 
-and who reads fewer rows than `have i` reads a slice of them. Of an op that runs rows again nothing is kept: `rows i`
-are all that stripe i reads of T.
+A consumer of fewer rows than `have i` reads a slice of them. With a recomputed halo nothing is kept: `rows i` are all
+rows of T that stripe i reads.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def region_ops(builder: Builder, region: Region) -> list[Op]:
 
 @dataclass
 class _Held:
-    """What there is of a tensor between ops of a region.
+    """The live rows of a tensor between ops of a region.
 
-    `lows` says for each stripe the first row that it or a later one reads; `have` is (tensor, first row, end).
+    `lows`: for each stripe, the first row that it or a later one reads; `have` is (tensor, first row, end).
     """
 
     dim: int
@@ -66,7 +66,7 @@ class _Stripes:
                     self.held[t] = self._held(t, d)
 
     def _held(self, tensor: int, dim: int) -> _Held:
-        """What later stripes read again, and which stripe's which op reads last."""
+        """The rows that later stripes read, and the last consumer in each stripe."""
         graph, stripes = self.graph, self.region.stripes
         size = (graph.tensor_by_id[tensor].shape or ())[dim]
         readers = [self.region.of[r] for r in graph.consumers.get(tensor, ()) if r in self.region.of]
@@ -83,7 +83,7 @@ class _Stripes:
         return _Held(dim, lows, lasts, leaves, [])
 
     def _reads(self, cut: Cut, tensor: int, stripe: int) -> list[Range]:
-        """Rows of a tensor that a stripe of an op reads, for each position that it stands at."""
+        """Rows of a tensor that a stripe of an op reads, for each of its positions."""
         rows = cut.rows(stripe)
         if rows[0] >= rows[1]:
             return []
@@ -98,7 +98,7 @@ class _Stripes:
         return [(a, b) for a, b in result if a < b]
 
     def run(self) -> None:
-        """Every stripe, then what others need whole."""
+        """Every stripe, then the materialised tensors for other ops."""
         for i in range(self.region.stripes):
             for k, cut in enumerate(self.region.cuts):
                 if cut.rows(i)[0] < cut.rows(i)[1]:
@@ -172,7 +172,7 @@ class _Stripes:
         return self.b.piece(t, box, "rows_")
 
     def _rough(self, cut: Cut, j: int, t: int, at: int, rows: Range) -> int:
-        """What a part makes of which `at` are its own rows: more, where it cannot make those alone."""
+        """The result of a tile that contains the rows of `at`: more rows, where it cannot make these alone."""
         known = self.cutter.meaning(cut.op)
         assert known is not None
         piece = self.b.pieces.get(at)
@@ -182,7 +182,7 @@ class _Stripes:
         return self.b.piece(t, box, "around_", sure=piece.box)
 
     def _trim(self, rough: int, at: int) -> None:
-        """Cut away what of a tensor is nobody's."""
+        """Slice off the rows without a consumer."""
         boxes = zip(self.b.pieces[rough].box, self.b.pieces[at].box, strict=True)
         rows = {d: (a - x[0], b - x[0]) for d, (x, (a, b)) in enumerate(boxes) if x != (a, b)}
         self.b.glue(self.b.spell.slicing(self.graph, rows, self.b.shape(rough)), "slice", [rough], at)
@@ -212,7 +212,8 @@ class _Stripes:
         return all((a, b) == (0, size) for (a, b), size in zip(box, shape, strict=True))
 
     def _slice(self, t: int, at: int, box: Box, firsts: Mapping[int, int]) -> int:
-        """Rows `box` of tensor `t` of the cut graph, from `at`, which begins at row `firsts` of a dimension."""
+        """Rows `box` of tensor `t` of the graph before tiling, from `at`, which begins at row `firsts` of a
+        dimension."""
         key = (at, box)
         if key not in self.slices:
             from_box = self.b.pieces[at].box if at in self.b.pieces else None
@@ -257,7 +258,7 @@ class _Stripes:
         held.have = (output, first, end)
 
     def _keep(self, t: int, held: _Held, stripe: int) -> None:
-        """The rows that later stripes read again."""
+        """Cache the halo: the rows that later stripes read."""
         later = held.lows[stripe + 1] if stripe + 1 < self.region.stripes else None
         end = max((x[2] for x in (held.kept, held.fresh) if x is not None), default=0)
         if later is None or later >= end:

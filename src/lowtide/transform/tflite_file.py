@@ -1,8 +1,8 @@
-"""The .tflite file that a part graph is written as, weights apart: what TFLM's arena hangs on, before there is a file.
+"""The .tflite file of a part graph, without weights: TFLM's arena depends on it before the file is written.
 
-The tensors of the user's file that are still there keep their numbers, so that inputs, outputs and signatures name
-what they named. New tensors take the numbers of those that are gone, since TFLM keeps a record of every tensor and
-gives memory to those that nobody reads; then they stand behind.
+The remaining tensors of the user's file keep their numbers, so that inputs, outputs and signatures stay valid. New
+tensors take the numbers of removed ones, since TFLM keeps a record of every tensor and allocates those without a
+consumer, too; further ones follow at the end.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class TfliteParts(ModelFile):
 
     Attributes
     ----------
-    whole
-        The user's.
+    source
+        The user's file.
     tensors
         Number in the file of each tensor of the part graph, by id.
     ops
-        The same of each op, in the part graph's own order.
+        The same of each op, in the part graph's order.
     new
         Ids of the tensors that the user's file does not have.
     model
-        The file as it will be.
+        The future file.
     """
 
     whole: TfliteFile

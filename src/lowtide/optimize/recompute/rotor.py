@@ -100,7 +100,7 @@ class Stages:
     back_peak
         Peak bytes of the backward pass, saved and held values included.
     resident
-        Bytes live in addition to checkpoints, from where the blocks up to this one remain to the turn.
+        Bytes live in addition to checkpoints, from where the blocks up to this one remain to its backward pass.
     """
 
     boundary: tuple[int, ...]
@@ -257,7 +257,7 @@ def _held_back(chain: Chain, k: int) -> int:
 
 
 def _back_peak(chain: Chain, k: int, saved: frozenset[int]) -> int:
-    """Peak bytes of the backward pass of a block, without its input gradient."""
+    """Peak bytes of the backward pass of a block, without the values that later blocks leave (`_held_back`)."""
     made = {x for i in chain.blocks[k].back for x in chain.problem.ops[i].makes}
     read_on = {x for block in chain.blocks[:k] for i in block.back for x in chain.problem.ops[i].reads}
     kept = {x for x in made if chain.problem.values[x].kept or x in read_on}
