@@ -229,8 +229,8 @@ def _part(parts: PartGraph, op: Op) -> dict[str, Any]:
 
 def _piece(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
     """What a tensor is of the graph that was cut, if a cut made it."""
-    if tensor.id in parts.pieces:
-        piece = parts.pieces[tensor.id]
+    if tensor.id in parts.slices:
+        piece = parts.slices[tensor.id]
         terms = None if piece.terms is None else list(piece.terms)
         sure = None if piece.sure is None else list(piece.sure)
         return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}

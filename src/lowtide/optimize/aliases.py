@@ -111,7 +111,7 @@ class AliasSearch:
             if alias.how in ("join", "nested", "take"):
                 self.groups.setdefault(alias.op, []).append(alias)
         self.underneath = [alias for alias in self.candidates if alias.how in ("same", "over")]
-        self.floor = self._floor()
+        self.floor = self._lower_bound()
         self.seen: dict[Aliases, _Tried] = {}
         self.best: _Tried | None = None
         self.tried = 0
@@ -122,7 +122,7 @@ class AliasSearch:
         memory = memory_model(self.graph, self.target)
         return self._seen((), memory, order, largest_single_op(memory))
 
-    def _floor(self) -> int:
+    def _lower_bound(self) -> int:
         """Lower bound in bytes: the largest working set of an op that touches no candidate."""
         memory = memory_model(self.graph, self.target)
         inside = {memory.storage_of[t] for a in self.candidates for t in (a.tensor, a.of) if t in memory.storage_of}
@@ -187,9 +187,9 @@ class AliasSearch:
             if hot == before:
                 continue
             before = hot
-            pieces = [alias for o in sorted(hot) for alias in self.groups[o]]
-            yield self._together(pieces)
-            yield self._together([*pieces, *self.underneath])
+            hot_aliases = [alias for o in sorted(hot) for alias in self.groups[o]]
+            yield self._together(hot_aliases)
+            yield self._together([*hot_aliases, *self.underneath])
 
     def _together(self, aliases: Iterable[Alias]) -> Aliases:
         """As many of some aliases as can be together, the first ones first, without what would lie under nothing."""

@@ -107,7 +107,7 @@ class Checkpoints:
         self.small = max([self.peak // _SMALL, *(t.size // (t.shape or (1,))[-1] for t in rows)])
         self.known = [s for s in every if graph.tensor_by_id[s.source].size > self.small]
         self.expanded = expand(graph, self.known)
-        self.spelled = _spelled(self.expanded, self.order)
+        self.lowered = _lowered(self.expanded, self.order)
         there = self.expanded.graph.tensor_by_id
         marks = [m for m in find_marks(graph, self.order, self.small) if m.tensor is None or m.tensor in there]
         self.marks = _few(marks)
@@ -126,15 +126,15 @@ class Checkpoints:
     def _ops(self, begin: int, end: int) -> list[int]:
         """Ops of the graph with all statistics as sums."""
         a, b = self.marks[begin].position, self.marks[end].position
-        return [op for k in range(a, b) for op in self.spelled[k]]
+        return [op for k in range(a, b) for op in self.lowered[k]]
 
-    def again(self, edge: Edge) -> int:
+    def recomputed(self, edge: Edge) -> int:
         """Operations that an edge recomputes."""
         passes = self.passes(edge.begin, edge.end) if edge.how == "passes" else None
         if passes is None:
             return 0
         ops = self.expanded.graph.op_by_id
-        return sum((ops[op].flops or 0) * times for op, times in passes.again().items())
+        return sum((ops[op].flops or 0) * times for op, times in passes.recomputed().items())
 
     def _streamed(self, edge: Edge) -> int:
         """How many ops an edge runs in parts, each time counted: of equal work that with few of them is better."""
@@ -156,7 +156,7 @@ class Checkpoints:
             fits = max(self.marks[begin].size, self.marks[end].size) <= limit
             if fits and self.passes(begin, end) is not None:
                 edges.append(Edge(begin, end, "passes"))
-                if most is not None and self.again(edges[-1]) > most:
+                if most is not None and self.recomputed(edges[-1]) > most:
                     edges.pop()
         return edges
 
@@ -168,7 +168,7 @@ class Checkpoints:
         edges = [self._edges(k, limit, most) for k in range(len(self.marks) - 1)]
         while not self.limits.over():
             path = self._shortest(edges, limit)
-            if path is None or (most is not None and sum(self.again(e) for e in path) > most):
+            if path is None or (most is not None and sum(self.recomputed(e) for e in path) > most):
                 return None
             runs = self._all_within(path, limit)
             if runs is not None:
@@ -191,7 +191,7 @@ class Checkpoints:
     def _shortest(self, edges: Sequence[Sequence[Edge]], limit: int) -> list[Edge] | None:
         """The path of least work, then of fewest ops in parts, of those not known to need more than the limit."""
         best: dict[tuple[Edge, bool], tuple[int, int, tuple[Edge, ...]]] = {
-            (edge, False): (self.again(edge), self._streamed(edge), (edge,)) for edge in edges[0]
+            (edge, False): (self.recomputed(edge), self._streamed(edge), (edge,)) for edge in edges[0]
         }
         done: tuple[int, int, tuple[Edge, ...]] | None = None
         for at in range(1, len(self.marks)):
@@ -210,7 +210,7 @@ class Checkpoints:
                         continue
                     if together and 2 * self.marks[at].size > limit:
                         continue
-                    mine = (work + self.again(later), count + self._streamed(later), (*path, later))
+                    mine = (work + self.recomputed(later), count + self._streamed(later), (*path, later))
                     if (later, passed) not in best or mine[:2] < best[later, passed][:2]:
                         best[later, passed] = mine
         return None if done is None else list(done[2])
@@ -283,14 +283,14 @@ class Checkpoints:
         assert passes is not None, edge
         first, last = self.marks[edge.begin].tensor, self.marks[edge.end].tensor
         graph = segment_graph(self.expanded.graph, self._ops(edge.begin, edge.end), last)
-        again = as_runs(graph, passes.sequence())
-        begin = 1 if again.graph.op_by_id[again.order[0]].type not in self._types else 0
-        cutter = Cutter(again.graph)
-        regions = pass_regions(cutter, again.order[begin:], passes, rows)
+        all_runs = as_runs(graph, passes.sequence())
+        begin = 1 if all_runs.graph.op_by_id[all_runs.order[0]].type not in self._types else 0
+        cutter = Cutter(all_runs.graph)
+        regions = pass_regions(cutter, all_runs.order[begin:], passes, rows)
         if regions is None:
             return None
-        pieces = (first if before else None, last if behind else None)
-        parts = with_ends(again.graph, regions, again.order, pieces, before)
+        ends = (first if before else None, last if behind else None)
+        parts = with_ends(all_runs.graph, regions, all_runs.order, ends, before)
         if self.limits.report is not None:
             self.limits.report(Progress(self.peak, 0, self.limits.seconds - self.limits.left_seconds))
         return peak_of(parts.graph, self.memory.target)
@@ -309,12 +309,12 @@ class Checkpoints:
                 a, b = self.marks[run.edge.begin].position, self.marks[run.edge.end].position
                 wanted.update(self.order[a:b])
         expanded = expand(self.graph, [s for s in self.known if s.op in wanted])
-        spelled = _spelled(expanded, self.order)
+        lowered = _lowered(expanded, self.order)
         sequence: list[int] = []
         plans: list[tuple[int, Passes | None, Run]] = []
         for run in runs:
             a, b = self.marks[run.edge.begin].position, self.marks[run.edge.end].position
-            ops = [op for k in range(a, b) for op in spelled[k]]
+            ops = [op for k in range(a, b) for op in lowered[k]]
             passes = None
             if run.edge.how == "passes":
                 passes = find_passes(expanded.graph, ops, self.marks[run.edge.end].tensor, self.small)
@@ -322,10 +322,10 @@ class Checkpoints:
             plans.append((len(sequence), passes, run))
             sequence += ops if passes is None else passes.sequence()
 
-        def regions(cutter: Cutter, again: Runs) -> list[Region]:
+        def regions(cutter: Cutter, all_runs: Runs) -> list[Region]:
             found: list[Region] = []
             for begin, passes, run in plans:
-                own = None if passes is None else pass_regions(cutter, again.order[begin:], passes, run.rows)
+                own = None if passes is None else pass_regions(cutter, all_runs.order[begin:], passes, run.rows)
                 found += run.regions if own is None else own
             return found
 
@@ -345,7 +345,7 @@ def pass_regions(cutter: Cutter, order: Sequence[int], passes: Passes, rows: int
     return regions
 
 
-def _spelled(expanded: Expanded, order: Sequence[int]) -> list[tuple[int, ...]]:
+def _lowered(expanded: Expanded, order: Sequence[int]) -> list[tuple[int, ...]]:
     """For each op of an order, the ops that run in its place."""
     instead = {e.statistic.op: e.ops for e in expanded.expansions}
     gone = {op for e in expanded.expansions for op in e.statistic.gone}

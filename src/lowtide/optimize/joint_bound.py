@@ -183,7 +183,7 @@ class _Network:
         graph, count = problem.graph, len(problem.graph.ops)
         self._find_sides()
         self.extra = [problem.extra(u, rows, fewest) if fewest > 1 else None for u in range(count)]
-        self.again, self.whole, self.kept = [SOURCE] * count, [SOURCE] * count, [SOURCE] * count
+        self.recomputed, self.materialised, self.kept = [SOURCE] * count, [SOURCE] * count, [SOURCE] * count
         waits = [SOURCE] * count  # has not run yet
         for u in range(count):
             waits[u] = self._add_op(u)
@@ -227,28 +227,28 @@ class _Network:
         extra, least = self.extra[u], self.problem.least[u]
         if u == self.v:
             if extra is not None:
-                self.whole[u] = self.kept[u] = SINK
+                self.materialised[u] = self.kept[u] = SINK
                 self._arc(SOURCE, SINK, extra)
             return SOURCE
         if self.side[u] == 1:
             if extra is not None:
-                self.whole[u] = self.kept[u] = self._node()
-                self._arc(SOURCE, self.whole[u], extra)
+                self.materialised[u] = self.kept[u] = self._node()
+                self._arc(SOURCE, self.materialised[u], extra)
             return SOURCE
         waits = SINK if self.side[u] == -1 else self._node()
-        again = self.again[u] = self._node()
-        self._arc(again, waits, least)
-        self._arc(waits, again, _NEVER)
+        recomputed = self.recomputed[u] = self._node()
+        self._arc(recomputed, waits, least)
+        self._arc(waits, recomputed, _NEVER)
         if extra is None:
             return waits
-        whole = self.whole[u] = self.kept[u] = self._node()
-        self._arc(again, whole, _NEVER)
+        materialised = self.materialised[u] = self.kept[u] = self._node()
+        self._arc(recomputed, materialised, _NEVER)
         if self.side[u] == 0:
-            self._arc(SOURCE, whole, extra)
+            self._arc(SOURCE, materialised, extra)
             return waits
         kept = self.kept[u] = self._node()
-        self._arc(whole, kept, _NEVER)
-        self._arc(kept, whole, extra)
+        self._arc(materialised, kept, _NEVER)
+        self._arc(kept, materialised, extra)
         self._arc(SOURCE, kept, 2 * extra + least)
         return waits
 
@@ -257,9 +257,9 @@ class _Network:
         if self.extra[self.v] is None:
             return
         if self.side[w] == -1 and (self.side[u] == -1 or u == self.v):
-            self._arc(self.whole[u], self.whole[w], _NEVER)
+            self._arc(self.materialised[u], self.materialised[w], _NEVER)
         elif self.side[w] == self.side[u] == 1:
-            self._arc(self.whole[w], self.whole[u], _NEVER)
+            self._arc(self.materialised[w], self.materialised[u], _NEVER)
 
     def _add_value(self, x: int) -> None:
         problem, v = self.problem, self.v
@@ -277,39 +277,41 @@ class _Network:
         behind = [r for r in readers if self.side[r] == 1 and r != v]
         if v in users:
             self._arc(SOURCE, SINK, 0, small)
-            self._arc(SOURCE if not in_parts or m == v else self.whole[m], SINK, 0, 0 if m == v and in_parts else rest)
+            self._arc(
+                SOURCE if not in_parts or m == v else self.materialised[m], SINK, 0, 0 if m == v and in_parts else rest
+            )
             if in_parts:
-                self._any_whole(behind, SINK if m == v else self.whole[m], rest)
+                self._leaves_region(behind, SINK if m == v else self.materialised[m], rest)
         elif m >= 0 and self.side[m] == 1:
             return
         elif in_parts and behind:
             there = self._node()
-            self._arc(there, self.again[m], _NEVER)
+            self._arc(there, self.recomputed[m], _NEVER)
             for r in behind:
-                self._arc(there, self.whole[r], _NEVER)
-            self._arc(self.whole[m], there, 0, value.size)
-            self._any_whole(behind, self.whole[m], rest)
-            self._arc(self.kept[m], self.whole[m], 0, small)
+                self._arc(there, self.materialised[r], _NEVER)
+            self._arc(self.materialised[m], there, 0, value.size)
+            self._leaves_region(behind, self.materialised[m], rest)
+            self._arc(self.kept[m], self.materialised[m], 0, small)
         elif behind or value.at_end:
-            self._arc(SOURCE, SINK if m < 0 else self.again[m], 0, value.size)
+            self._arc(SOURCE, SINK if m < 0 else self.recomputed[m], 0, value.size)
         else:
             self._for_repeats(m, readers, small, rest)
 
-    def _any_whole(self, behind: Sequence[int], head: int, size: int) -> None:
+    def _leaves_region(self, behind: Sequence[int], head: int, size: int) -> None:
         """A tensor that leaves the region, as one of its readers is not in it."""
         if behind:
-            any_whole = self._node()
+            any_untiled = self._node()
             for r in behind:
-                self._arc(self.whole[r], any_whole, _NEVER)
-            self._arc(any_whole, head, 0, size)
+                self._arc(self.materialised[r], any_untiled, _NEVER)
+            self._arc(any_untiled, head, 0, size)
 
     def _for_repeats(self, m: int, readers: Sequence[int], small: int, rest: int) -> None:
         """A tensor that only recomputed ops, or ops that may wait, read after v."""
         read = self._node()
         for r in readers:
-            self._arc(self.again[r], read, _NEVER)
-        self._arc(read, SINK if m < 0 else self.again[m], 0, rest)
-        repeated = [r for r in readers if self.side[r] == -1 and self.kept[r] != self.whole[r]]
+            self._arc(self.recomputed[r], read, _NEVER)
+        self._arc(read, SINK if m < 0 else self.recomputed[m], 0, rest)
+        repeated = [r for r in readers if self.side[r] == -1 and self.kept[r] != self.materialised[r]]
         if small and self.side[m] == -1 and repeated:
             part = self._node()
             self._arc(self.kept[m], part, 0, small)

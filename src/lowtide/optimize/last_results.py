@@ -73,12 +73,12 @@ def last_results(bounds: Facts) -> int:
     groups = {bounds.group_of(t) for t in results}
     if None in makers or not len(makers) == len(groups) == len(results) <= _MOST_RESULTS:
         return together
-    beside = {t: _beside(bounds, t, results) for t in results}
-    return min((_if_last(bounds, r, results, beside, together) for r in results), default=together)
+    live_with = {t: _live_with(bounds, t, results) for t in results}
+    return min((_if_last(bounds, r, results, live_with, together) for r in results), default=together)
 
 
 def _if_last(
-    bounds: Facts, last: int, results: Collection[int], beside: dict[int, tuple[int, list[int]]], together: int
+    bounds: Facts, last: int, results: Collection[int], live_with: dict[int, tuple[int, list[int]]], together: int
 ) -> int:
     """The bound if `last` is the last output, over the outputs that may come before it."""
     others = [t for t in results if t != last]
@@ -86,13 +86,13 @@ def _if_last(
     rest = together - bounds.bytes_of([last])
     counts = []
     for q in others:
-        extra, reads = beside[q]
+        extra, reads = live_with[q]
         taken = {bounds.group_of(t) for t in (*others, *reads)}
         counts.append(rest + extra + _Threads(bounds, before, taken).bytes_to(last))
-    return max(together + beside[last][0], min(counts, default=0))
+    return max(together + live_with[last][0], min(counts, default=0))
 
 
-def _beside(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, list[int]]:
+def _live_with(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, list[int]]:
     """Bytes that are live with the outputs when one is complete: untiled operands of its op, or slices to concatenate;
     and these operands."""
     op = bounds.graph.op_by_id[bounds.graph.producer[result]]

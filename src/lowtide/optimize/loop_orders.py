@@ -148,11 +148,11 @@ class LoopOrders:
         buffer may overlap a dying input."""
         before, after = self.flow.around(ops)
         graph = now.memory.graph
-        rings = bytes_ = sum(now.least_rings(o, growth) for o in growth.inside)
+        line_buffers = bytes_ = sum(now.least_buffers(o, growth) for o in growth.inside)
         made = max(graph.tensor_by_id[t].size for o in growth.inside for t in graph.op_by_id[o].outputs)
         over = 0
         for s, storage in enumerate(now.memory.storages):
-            if s in now.handed:
+            if s in now.streamed_storages:
                 continue
             within = sum(k in ops for k in storage.users)
             early = storage.at_start or any(before >> k & 1 for k in storage.users)
@@ -160,4 +160,4 @@ class LoopOrders:
             if (early and late) or (within and (early or late or within < len(storage.users))):
                 bytes_ += storage.size
                 over = over if late or not within else max(over, storage.size)
-        return bytes_ - min(over, max(rings, made))
+        return bytes_ - min(over, max(line_buffers, made))

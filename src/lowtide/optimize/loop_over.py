@@ -124,10 +124,10 @@ def _block_over(
     loop: Loop, play: _core.LoopPlay, k: int, tensor: int, size: int, number: Mapping[int, int], unit: int
 ) -> Loop:
     """All line buffers and accumulators overlap an input, in the order of least distance."""
-    pieces = {t: round_up(bytes_, unit) for t, bytes_ in loop.pieces()}
-    laid, distance = least_block(pieces, _late(loop, play, k, number))
+    buffers = {t: round_up(bytes_, unit) for t, bytes_ in loop.buffers()}
+    laid, distance = least_block(buffers, _late(loop, play, k, number))
     distance = _least(distance, unit)
-    saving = min(size, sum(pieces.values()) - distance)
+    saving = min(size, sum(buffers.values()) - distance)
     return replace(loop, laid=tuple(laid), shared=(), over=Over(None, tensor, distance, saving))
 
 
@@ -143,11 +143,11 @@ def _shared_over(
 def _late(loop: Loop, play: _core.LoopPlay, k: int, number: Mapping[int, int]) -> dict[int, int]:
     """Bytes by which each line buffer and accumulator alone has to begin below an input."""
     sums = dict(loop.accumulators)
-    tensors = [t for t, _ in loop.pieces()]
+    tensors = [t for t, _ in loop.buffers()]
     return {t: sums[t] - play.begun[k][number[t]] if t in sums else play.behind[k][number[t]] for t in tensors}
 
 
-def least_block(pieces: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
+def least_block(buffers: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
     """The order of adjacent buffers whose block begins the fewest bytes below an input; and these bytes, at least 0.
 
     Parameters
@@ -157,8 +157,8 @@ def least_block(pieces: Mapping[int, int], late: Mapping[int, int]) -> tuple[lis
     late
         Bytes by which each alone has to begin below the input; negative: it may begin above its start.
     """
-    laid = sorted(pieces, key=lambda t: pieces[t] - late[t])
+    laid = sorted(buffers, key=lambda t: buffers[t] - late[t])
     distance = at = 0
     for t in laid:
-        distance, at = max(distance, at + late[t]), at + pieces[t]
+        distance, at = max(distance, at + late[t]), at + buffers[t]
     return laid, distance

@@ -28,7 +28,7 @@ class Step:
     bytes: int
     exact: bool
     loop: Loop | None = None
-    beside: int = 0
+    outside: int = 0
     dying: tuple[int, ...] = ()
 
     @property

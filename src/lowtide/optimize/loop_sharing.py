@@ -20,7 +20,7 @@ Places = tuple[tuple[int, int], ...]
 """(tensor, bytes from the block's start on)."""
 
 
-def shared_places(pieces: Sequence[tuple[int, int]], apart: Mapping[int, Collection[int]], alignment: int) -> Places:
+def shared_places(buffers: Sequence[tuple[int, int]], apart: Mapping[int, Collection[int]], alignment: int) -> Places:
     """Offsets of buffers that may share bytes; empty if adjacent buffers take no more.
 
     Parameters
@@ -32,7 +32,7 @@ def shared_places(pieces: Sequence[tuple[int, int]], apart: Mapping[int, Collect
     alignment
         Bytes at multiples of which buffers begin.
     """
-    sizes = {t: round_up(size, alignment) for t, size in pieces}
+    sizes = {t: round_up(size, alignment) for t, size in buffers}
     total = sum(sizes.values())
     if all(len(apart.get(t, sizes)) >= len(sizes) - 1 for t in sizes):
         return ()
@@ -51,11 +51,11 @@ def height(at: Mapping[int, int], sizes: Mapping[int, int]) -> int:
 
 def _orders(sizes: Mapping[int, int], apart: Mapping[int, Collection[int]]) -> list[Callable[[int], tuple[int, ...]]]:
     """By bytes; by bytes of the conflicts; and buffers without overlap first, then by bytes."""
-    beside = {t: sum(sizes[u] for u in apart.get(t, sizes) if u in sizes) for t in sizes}
+    conflict_bytes = {t: sum(sizes[u] for u in apart.get(t, sizes) if u in sizes) for t in sizes}
     return [
-        lambda t: (-sizes[t], -beside[t], t),
-        lambda t: (-beside[t], -sizes[t], t),
-        lambda t: (t in apart, -sizes[t], -beside[t], t),
+        lambda t: (-sizes[t], -conflict_bytes[t], t),
+        lambda t: (-conflict_bytes[t], -sizes[t], t),
+        lambda t: (t in apart, -sizes[t], -conflict_bytes[t], t),
     ]
 
 

@@ -120,11 +120,11 @@ class LoopSearch:
         self.ids = [self.memory.graph.ops[i].id for i in self.order]
         lives = profile(self.memory, self.order)
         self.first, self.last = lives.first, lives.last
-        self.whole = list(lives.footprint)
-        self.handed = {s for t in self.streamed if (s := self.memory.storage_of.get(t)) is not None}
-        for s in self.handed:
+        self.untiled = list(lives.footprint)
+        self.streamed_storages = {s for t in self.streamed if (s := self.memory.storage_of.get(t)) is not None}
+        for s in self.streamed_storages:
             for k in range(max(0, self.first[s]), min(len(self.order) - 1, self.last[s]) + 1):
-                self.whole[k] -= self.memory.storages[s].size
+                self.untiled[k] -= self.memory.storages[s].size
         if self.around is None:
             self.paths = LoopPaths([[] for _ in self.order], Shared())
         else:
@@ -135,8 +135,8 @@ class LoopSearch:
             if self.around is not None and not self.around.begin < end <= self.around.until:
                 continue
             inside = self.around is None or end <= self.around.end
-            if inside and not self.handed.intersection(self.memory.touched[self.order[end - 1]]):
-                self.paths.add([Step(end - 1, end, None, self.whole[end - 1], True)])
+            if inside and not self.streamed_storages.intersection(self.memory.touched[self.order[end - 1]]):
+                self.paths.add([Step(end - 1, end, None, self.untiled[end - 1], True)])
             self._paused += ((0, self._loops(end, start)) for start in self.rules.starts(op))
         if self.around is not None:
             self._look(self.around.limit)
@@ -195,45 +195,47 @@ class LoopSearch:
             return
         storages, first, last = self.memory.storages, self.first, self.last
         behind = self._behind[end - 1]
-        beside = sum(
+        outside = sum(
             b.size
             for s, b in enumerate(storages)
-            if first[s] < end and last[s] >= end - 1 and s not in self.handed
+            if first[s] < end and last[s] >= end - 1 and s not in self.streamed_storages
         )  # fmt: skip
         ending, beginning = self._by_step
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
-        rings = self.least_rings(self.ids[end - 1], growth)
+        line_buffers = self.least_buffers(self.ids[end - 1], growth)
         views = [self.ids[end - 1]]
         largest, dying = self._largest_made[end - 1], tuple(self._dying[end - 1])
-        alone = any(first[s] < end - 1 for s in dying) or (self.handed and growth.dims.keys() & self.streamed)
-        if alone and self._show_whole(views, growth) and self._handed_over_once(growth):
-            yield self._bounded(end - 1, end, start, beside - inside, rings, largest, dying)
+        alone = any(first[s] < end - 1 for s in dying) or (
+            self.streamed_storages and growth.dims.keys() & self.streamed
+        )
+        if alone and self._keeps_sources(views, growth) and self._streamed_once(growth):
+            yield self._bounded(end - 1, end, start, outside - inside, line_buffers, largest, dying)
         for begin in range(end - 2, -1, -1):
-            while behind + rings > self._level:
-                yield behind + rings
+            while behind + line_buffers > self._level:
+                yield behind + line_buffers
             growth.add(self.ids[begin])
             if growth.stuck:
                 return
-            beside += sum(b for s, b in ending[begin] if first[s] < end)
+            outside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
-            rings += self.least_rings(self.ids[begin], growth)
+            line_buffers += self.least_buffers(self.ids[begin], growth)
             largest = max(largest, self._largest_made[begin])
             dying = (*dying, *self._dying[begin])
             views.append(self.ids[begin])
-            shown = self._show_whole(views, growth)
-            legal = not growth.pending and shown and self._handed_over_once(growth)
-            yield self._bounded(begin, end, start, beside - inside, rings, largest, dying) if legal else None
+            shown = self._keeps_sources(views, growth)
+            legal = not growth.pending and shown and self._streamed_once(growth)
+            yield self._bounded(begin, end, start, outside - inside, line_buffers, largest, dying) if legal else None
 
     def _bounded(
-        self, begin: int, end: int, start: Axes, beside: int, rings: int, largest: int, dying: Sequence[int]
+        self, begin: int, end: int, start: Axes, outside: int, line_buffers: int, largest: int, dying: Sequence[int]
     ) -> Step:
         """A loop with its lower bound: the overlap with an input is at most the line buffers or the largest result of
         an op."""
         storages = self.memory.storages
         over = [s for s in dying if self.first[s] < begin]
-        saving = max((min(storages[s].size, max(rings, largest)) for s in over), default=0)
+        saving = max((min(storages[s].size, max(line_buffers, largest)) for s in over), default=0)
         tensors = tuple(storages[s].tensors[0] for s in over)
-        return Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
+        return Step(begin, end, start, outside + line_buffers - saving, False, None, outside, tensors)
 
     @cached_property
     def _largest_made(self) -> list[int]:
@@ -247,7 +249,11 @@ class LoopSearch:
         result: list[list[int]] = [[] for _ in self.order]
         tensors = self.memory.graph.tensor_by_id
         for s, b in enumerate(self.memory.storages):
-            free = not b.at_end and (not b.at_start or self.rules.target.overwrite_inputs) and s not in self.handed
+            free = (
+                not b.at_end
+                and (not b.at_start or self.rules.target.overwrite_inputs)
+                and s not in self.streamed_storages
+            )
             alone = len(b.tensors) == 1 and tensors[b.tensors[0]].size == b.size
             if free and alone and 0 <= self.last[s] < len(self.order):
                 result[self.last[s]].append(s)
@@ -259,7 +265,7 @@ class LoopSearch:
         change = [0] * (len(self.order) + 1)
         for s, b in enumerate(self.memory.storages):
             begin, end = max(0, self.first[s]), min(self.last[s], len(self.order))
-            if s not in self.handed and begin < end:
+            if s not in self.streamed_storages and begin < end:
                 change[begin] += b.size
                 change[end] -= b.size
         return list(accumulate(change))
@@ -271,14 +277,14 @@ class LoopSearch:
         ending: list[list[tuple[int, int]]] = [[] for _ in self.order]
         beginning: list[list[tuple[int, int]]] = [[] for _ in self.order]
         for s, b in enumerate(self.memory.storages):
-            if s not in self.handed:
+            if s not in self.streamed_storages:
                 if 0 <= self.last[s] < len(self.order):
                     ending[self.last[s]].append((s, b.size))
                 if self.first[s] >= 0 and not b.at_end:
                     beginning[self.first[s]].append((s, b.size))
         return ending, beginning
 
-    def least_rings(self, op: int, growth: Growth) -> int:
+    def least_buffers(self, op: int, growth: Growth) -> int:
         """Lower bound in bytes of the line buffers of an op's results: the rows that one consumer spans."""
         graph, bytes_ = self.memory.graph, 0
         if op not in growth.axes:
@@ -314,7 +320,7 @@ class LoopSearch:
             return 1
         return spans[0][0] if len(spans) == 1 else (spans[0][0] - 1) * spans[1][1] + spans[1][0]
 
-    def _handed_over_once(self, growth: Growth) -> bool:
+    def _streamed_once(self, growth: Growth) -> bool:
         """Whether all consumers of a streamed input are in the loop, or none."""
         for t in self.streamed:
             within = [r in growth.inside for r in self.memory.graph.consumers.get(t, ())]
@@ -322,14 +328,14 @@ class LoopSearch:
                 return False
         return True
 
-    def _show_whole(self, views: list[int], growth: Growth) -> bool:
+    def _keeps_sources(self, views: list[int], growth: Growth) -> bool:
         """Whether no op is a view of a tensor that the loop does not keep itself. `views` loses the ops that are
         settled."""
-        while views and self._shows_whole(views[-1], growth):
+        while views and self._keeps_source(views[-1], growth):
             views.pop()
         return not views
 
-    def _shows_whole(self, op: int, growth: Growth) -> bool:
+    def _keeps_source(self, op: int, growth: Growth) -> bool:
         source = self.rules.view_source(op)
         if source is None or source in self.streamed:
             return True
@@ -348,7 +354,7 @@ class LoopSearch:
 
     def _levels(self) -> Iterator[int]:
         """Ever more bytes, until there is nothing left to look for."""
-        level = max(1, max(self.whole, default=0) // _LOWEST)
+        level = max(1, max(self.untiled, default=0) // _LOWEST)
         while self._paused and self.complete:
             yield max(level, self._level)
             level = level * 5 // 4 + 1
@@ -387,7 +393,7 @@ class LoopSearch:
         for op in reversed(ids[:-1]):
             growth.add(op)
         step.loop = made_loop(growth, ids, step.dying)
-        self.paths.work_out(step, max(step.bytes, step.beside + taken(step.loop, self.memory.alignment)))
+        self.paths.work_out(step, max(step.bytes, step.outside + taken(step.loop, self.memory.alignment)))
         self.played += 1
 
     def best(self, enough: int = 0) -> LoopPath | None:

@@ -163,7 +163,7 @@ def widest_gaps(counts: Sequence[int]) -> list[int]:
     return order
 
 
-def whole(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwidth | None = None) -> Parted:
+def unmodified(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwidth | None = None) -> Parted:
     """The unmodified step; with a bandwidth its values may leave memory."""
     model = memory_model(graph, target)
     clock = None if bandwidth is None else clock_of_step(graph, model, order, bandwidth)

@@ -40,7 +40,13 @@ MOST_BETWEEN = 64
 
 
 def region_bound(
-    cutter: Cutter, memory: MemoryModel, footprint: Sequence[int], goal: int, limits: Limits, *, joined: bool = False
+    cutter: Cutter,
+    memory: MemoryModel,
+    footprint: Sequence[int],
+    goal: int,
+    limits: Limits,
+    *,
+    materialised: bool = False,
 ) -> RegionBound:
     """The greatest bound over the ops of a graph, or the first that reaches the goal; the time limit ends it, too.
 
@@ -53,15 +59,15 @@ def region_bound(
     materialised
         Whether it holds only for plans whose regions materialise what others read.
     """
-    bounds = RegionBounds(cutter, memory, joined=joined)
-    best = RegionBound(bytes=bounds.ends(), op=None, joined=joined)
+    bounds = RegionBounds(cutter, memory, materialised=materialised)
+    best = RegionBound(bytes=bounds.ends(), op=None, joined=materialised)
     for i in sorted(range(len(footprint)), key=lambda i: (-footprint[i], i)):
         if footprint[i] <= best.bytes or best.bytes >= goal or limits.over():
             break
         op = cutter.graph.ops[i].id
         value = bounds.at(op, best.bytes)
         if value > best.bytes:
-            best = RegionBound(bytes=value, op=op, joined=joined)
+            best = RegionBound(bytes=value, op=op, joined=materialised)
     return best
 
 
@@ -78,8 +84,8 @@ class RegionBounds:
         Whether they hold only for plans whose regions materialise what others read.
     """
 
-    def __init__(self, cutter: Cutter, memory: MemoryModel, *, joined: bool = False) -> None:
-        self._joins = joined
+    def __init__(self, cutter: Cutter, memory: MemoryModel, *, materialised: bool = False) -> None:
+        self._joins = materialised
         self.cutter, self.graph, self.target = cutter, memory.graph, memory.target
         self._cut: dict[tuple[int, int], int] = {}
         self._known = len(memory.graph.ops)
@@ -88,7 +94,7 @@ class RegionBounds:
         for op in reversed(self.graph.ops):  # readers first: no deep recursion
             self.runs_all(op.id)
         self.waiting = cache(self._waiting)
-        self.joined = cache(self._joined)
+        self.concatenated = cache(self._concatenated)
         self._between = cache(self._ops_between)
 
     def ends(self) -> int:
@@ -118,14 +124,14 @@ class RegionBounds:
 
     def at(self, op: int, least: int = 0) -> int:
         """What a plan needs at an op at least, however it runs; any number up to `least` if it is no more than that."""
-        value = self.whole(op)
+        value = self.untiled(op)
         for axis in self.axes(op):
             if value <= least:
                 break
             value = min(value, self.cut(op, axis))
         return value
 
-    def whole(self, op: int) -> int:
+    def untiled(self, op: int) -> int:
         """Live bytes while an untiled op runs; 0 if it may leave some rows out."""
         if not self.runs_all(op):
             return 0
@@ -138,7 +144,7 @@ class RegionBounds:
             return max(self._sum({*reads, *held}), self._sum(made))
         return self._sum(reads | made)
 
-    def _joined(self, tensor: int, axis: int) -> int:
+    def _concatenated(self, tensor: int, axis: int) -> int:
         """Live bytes when the tiles of a tensor along an axis are concatenated; 0: no plan has to."""
         graph, own = self.graph, self._group[tensor]
         readers = graph.consumers.get(tensor, ())
@@ -163,17 +169,17 @@ class RegionBounds:
 
     def _leaves(self, op: int, axis: int, tensor: int) -> int:
         """Bytes of a tensor that tiles make: materialised, or read in tiles by all its readers."""
-        joined = self.joined(tensor, axis)
+        materialised = self.concatenated(tensor, axis)
         output = self.graph.tensor_by_id[tensor].kind is Kind.OUTPUT
-        if not joined or output or self.cutter.dim(op, tensor, axis) is None:
-            return joined
+        if not materialised or output or self.cutter.dim(op, tensor, axis) is None:
+            return materialised
         most = 0
         for reader in self.graph.consumers.get(tensor, ()):
-            axes = self.together(op, axis, reader) if self._joins else self._handed(op, axis, tensor, reader)
+            axes = self.together(op, axis, reader) if self._joins else self._tiled_reads(op, axis, tensor, reader)
             if not axes:
-                return joined
+                return materialised
             most = max(most, min(self._cut[(reader, other)] for other in axes))
-        return min(joined, most)
+        return min(materialised, most)
 
     def _part(self, op: int, axis: int) -> int:
         """What some part holds of what it reads and makes: the most of three grains, as each is in some part; 0 where
@@ -363,7 +369,7 @@ class RegionBounds:
         """Consumers of a tensor that can read no tile of it, as its op makes it along an axis."""
         maker = self.graph.producer[tensor]
         readers = self.graph.consumers.get(tensor, ())
-        return frozenset(op for op in readers if not self._handed(maker, axis, tensor, op))
+        return frozenset(op for op in readers if not self._tiled_reads(maker, axis, tensor, op))
 
     def _waited_for(self, op: int, tensor: int) -> int:
         """The events, as bits, at which a tensor is put together that an op can read nothing of before."""
@@ -382,13 +388,13 @@ class RegionBounds:
     def _event(self) -> dict[Event, int]:
         """A bit for each untiled op, and for each materialised tensor with its readers that wait."""
         ran: list[Event] = [("ran", op.id) for op in self.graph.ops]
-        joined: dict[Event, None] = {
+        materialised: dict[Event, None] = {
             ("joined", t, self.waiting(t, axis)): None
             for op in self.graph.ops
             for axis in self.axes(op.id)
             for t in op.outputs
         }
-        return {event: 1 << i for i, event in enumerate((*ran, *joined))}
+        return {event: 1 << i for i, event in enumerate((*ran, *materialised))}
 
     def _is_concat(self, op: Op) -> bool:
         known = self.cutter.meaning(op.id)
@@ -402,7 +408,7 @@ class RegionBounds:
         once = known.access.once
         return [t for i, t in enumerate(op.operands or op.inputs) if t is not None and i not in once]
 
-    def _handed(self, op: int, axis: int, tensor: int, reader: int) -> frozenset[int]:
+    def _tiled_reads(self, op: int, axis: int, tensor: int, reader: int) -> frozenset[int]:
         """Axes of a reader along which it can read a tensor in the tiles that an op makes, in any region."""
         d = self.cutter.dim(op, tensor, axis)
         reads = [dims[d] for _, read, dims in self.cutter.reads(reader) if read == tensor and d is not None]

@@ -62,7 +62,7 @@ class Way:
     nanoseconds: int
     evaluated: int
     complete: bool
-    handed: tuple[int, ...] = ()
+    forwarded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def best_regions(
     limits: Limits,
     bounds: Bounds = ANY,
     cost: CostModel | None = None,
-    handed: Mapping[int, Sequence[int]] = NOTHING,
+    forwarded: Mapping[int, Sequence[int]] = NOTHING,
     footprint: Sequence[int] | None = None,
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
@@ -117,7 +117,7 @@ def best_regions(
     footprint
         Bytes of each untiled step; default its live bytes.
     """
-    model = cut_model(cutter, memory, order, cost, handed=handed, footprint=footprint)
+    model = cut_model(cutter, memory, order, cost, forwarded=forwarded, footprint=footprint)
     stop = _stop(memory, order, limits, bounds.least)
     most, peak = bounds.most_nanoseconds, profile(memory, order).peak
     least = bounds.least if bounds.least >= peak else min(bounds.least, peak - peak // _NEAR)
@@ -139,8 +139,8 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
         regions.append(cutter.region(interval, axes, found.stripes, found.pace))
     nanoseconds = way.weight if timed else 0
     tensors = [t.id for t in cutter.graph.tensors if t.kind is not Kind.CONSTANT]
-    handed = tuple(tensors[t] for t in way.handed)
-    return Way(taken, tuple(regions), way.peak, way.ops, nanoseconds, way.evaluated, way.complete, handed)
+    forwarded = tuple(tensors[t] for t in way.handed)
+    return Way(taken, tuple(regions), way.peak, way.ops, nanoseconds, way.evaluated, way.complete, forwarded)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
@@ -245,7 +245,7 @@ def cut_model(
     cost: CostModel | None = None,
     *,
     transfers: bool = False,
-    handed: Mapping[int, Sequence[int]] = NOTHING,
+    forwarded: Mapping[int, Sequence[int]] = NOTHING,
     footprint: Sequence[int] | None = None,
 ) -> _core.CutModel:
     """The graph in an order, with the axes of its ops and their costs, for the core.
@@ -267,7 +267,7 @@ def cut_model(
             sorted(position[o] for o in graph.consumers.get(t.id, ())),
             t.kind is Kind.OUTPUT,
             memory.storage_of.get(t.id, -1),
-            list(handed.get(t.id, ())),
+            list(forwarded.get(t.id, ())),
         )
         for t in graph.tensors
         if t.kind is not Kind.CONSTANT
@@ -284,7 +284,7 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = adapter(graph)
     most = 0 if spell is None else spell.MOST_JOINED
-    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.again)
+    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
 
 
 def _op(
@@ -301,17 +301,19 @@ def _op(
         how = cutter.spelling(op.id, axis) if axis in cuttable else None
         grain = 0 if how is None else how.grain
         rows = [] if how is None else spaces.of(op, axis)
-        row, beside = (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.beside)
+        row, also_elsewhere = (
+            (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.beside)
+        )
         padded = row * _element_bytes(graph, op) if row else 0
         weights = [] if how is None or cost is None else list(cost.anchors(op.id, axis))
         reduced = axis in known.access.reduce
         stretch = 0 if how is None or how.stretch is None else how.stretch.index.den
-        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, beside, weights, stretch))
+        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, also_elsewhere, weights, stretch))
     over = set(target.in_place_inputs(graph, op))
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))
     if known is None:
-        reads = [(number[t], [_WHOLE] * len(graph.tensor_by_id[t].shape or ()), False, False) for t in op.inputs
+        reads = [(number[t], [_UNTILED] * len(graph.tensor_by_id[t].shape or ()), False, False) for t in op.inputs
                  if t in number]  # fmt: skip
     for j, t in enumerate(op.outputs):
         rank = len(graph.tensor_by_id[t].shape or ())
@@ -329,10 +331,10 @@ def _element_bytes(graph: Graph, op: Op) -> int:
     return tensor.size // max(1, prod(tensor.shape or ()))
 
 
-_WHOLE = (-1, 1, 1, 0, 0)
+_UNTILED = (-1, 1, 1, 0, 0)
 
 
 def _index(index: Index | None) -> tuple[int, int, int, int, int]:
     if index is None or index.axis == FIXED:
-        return _WHOLE
+        return _UNTILED
     return (index.axis, index.num, index.den, index.lo, index.hi)

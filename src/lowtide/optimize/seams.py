@@ -17,8 +17,8 @@ from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.seam_parts import apply_with_seams
-from lowtide.transform.seams import NO_SEAMS, Seams, find_seams, operand_rows
+from lowtide.transform.seam_parts import apply_with_elimination
+from lowtide.transform.seams import NO_ELIMINATION, ConcatElimination, find_elimination, operand_rows
 
 _ROUNDS = 4
 """How often sums are added up in the order in which the last order had their operands."""
@@ -31,7 +31,7 @@ _STATES_BYTES = 2**24
 
 
 @dataclass(frozen=True)
-class BestSeams:
+class BestElimination:
     """Concat eliminations that lower the peak.
 
     Attributes
@@ -50,7 +50,7 @@ class BestSeams:
         Whether Ctrl-C ended the search.
     """
 
-    seams: Seams
+    elimination: ConcatElimination
     parts: PartGraph | None
     order: tuple[int, ...]
     peak: int
@@ -77,7 +77,7 @@ class _Tried:
     bound: int
 
 
-def best_seams(
+def best_elimination(
     cutter: Cutter,
     memory: MemoryModel,
     order: Sequence[int],
@@ -86,7 +86,7 @@ def best_seams(
     accumulate: bool = False,
     enough: int = 0,
     most_ops: int = 0,
-) -> BestSeams:
+) -> BestElimination:
     """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds.
 
     Parameters
@@ -111,8 +111,8 @@ def best_seams(
     except KeyboardInterrupt:
         interrupted = True
     if best is None:
-        return BestSeams(NO_SEAMS, None, (), uncut_peak, search.tried, interrupted)
-    return BestSeams(best.parts.seams, best.parts, best.order, best.peak, search.tried, interrupted)
+        return BestElimination(NO_ELIMINATION, None, (), uncut_peak, search.tried, interrupted)
+    return BestElimination(best.parts.elimination, best.parts, best.order, best.peak, search.tried, interrupted)
 
 
 class _Search:
@@ -134,16 +134,16 @@ class _Search:
         self.concats = [op.id for op in cutter.graph.ops if operand_rows(cutter, op.id) is not None]
         self.tried = 0
 
-    def seams(self, choice: _Choice) -> Seams:
+    def elimination(self, choice: _Choice) -> ConcatElimination:
         """The elimination of a choice."""
-        return find_seams(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
+        return find_elimination(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
 
     def parts(self, choice: _Choice) -> PartGraph | None:
         """The part graph of a choice; None if nothing is cut, or it has more ops than may run."""
-        seams = self.seams(choice)
-        if not seams.cuts:
+        elimination = self.elimination(choice)
+        if not elimination.cuts:
             return None
-        result = apply_with_seams(self.cutter, (), seams)
+        result = apply_with_elimination(self.cutter, (), elimination)
         return None if self.most_ops and len(result.graph.ops) > self.most_ops else result
 
     def run(self, enough: int) -> _Tried | None:
@@ -204,12 +204,12 @@ class _Search:
         def leave(some: Sequence[int]) -> _Choice:
             return replace(needed.choice, without=needed.choice.without | set(some))
 
-        def whole(some: Sequence[int]) -> _Choice:
+        def unsliced(some: Sequence[int]) -> _Choice:
             return replace(needed.choice, fine=needed.choice.fine - set(some))
 
         steps: list[tuple[Callable[[Sequence[int]], _Choice], Collection[int]]] = [
             (leave, [o for o in self.concats if o not in best.choice.without]),
-            (whole, best.choice.fine),
+            (unsliced, best.choice.fine),
         ]
         for change, ids in steps:
             left = sorted(i for i in ids if i not in needed.choice.without)
@@ -240,10 +240,10 @@ class _Search:
         for _ in range(_ROUNDS):
             if best.bound >= best.peak or self.limits.over():
                 break
-            seams = best.parts.seams.turned(turns_of(self.cutter, best.parts, best.order))
-            if seams == best.parts.seams:
+            elimination = best.parts.elimination.turned(turns_of(self.cutter, best.parts, best.order))
+            if elimination == best.parts.elimination:
                 break
-            tried = self.order(best.choice, apply_with_seams(self.cutter, (), seams))
+            tried = self.order(best.choice, apply_with_elimination(self.cutter, (), elimination))
             if tried.peak > best.peak:
                 break
             best = tried
@@ -255,8 +255,8 @@ def turns_of(cutter: Cutter, parts: PartGraph, order: Sequence[int]) -> dict[int
     position = {o: k for k, o in enumerate(order)}
     maker = {t: position[op.id] for op in parts.graph.ops for t in op.outputs}
     ready: dict[int, list[tuple[int, int]]] = {}
-    cuts = {c.op: c for c in parts.seams.cuts if c.turns}
-    sums = {t for t in parts.pieces if parts.pieces[t].terms is not None}
+    cuts = {c.op: c for c in parts.elimination.cuts if c.turns}
+    sums = {t for t in parts.slices if parts.slices[t].terms is not None}
     for op in parts.graph.ops:
         part = parts.parts.get(op.id)
         if part is None or part.of not in cuts or part.rows is None:

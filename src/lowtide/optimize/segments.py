@@ -92,7 +92,7 @@ def segment_graph(graph: Graph, ops: Sequence[int], result: int | None) -> Graph
 
 
 def with_ends(
-    graph: Graph, regions: Sequence[Region], order: Sequence[int], pieces: tuple[int | None, int | None], chunks: int
+    graph: Graph, regions: Sequence[Region], order: Sequence[int], ends: tuple[int | None, int | None], chunks: int
 ) -> PartGraph:
     """A segment in tiles.
 
@@ -108,11 +108,11 @@ def with_ends(
         Slices of the first.
     """
     parts = apply(Cutter(graph), regions, order)
-    first, last = pieces
+    first, last = ends
     if first is not None:
-        parts = _made_in_pieces(graph, parts, first, chunks)
+        parts = _made_in_slices(graph, parts, first, chunks)
     if last is not None:
-        parts = _read_in_pieces(parts, last)
+        parts = _read_in_slices(parts, last)
     return hand_on.hand_on(graph, parts)
 
 
@@ -121,21 +121,21 @@ def peak_of(graph: Graph, target: Target) -> int:
     return profile(memory_model(graph, target), range(len(graph.ops))).peak
 
 
-def _made_in_pieces(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> PartGraph:
+def _made_in_slices(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> PartGraph:
     """The op for all producers becomes one op per slice of a tensor, and one for the others."""
-    graph, whole = parts.graph, cut.tensor_by_id[tensor]
-    shape = whole.shape or ()
+    graph, full = parts.graph, cut.tensor_by_id[tensor]
+    shape = full.shape or ()
     rows = tuple(shape)[ROWS_DIM : ROWS_DIM + 1][0]
     ends = [rows * (k + 1) // chunks for k in range(chunks)]
     fresh_op = max(op.id for op in graph.ops) + 1
     fresh = max(t.id for t in (*graph.tensors, *cut.tensors)) + 1
-    pieces, ops, tensors = dict(parts.pieces), list[Op](), list[Tensor]()
+    slices, ops, tensors = dict(parts.slices), list[Op](), list[Tensor]()
     for k, (a, b) in enumerate(zip((0, *ends), ends, strict=False)):
         if a < b:
             own = (*shape[:ROWS_DIM], b - a, *shape[ROWS_DIM + 1 :])
-            tensors.append(Tensor(fresh + k, whole.size * (b - a) // rows, shape=own, dtype=whole.dtype))
+            tensors.append(Tensor(fresh + k, full.size * (b - a) // rows, shape=own, dtype=full.dtype))
             box = tuple((a, b) if d == ROWS_DIM else (0, size) for d, size in enumerate(shape))
-            pieces[fresh + k] = Piece(tensor, box)
+            slices[fresh + k] = Piece(tensor, box)
             ops.append(Op(fresh_op + k, (), (fresh + k,), type=_BEFORE, operands=()))
     others = tuple(t for t in graph.op_by_id[graph.producer[tensor]].outputs if t != tensor)
     if others:
@@ -143,12 +143,12 @@ def _made_in_pieces(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> P
     made = tuple(t.id for t in tensors)
     ops.append(Op(fresh_op + chunks + 1, made, (tensor,), type="Concat", operands=made))
     left = [op for op in graph.ops if op.id != graph.producer[tensor]]
-    whole_graph = replace(graph, tensors=(*graph.tensors, *tensors), ops=(*ops, *left))
+    result = replace(graph, tensors=(*graph.tensors, *tensors), ops=(*ops, *left))
     roles = {**parts.parts, fresh_op + chunks + 1: Part("join")}
-    return replace(parts, graph=whole_graph, pieces=pieces, parts=roles)
+    return replace(parts, graph=result, slices=slices, parts=roles)
 
 
-def _read_in_pieces(parts: PartGraph, tensor: int) -> PartGraph:
+def _read_in_slices(parts: PartGraph, tensor: int) -> PartGraph:
     """The op for all consumers reads the slices of a tensor."""
     graph = parts.graph
     join = graph.op_by_id[graph.producer[tensor]]

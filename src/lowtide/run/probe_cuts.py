@@ -152,7 +152,7 @@ def _in_parts(parts: PartGraph, values: Mapping[int, np.ndarray], runner: Runner
     for tensor in graph.tensors:
         if tensor.id in known or tensor.kind is not Kind.CONSTANT:
             continue
-        piece = parts.pieces.get(tensor.id)
+        piece = parts.slices.get(tensor.id)
         if piece is not None and piece.of in known:
             known[tensor.id] = known[piece.of][tuple(slice(a, b) for a, b in piece.box)]
         elif tensor.value is not None:

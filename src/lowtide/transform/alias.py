@@ -263,13 +263,15 @@ def apply(graph: Graph, target: Target, aliases: Aliases) -> Change[Aliases]:
     forest = Forest(graph, target)
     reason = forest.add(aliases)
     assert reason is None, reason
-    lies = forest.above
-    places = {t: forest.places[t] for t in {*lies, *(alias.of for alias in aliases)}}
+    containing = forest.above
+    places = {t: forest.places[t] for t in {*containing, *(alias.of for alias in aliases)}}
     by_rows = {t: p.root for t, p in places.items() if p.run < graph.tensor_by_id[t].size}
     rows = set(by_rows.values())
     tensors = tuple(
-        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].first, piece=places[t.id].root not in rows)
-        if t.id in lies
+        replace(
+            t, alias_of=containing[t.id].of, alias_offset=containing[t.id].first, piece=places[t.id].root not in rows
+        )
+        if t.id in containing
         else t
         for t in graph.tensors
     )

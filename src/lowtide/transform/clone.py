@@ -54,7 +54,7 @@ def repeatable(graph: Graph) -> frozenset[int]:
     Ops that an `after` names are left out: it is not known which run it means.
     """
     written = {
-        _lies_in(graph, t)[-1]
+        _containers(graph, t)[-1]
         for op in graph.ops
         for t in op.outputs
         if graph.tensor_by_id[t].alias_of is not None and not names_only(op.type)
@@ -68,13 +68,13 @@ def repeatable(graph: Graph) -> frozenset[int]:
         and op.id not in ordered
         and not op.attributes.get("random")
         and (names_only(op.type) or all(graph.tensor_by_id[t].alias_of is None for t in op.outputs))
-        and (written.isdisjoint(_lies_in(graph, t)[-1] for t in op.inputs) or _overwritten(graph, op) is None)
+        and (written.isdisjoint(_containers(graph, t)[-1] for t in op.inputs) or _overwritten(graph, op) is None)
     )
 
 
 def _overwritten(graph: Graph, op: Op) -> Op | None:
     """An op, if there is one, that writes into the memory of what this one reads: a clone might run behind it."""
-    chains = [_lies_in(graph, t) for t in op.inputs]
+    chains = [_containers(graph, t) for t in op.inputs]
     roots = {chain[-1] for chain in chains}
     makers = {graph.producer.get(t) for chain in chains for t in chain}
     at = graph.index_of
@@ -83,13 +83,13 @@ def _overwritten(graph: Graph, op: Op) -> Op | None:
             continue
         row = kind_of(other.type)
         view = row is not None and row.view  # then what it makes is there already, in another tensor's memory
-        written = [chain for chain in (_lies_in(graph, t) for t in other.outputs) if not view or len(chain) == 1]
+        written = [chain for chain in (_containers(graph, t) for t in other.outputs) if not view or len(chain) == 1]
         if any(chain[-1] in roots for chain in written):
             return other
     return None
 
 
-def _lies_in(graph: Graph, tensor: int) -> list[int]:
+def _containers(graph: Graph, tensor: int) -> list[int]:
     """A tensor, the tensor that it is an alias of, and so on."""
     chain = [tensor]
     while (above := graph.tensor_by_id[chain[-1]].alias_of) is not None:
@@ -104,21 +104,21 @@ def apply(graph: Graph, clone: Clone) -> Change[Clone]:
     original, by_id = graph.op_by_id[clone.of], graph.tensor_by_id
     fresh_op = max(op.id for op in (*graph.ops, *graph.folded)) + 1
     fresh = max(by_id) + 1
-    again = {t: fresh + k for k, t in enumerate(original.outputs)}
+    copies = {t: fresh + k for k, t in enumerate(original.outputs)}
     tensors = tuple(
-        replace(by_id[t], id=new, kind=Kind.ACTIVATION, name=f"{by_id[t].label} (again)") for t, new in again.items()
+        replace(by_id[t], id=new, kind=Kind.ACTIVATION, name=f"{by_id[t].label} (again)") for t, new in copies.items()
     )
     second = replace(
-        original, id=fresh_op, name=f"{original.label} (again)", outputs=tuple(again[t] for t in original.outputs)
+        original, id=fresh_op, name=f"{original.label} (again)", outputs=tuple(copies[t] for t in original.outputs)
     )
-    instead = {clone.replaced: again[clone.replaced]}
+    instead = {clone.replaced: copies[clone.replaced]}
     ops: list[Op] = []
     for op in graph.ops:
         ops.append(reading(op, instead) if op.id in clone.readers else op)
         if op.id == clone.of:
             ops.append(second)
-    whole = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
-    return Change(clone, whole, {fresh_op: clone.of}, {new: t for t, new in again.items()})
+    result = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
+    return Change(clone, result, {fresh_op: clone.of}, {new: t for t, new in copies.items()})
 
 
 def as_rewrite(change: Change[Clone]) -> Recompute:

@@ -36,9 +36,9 @@ Pace = Literal["pull", "push", "late", "pull again", "late again"]
 """What stripes of a region are equal parts of. pull: of what the last ops make, and the others run as far as they are
 needed. push: of what the first ones make, and the others run as far as they can. late: likewise, but who makes no less
 than it reads runs no further than its readers do. again: rows that stripes before made run again, where that is less to
-keep (`Cutter.running_again`)."""
+keep (`Cutter.recomputed_ops`)."""
 PACES: tuple[Pace, ...] = ("pull", "push", "late")
-AGAIN: tuple[Pace, ...] = ("pull again", "late again")
+RECOMPUTED_HALO: tuple[Pace, ...] = ("pull again", "late again")
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Cutter:
     """
 
     def __init__(
-        self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None, again: bool = False
+        self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None, recompute: bool = False
     ) -> None:
-        self.graph, self.exact_bits, self.only, self.again = graph, exact_bits, only, again
+        self.graph, self.exact_bits, self.only, self.recompute = graph, exact_bits, only, recompute
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
 
@@ -240,7 +240,7 @@ class Cutter:
             Op ids; the stripes run them in this order.
         """
         within = [op for op in order if op in axes]
-        again = self.running_again(within, axes) if pace in AGAIN else frozenset[int]()
+        recomputed = self.recomputed_ops(within, axes) if pace in RECOMPUTED_HALO else frozenset[int]()
         pulls = pace.startswith("pull")
         ends: dict[int, tuple[int, ...]] = {}
         for op in within if not pulls else ():
@@ -248,15 +248,15 @@ class Cutter:
         for op in reversed(within) if pace != "push" else ():
             if pulls:
                 ends[op] = self._pulled(op, axes, stripes, ends)
-            elif op in again or self._may_wait(op, axes):
+            elif op in recomputed or self._may_wait(op, axes):
                 ends[op] = tuple(map(min, self._pulled(op, axes, stripes, ends), ends[op]))
         cuts: dict[int, Cut] = {}
         for op in reversed(within):
             ends[op] = self._read(op, axes, ends, cuts)
-            cuts[op] = Cut(op, axes[op], ends[op], self.begins(op, axes, ends[op], cuts) if op in again else ())
+            cuts[op] = Cut(op, axes[op], ends[op], self.begins(op, axes, ends[op], cuts) if op in recomputed else ())
         return Region(tuple([cuts[op] for op in within]))
 
-    def running_again(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
+    def recomputed_ops(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
         """Ops of a region with recomputed halos: they make more than they read, all of it for the region.
 
         If a consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an

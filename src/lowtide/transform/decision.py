@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from lowtide.rewrites import CutOp, CutRegion, CutSeams, Recompute, SeamOp, Sections, Split, Sums
 from lowtide.transform.alias import Aliases
 from lowtide.transform.cut import Cut, Region
-from lowtide.transform.seams import NO_SEAMS, SeamCut, Seams
+from lowtide.transform.seams import NO_ELIMINATION, ConcatElimination, OperandTiles
 
 LevelRewrite = Sections | Sums | Recompute | CutRegion | CutSeams | Split
 """What a plan says of one level."""
@@ -46,7 +46,7 @@ class Level:
     statistics: tuple[int, ...] = ()
     clones: tuple[Recompute, ...] = ()
     regions: tuple[Region, ...] = ()
-    seams: Seams = NO_SEAMS
+    elimination: ConcatElimination = NO_ELIMINATION
     split: frozenset[int] = frozenset()
 
 
@@ -87,18 +87,18 @@ def tilings_as_rewrites(level: Level) -> list[CutRegion | CutSeams | Split]:
         CutRegion(ops=[CutOp(op=c.op, axis=c.axis, ends=[*c.ends], begins=[*c.begins] or None) for c in region.cuts])
         for region in level.regions
     ]
-    seams = [
+    elimination = [
         SeamOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
-        for c in level.seams.cuts
+        for c in level.elimination.cuts
     ]
     split = [Split(tensors=sorted(level.split))] if level.split else []
-    return [*regions, *([CutSeams(ops=seams)] if seams else []), *split]
+    return [*regions, *([CutSeams(ops=elimination)] if elimination else []), *split]
 
 
 def level_of(rewrites: list[LevelRewrite]) -> Level:
     """The level of a plan file. `lowtide.transform.lower.why_not` says whether it is legal."""
     regions = [r for r in rewrites if isinstance(r, CutRegion)]
-    seams = [c for r in rewrites if isinstance(r, CutSeams) for c in r.ops]
+    elimination = [c for r in rewrites if isinstance(r, CutSeams) for c in r.ops]
     return Level(
         products=tuple(r.op for r in rewrites if isinstance(r, Sections)),
         statistics=tuple(r.op for r in rewrites if isinstance(r, Sums)),
@@ -106,7 +106,9 @@ def level_of(rewrites: list[LevelRewrite]) -> Level:
         regions=tuple(
             Region(tuple(Cut(c.op, c.axis, tuple(c.ends), tuple(c.begins or ())) for c in r.ops)) for r in regions
         ),
-        seams=Seams(tuple(SeamCut(c.op, c.axis, tuple(c.ends), tuple(c.turns or ()), c.into) for c in seams)),
+        elimination=ConcatElimination(
+            tuple(OperandTiles(c.op, c.axis, tuple(c.ends), tuple(c.turns or ()), c.into) for c in elimination)
+        ),
         split=frozenset(t for r in rewrites if isinstance(r, Split) for t in r.tensors),
     )
 

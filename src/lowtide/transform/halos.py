@@ -12,10 +12,10 @@ from lowtide.transform.cut import Cut, Cutter, Region
 
 def halos_of(cutter: Cutter, regions: Iterable[Region]) -> PlanHalos | None:
     """Recomputed multiplications of convolutions and products; None: every row runs once."""
-    again = [cut for region in regions for cut in region.cuts if cut.begins]
-    if not again:
+    recomputed = [cut for region in regions for cut in region.cuts if cut.begins]
+    if not recomputed:
         return None
-    return PlanHalos(macs=macs_of(cutter), extra_macs=sum(_extra_macs(cutter, cut) for cut in again))
+    return PlanHalos(macs=macs_of(cutter), extra_macs=sum(_extra_macs(cutter, cut) for cut in recomputed))
 
 
 def macs_of(cutter: Cutter) -> int:

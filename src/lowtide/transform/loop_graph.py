@@ -44,7 +44,7 @@ def apply(graph: Graph, loops: Sequence[Loop], alignment: int) -> LoopGraph:
     ids = {first + k: loop for k, loop in enumerate(loops)}
     at = {loop.ops[-1]: new for new, loop in ids.items()}
     inside = {o for loop in loops for o in loop.ops}
-    gone = {r.tensor for loop in loops for r in loop.rings} | {t for loop in loops for t in loop.streamed}
+    gone = {r.tensor for loop in loops for r in loop.line_buffers} | {t for loop in loops for t in loop.streamed}
     above = 1 + max((t.id for t in graph.tensors), default=-1)
     over = [new for new, loop in ids.items() if loop.over is not None and loop.over.tensor is None]
     blocks = {new: above + k for k, new in enumerate(over)}

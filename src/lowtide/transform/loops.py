@@ -41,7 +41,7 @@ adds 8-bit integers up in 32 bits and 16-bit ones in 64."""
 
 
 @dataclass(frozen=True)
-class Ring:
+class LineBuffer:
     """Circular line buffer: positions (rows or pixels) of a tensor that a loop keeps.
 
     Attributes
@@ -119,29 +119,29 @@ class Loop:
     axes: tuple[Axes, ...]
     dims: tuple[tuple[int, Axes], ...]
     streamed: tuple[int, ...]
-    rings: tuple[Ring, ...]
+    line_buffers: tuple[LineBuffer, ...]
     accumulators: tuple[tuple[int, int], ...]
     iterations: int
     over: Over | None = None
     laid: tuple[int, ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
 
-    def pieces(self) -> list[tuple[int, int]]:
+    def buffers(self) -> list[tuple[int, int]]:
         """(tensor, bytes) of each line buffer with own memory and of each accumulator, in the order of their memory."""
-        listed = [(r.tensor, r.bytes) for r in self.rings if r.over is None] + list(self.accumulators)
-        return sorted(listed, key=lambda piece: self.laid.index(piece[0])) if self.laid else listed
+        listed = [(r.tensor, r.bytes) for r in self.line_buffers if r.over is None] + list(self.accumulators)
+        return sorted(listed, key=lambda buffer: self.laid.index(buffer[0])) if self.laid else listed
 
     def places(self, alignment: int) -> dict[int, int]:
         """Offset in bytes of each line buffer with own memory and of each accumulator."""
         if self.shared:
             return dict(self.shared)
-        sizes = [round_up(size, alignment) for _, size in self.pieces()]
-        return {t: begin for (t, _), begin in zip(self.pieces(), accumulate(sizes, initial=0), strict=False)}
+        sizes = [round_up(size, alignment) for _, size in self.buffers()]
+        return {t: begin for (t, _), begin in zip(self.buffers(), accumulate(sizes, initial=0), strict=False)}
 
     def workspace(self, alignment: int) -> int:
         """Bytes of its line buffers and accumulators, each rounded up to the alignment."""
         at = self.places(alignment)
-        return max((at[t] + round_up(size, alignment) for t, size in self.pieces()), default=0)
+        return max((at[t] + round_up(size, alignment) for t, size in self.buffers()), default=0)
 
 
 class LoopRules:
@@ -374,8 +374,8 @@ class LoopRules:
     def _slot_bytes(self, tensor: int, dims: Axes) -> int | None:
         t, shape = self.graph.tensor_by_id[tensor], self.graph.tensor_by_id[tensor].shape or ()
         count = prod(self.tensor_counts(tensor, dims))
-        whole = all(shape[d] % self.grain(tensor, d) == 0 for d in dims)
-        return t.size // count if count and whole and t.size % count == 0 else None
+        exact = all(shape[d] % self.grain(tensor, d) == 0 for d in dims)
+        return t.size // count if count and exact and t.size % count == 0 else None
 
     def view_source(self, op: int) -> int | None:
         """The tensor that an op's result is a view of; None if it is none."""

@@ -16,7 +16,7 @@ from lowtide.rewrites import Recompute, Sections, Sums
 from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
-from lowtide.transform.seams import NO_SEAMS, Seams
+from lowtide.transform.seams import NO_ELIMINATION, ConcatElimination
 from lowtide.transform.stripes import region_ops
 
 
@@ -50,10 +50,10 @@ class PartGraph:
 
     regions: tuple[Region, ...]
     graph: Graph
-    pieces: Mapping[int, Piece]
+    slices: Mapping[int, Piece]
     parts: Mapping[int, Part]
     numbers: frozenset[int]
-    seams: Seams = NO_SEAMS
+    elimination: ConcatElimination = NO_ELIMINATION
     split: frozenset[int] = frozenset()
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()
@@ -78,8 +78,8 @@ def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None
     emitted = [region_ops(builder, region) for region in regions]
     sequence = _sequence(cutter.graph, regions, emitted, cutter.graph.own_order if order is None else order)
     graph = builder.graph(sequence)
-    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.pieces)
-    return PartGraph(tuple(regions), graph, builder.pieces, builder.parts, numbers)
+    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.slices)
+    return PartGraph(tuple(regions), graph, builder.slices, builder.parts, numbers)
 
 
 def _sequence(

@@ -46,6 +46,6 @@ def as_passed(
         Of the graph of all runs.
     """
     graph = expanded.graph
-    again = runs.apply(graph, [graph.index_of[op] for op in sequence])
-    level = Level(regions=tuple(regions(Cutter(again.graph), again)))
-    return Passed(expanded, again, tiled(Base(None, expanded, again), level, split_all=True))
+    all_runs = runs.apply(graph, [graph.index_of[op] for op in sequence])
+    level = Level(regions=tuple(regions(Cutter(all_runs.graph), all_runs)))
+    return Passed(expanded, all_runs, tiled(Base(None, expanded, all_runs), level, split_all=True))

@@ -16,18 +16,18 @@ from lowtide.ops.piece import Piece
 from lowtide.transform.parts import PartGraph
 
 
-def cut_again(first: PartGraph, second: PartGraph) -> PartGraph:
+def nested(first: PartGraph, second: PartGraph) -> PartGraph:
     """The parts of a part graph, with the levels before them."""
     return replace(second, earlier=(*first.earlier, replace(first, earlier=())))
 
 
-def piece_of_file(pieces: Mapping[int, Piece], piece: Piece) -> Piece:
+def slice_of_file(slices: Mapping[int, Piece], origin: Piece) -> Piece:
     """The rows of a tensor of the file that a slice of a slice is."""
-    while piece.of in pieces:
-        around = pieces[piece.of]
-        rows = zip(around.box, piece.box, strict=True)
-        piece = Piece(around.of, tuple((first + a, first + b) for (first, _), (a, b) in rows))
-    return piece
+    while origin.of in slices:
+        around = slices[origin.of]
+        rows = zip(around.box, origin.box, strict=True)
+        origin = Piece(around.of, tuple((first + a, first + b) for (first, _), (a, b) in rows))
+    return origin
 
 
 def of_file(parts: PartGraph) -> PartGraph:
@@ -40,12 +40,14 @@ def of_file(parts: PartGraph) -> PartGraph:
     gone: set[int] = set()
     for one in rounds:
         sources.update((op, of if of is None else sources.get(of, of)) for op, of in one.sources.items())
-        gone.update(one.gone, (c.op for c in one.seams.cuts), (c.op for region in one.regions for c in region.cuts))
+        gone.update(
+            one.gone, (c.op for c in one.elimination.cuts), (c.op for region in one.regions for c in region.cuts)
+        )
         for op, part in one.parts.items():
             sources[op] = None if part.of is None else sources.get(part.of, part.of)
     return replace(
         rounds[-1],
-        pieces={t: piece for one in rounds for t, piece in one.pieces.items()},  # gone ones, too: others are of them
+        slices={t: origin for one in rounds for t, origin in one.slices.items()},  # gone ones, too: others are of them
         parts={op: part for one in rounds for op, part in one.parts.items() if op in parts.graph.index_of},
         numbers=frozenset(t for one in rounds for t in one.numbers if t in tensors),
         sources=sources,

@@ -97,8 +97,8 @@ def apply(graph: Graph, order: Sequence[int], moved: Sequence[int] = ()) -> Runs
         for run in transfers.get(op.id, ()):
             ops.append(_as_op(run))
             tensors |= {new: _loaded(graph.tensor_by_id[t], new, run.number) for t, new in run.makes.items()}
-    whole = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
-    return Runs(whole, tuple(run.id for run in runs), (*rewrites, *_swaps(runs)))
+    changed = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
+    return Runs(changed, tuple(run.id for run in runs), (*rewrites, *_swaps(runs)))
 
 
 def of_rewrites(graph: Graph, rewrites: Sequence[Recompute]) -> Runs:
@@ -123,17 +123,17 @@ def of_rewrites(graph: Graph, rewrites: Sequence[Recompute]) -> Runs:
         ops[r.op] = replace(
             ops[r.of],
             id=r.op,
-            name=_again(graph.op_by_id[r.of].name or graph.op_by_id[r.of].label, number),
+            name=_clone_name(graph.op_by_id[r.of].name or graph.op_by_id[r.of].label, number),
             outputs=tuple(pairs.values()),
         )
         tensors |= {
-            new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=_again(tensors[t].label, number))
+            new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=_clone_name(tensors[t].label, number))
             for t, new in pairs.items()
         }
         clones.setdefault(r.of, []).insert(0, r.op)
     listed = tuple(ops[o] for op in graph.ops for o in (op.id, *clones.get(op.id, ())))
-    whole = replace(graph, tensors=tuple(tensors.values()), ops=listed)
-    return Runs(whole, whole.own_order, tuple(rewrites))
+    changed = replace(graph, tensors=tuple(tensors.values()), ops=listed)
+    return Runs(changed, changed.own_order, tuple(rewrites))
 
 
 def _moved(run: _Run) -> int:
@@ -262,7 +262,7 @@ def _rewrites(graph: Graph, runs: Sequence[_Run]) -> list[Recompute]:
 
 
 def _as_op(run: _Run) -> Op:
-    name = run.of.name if run.id == run.of.id else _again(run.of.name or run.of.label, run.number)
+    name = run.of.name if run.id == run.of.id else _clone_name(run.of.name or run.of.label, run.number)
     reads = run.reads | run.loaded
     return replace(
         run.of,
@@ -280,7 +280,7 @@ def _tensor_of(tensor: Tensor, new: int, run: _Run) -> Tensor:
     above = run.inside.get(tensor.id)
     if new == tensor.id:
         return tensor if above == tensor.alias_of else replace(tensor, alias_of=above)
-    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_again(tensor.label, run.number), alias_of=above)
+    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_clone_name(tensor.label, run.number), alias_of=above)
 
 
 def _loaded(tensor: Tensor, new: int, number: int) -> Tensor:
@@ -293,7 +293,7 @@ def _numbered(label: str, number: int) -> str:
     return label if number == 1 else f"{label} {number}"
 
 
-def _again(label: str, number: int) -> str:
+def _clone_name(label: str, number: int) -> str:
     """A unique name of a clone or its result, as files need."""
     return f"{label} (again)" if number == 1 else f"{label} (again {number})"
 

@@ -279,8 +279,8 @@ def _end(
     if atoms is None:
         return False
     order = sorted(range(len(atoms)), key=lambda i: -atoms[i][0])
-    width = _one_piece([atoms[i] for i in order if atoms[i][0] < columns], 1)
-    rows = _one_piece([atoms[i] for i in order if atoms[i][0] >= columns], columns)
+    width = _contiguous([atoms[i] for i in order if atoms[i][0] < columns], 1)
+    rows = _contiguous([atoms[i] for i in order if atoms[i][0] >= columns], columns)
     if not width or rows * columns != elements or offset + width > columns:
         return False
     perm = [order.index(i) for i in range(len(atoms))]
@@ -304,7 +304,7 @@ def _at_rows(atoms: Iterable[Atom], columns: int) -> list[Atom] | None:
     return result
 
 
-def _one_piece(atoms: Sequence[Atom], step: int) -> int:
+def _contiguous(atoms: Sequence[Atom], step: int) -> int:
     """Elements of atoms, outermost first, that are contiguous, `step` apart; 0 if they are not."""
     count = 1
     for stride, size in reversed(atoms):
@@ -389,15 +389,15 @@ class _Maker:
 
     def _columns(self, op: Op, tensor: int, product: Product, section: Section) -> int:
         """Columns of a constant operand; the constant itself if it is the same for all."""
-        whole = self.graph.tensor_by_id[tensor]
-        shape, (a, b) = whole.shape or (), section.columns
+        full = self.graph.tensor_by_id[tensor]
+        shape, (a, b) = full.shape or (), section.columns
         dim = 0 if op.type == "Gemm" and op.attributes.get("transB") and tensor == op.inputs[1] else len(shape) - 1
         if not shape or shape[dim] != product.columns:
             return tensor
         box: Box = tuple((a, b) if d == dim else (0, size) for d, size in enumerate(shape))
-        name, size = self._name(f"{whole.label}/columns_{a}-{b}"), whole.size * (b - a) // product.columns
-        made, value = tuple(end - first for first, end in box), bytes_of_rows(whole, box)
-        at = self._tensor(Tensor(self.next_tensor, size, Kind.CONSTANT, name, made, whole.dtype, value=value))
+        name, size = self._name(f"{full.label}/columns_{a}-{b}"), full.size * (b - a) // product.columns
+        made, value = tuple(end - first for first, end in box), bytes_of_rows(full, box)
+        at = self._tensor(Tensor(self.next_tensor, size, Kind.CONSTANT, name, made, full.dtype, value=value))
         self.weights[at] = Piece(tensor, box)
         return at
 
@@ -444,13 +444,13 @@ class _Maker:
 def of_user(parts: PartGraph, sectioned: Sectioned) -> PartGraph:
     """The parts of a graph by sections, with the origins of their ops and tensors in the user's file."""
     new = {op for r in sectioned.rewrites for op in r.ops}
-    whole = {op.id: Part("whole", op.id) for op in parts.graph.ops if op.id in new}
+    unmodified = {op.id: Part("whole", op.id) for op in parts.graph.ops if op.id in new}
     constants = {t.id for t in parts.graph.tensors if t.kind is Kind.CONSTANT}
-    weights = {t: piece for t, piece in sectioned.weights.items() if t in constants}
+    weights = {t: origin for t, origin in sectioned.weights.items() if t in constants}
     return replace(
         parts,
-        pieces={**parts.pieces, **weights},
-        parts={**parts.parts, **whole},
+        slices={**parts.slices, **weights},
+        parts={**parts.parts, **unmodified},
         sources={**parts.sources, **dict.fromkeys(new, None)},
         gone=parts.gone | {op for r in sectioned.rewrites for op in r.gone},
         before=(*sectioned.rewrites, *parts.before),

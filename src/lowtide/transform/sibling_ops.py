@@ -78,9 +78,9 @@ class Wider:
         self.graph, self.site, self.count = graph, site, len(site.products)
         self.tensors: list[Tensor] = []
         self.ops: list[Op] = []
-        self.stand_for: dict[int, tuple[Op, ...]] = {}
+        self.replaces: dict[int, tuple[Op, ...]] = {}
         self.holds: dict[int, tuple[int, ...]] = {}
-        self.beside: dict[int, tuple[int, ...]] = {}
+        self.stacked: dict[int, tuple[int, ...]] = {}
         self.sides = {op.id: _words(op) for op in (site.products[0], site.gradients[0], *site.backs[:1])}
         x, _, y = self.sides[site.products[0].id]
         self.at = next((d for d, letter in enumerate(y) if letter not in x), len(y))
@@ -107,7 +107,7 @@ class Wider:
         updated = self._wide([op.outputs[0] for op in site.updates], 0)
         words = " ".join(ascii_lowercase[: len(self.tensors[-1].shape or ())])
         self._op(site.updates, (weights, dw), (updated,), labels=f"{words}, {words} -> {words}")
-        self.beside |= {t: self.holds[t] for t in (weights, updated)}
+        self.stacked |= {t: self.holds[t] for t in (weights, updated)}
 
     def _operand(self, dy: int, weights: int) -> None:
         """Its gradient, and the sum with what else it is the sum of."""
@@ -178,4 +178,4 @@ class Wider:
             Op(number, tuple(inputs), tuple(outputs), name, kind or of[0].type, sum(op.workspace for op in of),
                flops=0 if kind else flops, attributes={**own, **attributes})
         )  # fmt: skip
-        self.stand_for[number] = tuple(of)
+        self.replaces[number] = tuple(of)

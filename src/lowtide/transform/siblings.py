@@ -45,7 +45,7 @@ class Merged(Change[Siblings]):
     in order."""
 
     site: Site
-    beside: Mapping[int, tuple[int, ...]]
+    stacked: Mapping[int, tuple[int, ...]]
 
 
 def candidates(graph: Graph) -> list[Siblings]:
@@ -253,7 +253,7 @@ def _merged(graph: Graph, record: Siblings) -> Merged:
     if late is not None:
         raise NoMerge(f"{late.label} is to run after one of them")
     place = {op.id: graph.index_of[op.id] for op in kept}
-    place |= {v: min(graph.index_of[op.id] for op in of) for v, of in wider.stand_for.items()}
+    place |= {v: min(graph.index_of[op.id] for op in of) for v, of in wider.replaces.items()}
     try:
         ops = in_order([*kept, *wider.ops], place, {})
     except NoFission:
@@ -264,8 +264,8 @@ def _merged(graph: Graph, record: Siblings) -> Merged:
     return Merged(
         record,
         replace(graph, tensors=(*tensors, *wider.tensors), ops=tuple(ops), file=None, file_order=()),
-        {v: of[0].id for v, of in wider.stand_for.items()},
+        {v: of[0].id for v, of in wider.replaces.items()},
         {t: of[0] for t, of in wider.holds.items()},
         site,
-        wider.beside,
+        wider.stacked,
     )

@@ -1,4 +1,4 @@
-"""Norms and means as sums over rows: an op that reads a tensor untiled becomes ops that are tiled along its rows, and small ones.
+"""Norms and means as sums over rows: ops that can be tiled along the rows of their operand, and small ones.
 
     InstanceNormalization(x)        rows       ReduceMean, Sub, ReduceSumSquare over each row of x    cut by rows
                              =>     statistic  mean and variance of all, from those of the rows       a few numbers
@@ -198,8 +198,8 @@ class _Maker:
 
     def reduce(self, kind: str, read: int, dims: Sequence[int], *, keep: bool = True, into: int | None = None) -> int:
         """A reduction, with its axes in the form of the operator set."""
-        whole = self.shapes[read]
-        shape = [1 if d in dims else size for d, size in enumerate(whole) if keep or d not in dims]
+        full = self.shapes[read]
+        shape = [1 if d in dims else size for d, size in enumerate(full) if keep or d not in dims]
         if 0 < self.graph.opset < _AXES_BY_OPERAND[kind]:
             return self.op(kind, [read], shape, into, axes=tuple(dims), keepdims=int(keep))
         return self.op(kind, [read, self.integers(dims)], shape, into, keepdims=int(keep))
@@ -234,9 +234,9 @@ class _Maker:
 
 
 def _write_mean(make: _Maker, s: Statistic) -> None:
-    whole = make.shapes[s.source]
+    shape = make.shapes[s.source]
     total = make.reduce("ReduceSum", s.source, s.dims, keep=s.keep)
-    share = make.number(1.0 / prod(whole[d] for d in s.dims))
+    share = make.number(1.0 / prod(shape[d] for d in s.dims))
     make.op("Mul", [total, share], make.shapes[total], s.result)
 
 
@@ -288,6 +288,6 @@ def _column(make: _Maker, read: int, batch: int, count: int, channels: int) -> i
     return make.reshape(read, (batch, channels, 1, 1))
 
 
-def flops_again(graph: Graph, again: Mapping[int, int]) -> int:
+def recomputed_flops(graph: Graph, runs: Mapping[int, int]) -> int:
     """Recomputed operations, from ``{op: additional runs}``."""
-    return sum((graph.op_by_id[op].flops or 0) * times for op, times in again.items())
+    return sum((graph.op_by_id[op].flops or 0) * times for op, times in runs.items())

@@ -66,8 +66,8 @@ def streamable(parts: PartGraph, shared: Iterable[int] = ()) -> list[int]:
     graph, apart = parts.graph, set(shared)
     ids = {op.operands[0] for op in graph.ops if _role(parts, op) == "slice"}
     ids |= {op.outputs[0] for op in graph.ops if _role(parts, op) == "join"}
-    whole = [t for t in ids if t is not None and t not in parts.pieces and t not in apart]
-    return sorted(whole, key=lambda t: (-graph.tensor_by_id[t].size, t))
+    listed = [t for t in ids if t is not None and t not in parts.slices and t not in apart]
+    return sorted(listed, key=lambda t: (-graph.tensor_by_id[t].size, t))
 
 
 def streamed(parts: PartGraph, tensors: Iterable[int]) -> StreamedGraph | None:
@@ -102,7 +102,7 @@ class _Streaming:
                 continue
             t = op.outputs[0]
             readers = self.graph.consumers.get(t, ())
-            group = t in self.parts.pieces and readers and all(r in found for r in readers)
+            group = t in self.parts.slices and readers and all(r in found for r in readers)
             if t in self.tensors or group:
                 found[op.id] = op
         return list(found.values())
@@ -141,30 +141,30 @@ class _Streaming:
             loads[op.operands[0] or 0].append(op.outputs[0])
         result = []
         for t in self.tensors:
-            whole, maker = sizes[t], producer.get(t)
-            stored = 0 if maker is None else leaves.get(t, whole.size)
+            full, maker = sizes[t], producer.get(t)
+            stored = 0 if maker is None else leaves.get(t, full.size)
             loaded = sum(sizes[q].size for q in loads[t])
-            loaded_whole = t in read and (maker is None or maker in self.transfers)
-            loaded += whole.size * loaded_whole
+            loaded_full = t in read and (maker is None or maker in self.transfers)
+            loaded += full.size * loaded_full
             if maker is None:
-                shape = whole.shape or ()
-                boxes = [self.parts.pieces[q].box for q in loads[t]]
-                boxes += [tuple((0, size) for size in shape)] * loaded_whole
-                loaded -= -(-whole.size * elements_of(boxes) // max(1, prod(shape)))
-            if whole.kind is Kind.OUTPUT:
-                stored -= whole.size
+                shape = full.shape or ()
+                boxes = [self.parts.slices[q].box for q in loads[t]]
+                boxes += [tuple((0, size) for size in shape)] * loaded_full
+                loaded -= -(-full.size * elements_of(boxes) // max(1, prod(shape)))
+            if full.kind is Kind.OUTPUT:
+                stored -= full.size
             result.append(Stream(t, max(0, stored), max(0, loaded)))
         return result
 
     def _stored(self) -> dict[int, int]:
         """Bytes of the stored slices, of each streamed tensor that is concatenated."""
-        joined = {op.outputs[0]: op for op in self.joins}
+        joins = {op.outputs[0]: op for op in self.joins}
         sizes = self.graph.tensor_by_id
 
         def leaves(op: Op) -> int:
-            return sum(leaves(joined[t]) if t in joined else sizes[t].size for t in op.inputs)
+            return sum(leaves(joins[t]) if t in joins else sizes[t].size for t in op.inputs)
 
-        return {t: leaves(op) for t, op in joined.items() if t in self.tensors}
+        return {t: leaves(op) for t, op in joins.items() if t in self.tensors}
 
 
 def elements_of(boxes: Sequence[Box]) -> int:

@@ -71,8 +71,8 @@ class _Stripes:
         size = (graph.tensor_by_id[tensor].shape or ())[dim]
         readers = [self.region.of[r] for r in graph.consumers.get(tensor, ()) if r in self.region.of]
         lows, low = [size] * stripes, size
-        again = self.region.of[graph.producer[tensor]].begins
-        for i in reversed(range(stripes if not again else 0)):
+        recomputed = self.region.of[graph.producer[tensor]].begins
+        for i in reversed(range(stripes if not recomputed else 0)):
             for cut in readers:
                 low = min(low, *(rows[0] for rows in self._reads(cut, tensor, i)), size)
             lows[i] = low
@@ -125,7 +125,7 @@ class _Stripes:
                 at, both = group[0][0], (group[0][1][0], group[-1][1][1])
                 if len(group) > 1:
                     box = tuple(both if d == held.dim else (0, size) for d, size in enumerate(shape))
-                    at = self.b.piece(t, box, "joined_")
+                    at = self.b.slice_of(t, box, "joined_")
                     self.b.glue(self.b.spell.joining(held.dim), "join", [one for one, _ in group], at)
                 rows.append((at, both))
         self.b.glue(self.b.spell.joining(held.dim), "join", [at for at, _ in rows], t)
@@ -140,18 +140,18 @@ class _Stripes:
         outputs = [self._output(cut, j, t, rows, reduced) for j, t in enumerate(op.outputs)]
         made = [self._rough(cut, j, t, outputs[j], how.around(rows)) for j, t in enumerate(op.outputs)]
         shapes = tuple(self.b.shape(t) for t in made)
-        spelled = how.spell(rows, shapes)
+        lowered = how.spell(rows, shapes)
 
         def given(i: int, t: int, box: Box) -> int | None:
-            if any(a >= b for a, b in box) and (isinstance(known.form, Concat) or not self._is_whole(t, box)):
+            if any(a >= b for a, b in box) and (isinstance(known.form, Concat) or not self._is_full(t, box)):
                 return None  # a tensor that is empty as it stands is given: an op may not be without it
             at = self._given(t, box, stripe)
-            return self._pad(t, at, box, spelled.padding) if i == 0 and any(map(any, spelled.padding)) else at
+            return self._pad(t, at, box, lowered.padding) if i == 0 and any(map(any, lowered.padding)) else at
 
-        operands = self.b.operands(op, cut.axis, rows, spelled.literals, given)
+        operands = self.b.operands(op, cut.axis, rows, lowered.literals, given)
         if isinstance(known.form, Concat):
             operands = [t for t in operands if t is not None]
-        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, made, spelled.attributes)
+        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, made, lowered.attributes)
         for t, at, rough in zip(op.outputs, outputs, made, strict=True):
             if rough != at:
                 self._trim(rough, at)
@@ -167,23 +167,23 @@ class _Stripes:
         if rows == (0, known.access.sizes[cut.axis]) and not cut.begins:
             return t
         if reduced:
-            return self.b.piece(t, tuple((0, s) for s in shape), "terms_", (rows,))
+            return self.b.slice_of(t, tuple((0, s) for s in shape), "terms_", (rows,))
         box = known.access.written(j, shape, {cut.axis: rows})
-        return self.b.piece(t, box, "rows_")
+        return self.b.slice_of(t, box, "rows_")
 
     def _rough(self, cut: Cut, j: int, t: int, at: int, rows: Range) -> int:
         """The result of a tile that contains the rows of `at`: more rows, where it cannot make these alone."""
         known = self.cutter.meaning(cut.op)
         assert known is not None
-        piece = self.b.pieces.get(at)
+        origin = self.b.slices.get(at)
         box = known.access.written(j, self.graph.tensor_by_id[t].shape or (), {cut.axis: rows})
-        if piece is None or piece.terms is not None or piece.box == box:
+        if origin is None or origin.terms is not None or origin.box == box:
             return at
-        return self.b.piece(t, box, "around_", sure=piece.box)
+        return self.b.slice_of(t, box, "around_", sure=origin.box)
 
     def _trim(self, rough: int, at: int) -> None:
         """Slice off the rows without a consumer."""
-        boxes = zip(self.b.pieces[rough].box, self.b.pieces[at].box, strict=True)
+        boxes = zip(self.b.slices[rough].box, self.b.slices[at].box, strict=True)
         rows = {d: (a - x[0], b - x[0]) for d, (x, (a, b)) in enumerate(boxes) if x != (a, b)}
         self.b.glue(self.b.spell.slicing(self.graph, rows, self.b.shape(rough)), "slice", [rough], at)
 
@@ -194,7 +194,7 @@ class _Stripes:
             return self.b.constant(t, box)
         held = self.held.get(t)
         if held is None:
-            return t if self._is_whole(t, box) else self._slice(t, t, box, {})
+            return t if self._is_full(t, box) else self._slice(t, t, box, {})
         at, first, end = self._around(t, held, box[held.dim])
         return at if box[held.dim] == (first, end) else self._slice(t, at, box, {held.dim: first})
 
@@ -207,7 +207,7 @@ class _Stripes:
             there = [held.have]
         return next((x for x in there if x[1:] == rows), there[0])
 
-    def _is_whole(self, t: int, box: Box) -> bool:
+    def _is_full(self, t: int, box: Box) -> bool:
         shape = self.graph.tensor_by_id[t].shape or ()
         return all((a, b) == (0, size) for (a, b), size in zip(box, shape, strict=True))
 
@@ -216,16 +216,16 @@ class _Stripes:
         dimension."""
         key = (at, box)
         if key not in self.slices:
-            from_box = self.b.pieces[at].box if at in self.b.pieces else None
+            from_box = self.b.slices[at].box if at in self.b.slices else None
             shape = self.graph.tensor_by_id[t].shape or ()
             rows = {}
             for d, (a, b) in enumerate(box):
                 begin, stop = from_box[d] if from_box is not None else (0, shape[d])
                 if (a, b) != (begin, stop):
                     rows[d] = (a - begin, b - begin)
-            output = self.b.piece(t, box, "slice_")
-            whole = tuple(b - a for a, b in from_box) if from_box is not None else shape
-            self.b.glue(self.b.spell.slicing(self.graph, rows, whole), "slice", [at], output)
+            output = self.b.slice_of(t, box, "slice_")
+            full = tuple(b - a for a, b in from_box) if from_box is not None else shape
+            self.b.glue(self.b.spell.slicing(self.graph, rows, full), "slice", [at], output)
             self.slices[key] = output
         return self.slices[key]
 
@@ -233,7 +233,7 @@ class _Stripes:
         """Tensor `at`, the rows `box` of `t`, with padding around it."""
         around = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, padding, strict=True))
         if (at, around) not in self.slices:
-            output = self.b.piece(t, around, "padded_")
+            output = self.b.slice_of(t, around, "padded_")
             self.b.glue(self.b.spell.padding(padding), "pad", [at], output)
             self.slices[at, around] = output
         return self.slices[at, around]
@@ -253,7 +253,7 @@ class _Stripes:
         first, end = held.kept[1], held.fresh[2]
         shape = self.graph.tensor_by_id[t].shape or ()
         box = tuple((first, end) if d == held.dim else (0, size) for d, size in enumerate(shape))
-        output = self.b.piece(t, box, "have_")
+        output = self.b.slice_of(t, box, "have_")
         self.b.glue(self.b.spell.joining(held.dim), "join", [held.kept[0], held.fresh[0]], output)
         held.have = (output, first, end)
 
@@ -282,6 +282,6 @@ class _Stripes:
             return
         done = (self.summed[t][0], rows[1])
         shape = self.graph.tensor_by_id[t].shape or ()
-        output = t if done == (0, size) else self.b.piece(t, tuple((0, s) for s in shape), "sum_", (done,))
+        output = t if done == (0, size) else self.b.slice_of(t, tuple((0, s) for s in shape), "sum_", (done,))
         self.b.glue(self.b.spell.merging(merge), "merge", [self.sums[t], at], output)
         self.sums[t], self.summed[t] = output, done

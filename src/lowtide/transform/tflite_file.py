@@ -38,7 +38,7 @@ class TfliteParts(ModelFile):
         The future file.
     """
 
-    whole: TfliteFile
+    source: TfliteFile
     tensors: Mapping[int, int]
     ops: Mapping[int, int]
     new: tuple[int, ...]
@@ -48,13 +48,13 @@ class TfliteParts(ModelFile):
     def graph(self) -> Graph:
         """Subgraph 0 of the file, with its numbers as ids."""
         made = graph_of(self.model, (), self.model.place, "")
-        return replace(made, file=TfliteFile(self.model, self.whole.size_bytes))
+        return replace(made, file=TfliteFile(self.model, self.source.size_bytes))
 
 
 def with_file(parts: PartGraph) -> PartGraph:
     """The part graph with the file that it will be, if the user's is a .tflite file."""
     file = parts.graph.file
-    file = file.whole if isinstance(file, TfliteParts) else file  # parts that are cut again
+    file = file.source if isinstance(file, TfliteParts) else file  # parts that are cut again
     if not isinstance(file, TfliteFile):
         return parts
     return replace(parts, graph=replace(parts.graph, file=_parts_file(parts, file)))

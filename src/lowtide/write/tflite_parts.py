@@ -29,7 +29,7 @@ from lowtide.read.tflite.wire import Flatbuffer, WireError
 from lowtide.read.tflite.wire import Table as OldTable
 from lowtide.runtimes.tflm.offline import listed_offsets
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.rounds import piece_of_file
+from lowtide.transform.rounds import slice_of_file
 from lowtide.transform.tflite_file import TfliteParts
 from lowtide.write.flat_front import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_front
 from lowtide.write.slots import check_order
@@ -93,7 +93,7 @@ def parts_bytes(
     """The bytes that `write_tflite_parts` writes. Raises as it does."""
     parsed = parse_file(data, place)
     file = parts.graph.file
-    if not isinstance(file, TfliteParts) or file.whole.model != parsed.model:
+    if not isinstance(file, TfliteParts) or file.source.model != parsed.model:
         raise InputError("this is not the model that was cut; give the file that the graph was read from", place)
     try:
         return _Writer(data, parsed, parts, file, place).file(order, offsets, kernels)
@@ -169,8 +169,8 @@ class _Writer:
         ]
 
     def _tensor(self, tensor: Tensor) -> Table:
-        piece = self.parts.pieces.get(tensor.id)
-        piece = None if piece is None else piece_of_file(self.parts.pieces, piece)
+        piece = self.parts.slices.get(tensor.id)
+        piece = None if piece is None else slice_of_file(self.parts.slices, piece)
         whole = None if piece is None else OldTable(self.old, self.tensor_tables[piece.of])
         fields: dict[int, Entry] = {
             0: Numbers("i", tensor.shape or ()),

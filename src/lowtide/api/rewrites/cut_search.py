@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.regions import Way
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
-    from lowtide.transform.seams import Seams
+    from lowtide.transform.seams import ConcatElimination
     from lowtide.transform.sections import Sectioned
 
 _SEARCH = 0.6
@@ -102,7 +102,7 @@ class CutSearch:
         graph = self.problem.graph
         lies_over = self.first is not None and any(op.overwrites is not None for op in graph.ops)
         only = {op.id for op in graph.ops if op.overwrites is None} if lies_over else None
-        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, again="halos" in self.job.allow)
+        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="halos" in self.job.allow)
 
     @cached_property
     def _costs(self) -> CostModel | None:
@@ -237,10 +237,10 @@ class CutSearch:
 
     def _seams(self) -> Proposal | None:
         """The best seams; None if there are none, or none lower the peak."""
-        from lowtide.optimize.seams import best_seams
+        from lowtide.optimize.seams import best_elimination
 
         search = self._until(_SEAMS)
-        best = best_seams(
+        best = best_elimination(
             self.cutter,
             self.problem.memory,
             self.uncut.order,
@@ -270,12 +270,12 @@ class CutSearch:
     def _handed(self, below: int) -> list[Proposal]:
         """The best regions along the best order where nobody puts together what one hands on to others, if they need
         less than some bytes."""
-        from lowtide.optimize.handed import best_handed
+        from lowtide.optimize.handed import best_forwarded
         from lowtide.optimize.regions import Bounds
 
         search = self._until(_SEARCH)
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
-        best, interrupted = best_handed(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
+        best, interrupted = best_forwarded(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
         self.interrupted = self.interrupted or interrupted
         if best is None or interrupted or (0 < self.job.max_ops < len(best.parts.graph.ops)):
             return []
@@ -284,14 +284,14 @@ class CutSearch:
     def _regions(self, seamed: Proposal | None) -> list[Proposal]:
         """The best regions along the best order, of what seams left whole if there are some."""
         from lowtide.transform.cut import Cutter
-        from lowtide.transform.seams import NO_SEAMS
+        from lowtide.transform.seams import NO_ELIMINATION
 
         problem, cutter = self.problem, self.cutter
-        order, seams, origins = self.uncut.order, NO_SEAMS, [op.id for op in problem.graph.ops]
+        order, seams, origins = self.uncut.order, NO_ELIMINATION, [op.id for op in problem.graph.ops]
         if seamed is not None:
-            seams, problem = seamed.parts.seams, seamed.problem
+            seams, problem = seamed.parts.elimination, seamed.problem
             whole = {op.id for op in problem.graph.ops} - seamed.parts.parts.keys()
-            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole, again=cutter.again)
+            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole, recompute=cutter.recompute)
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
@@ -324,7 +324,7 @@ class CutSearch:
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
-        once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.again else None
+        once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.recompute else None
         if self.keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
             if once is not None:  # rows that are kept may need fewer bytes for each op
@@ -415,26 +415,26 @@ class CutSearch:
 
     def _of_all_rounds(self, parts: PartGraph, rounds: Sequence[Round]) -> tuple[PartGraph, Exactness | None]:
         """Parts with the rounds before and behind them, and what outputs may differ by."""
-        from lowtide.transform.rounds import cut_again
+        from lowtide.transform.rounds import nested
         from lowtide.transform.sections import of_user
 
         if self.sectioned is not None:
             parts = of_user(parts, self.sectioned)
         exact = exactness(self.cutter, parts)
         if self.first is not None:
-            parts = cut_again(self.first, parts)
+            parts = nested(self.first, parts)
             exact = looser(exact, self.uncut.keys.get("exactness"))
         for cutter, proposal in rounds:
             exact = looser(exactness(cutter, proposal.parts), exact)
-            parts = cut_again(parts, proposal.parts)
+            parts = nested(parts, proposal.parts)
         return parts, exact
 
 
-def _applied(cutter: Cutter, way: Way, seams: Seams, order: Sequence[int]) -> PartGraph:
-    from lowtide.transform.seam_parts import apply_with_seams
+def _applied(cutter: Cutter, way: Way, elimination: ConcatElimination, order: Sequence[int]) -> PartGraph:
+    from lowtide.transform.seam_parts import apply_with_elimination
     from lowtide.transform.tflite_file import with_file
 
-    return with_file(apply_with_seams(cutter, way.regions, seams, order))
+    return with_file(apply_with_elimination(cutter, way.regions, elimination, order))
 
 
 def beside(problem: Problem, graph: Graph) -> int:
@@ -447,10 +447,10 @@ def beside(problem: Problem, graph: Graph) -> int:
 def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:
     """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
     ordered again; None where it keeps nothing."""
-    from lowtide.transform.seams import NO_SEAMS
+    from lowtide.transform.seams import NO_ELIMINATION
 
     if not beside(problem, problem.graph):
         return None
     ids = [problem.graph.ops[i].id for i in way.order]
-    graph = _applied(cutter, way, NO_SEAMS, ids).graph if way.regions else problem.graph
+    graph = _applied(cutter, way, NO_ELIMINATION, ids).graph if way.regions else problem.graph
     return way.peak + beside(problem, graph)

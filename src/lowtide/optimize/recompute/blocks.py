@@ -76,7 +76,7 @@ def chain_of(problem: Sequenced, order: Sequence[int], most: int) -> Chain | str
     turn = _turn(problem, order)
     there, back = list(order[:turn]), list(order[turn:])
     held = _held(problem, there)
-    cuts, reader = _joined(problem, there, back, _cuts(problem, there, held), held)
+    cuts, reader = _merged_cuts(problem, there, back, _cuts(problem, there, held), held)
     while len(cuts) > most:
         weights = [sum(problem.costs.units[i] for i in there[a:b]) for a, b in _spans(cuts)]
         cuts.pop(min(range(len(cuts) - 1), key=lambda k: weights[k] + weights[k + 1]))
@@ -172,7 +172,7 @@ def _levels(problem: Sequenced, back: Sequence[int], marks: _Marks, blocks: int)
     return level
 
 
-def _joined(
+def _merged_cuts(
     problem: Sequenced, there: Sequence[int], back: Sequence[int], cuts: list[int], held: frozenset[int]
 ) -> tuple[list[int], int]:
     """The cuts without those between blocks that one backward op reads, and the last such op; -1: none."""

@@ -43,14 +43,14 @@ class Costs:
 def costs_of(graph: Graph) -> Costs:
     """What the ops of a graph cost."""
     if any(op.cost is not None for op in graph.ops):
-        return _whole("cost", [float(op.cost or 0) for op in graph.ops])
+        return _integers("cost", [float(op.cost or 0) for op in graph.ops])
     if any(op.flops for op in graph.ops):
-        return _whole("flops", [float(op.flops or 0) for op in graph.ops])
+        return _integers("flops", [float(op.flops or 0) for op in graph.ops])
     sizes = {t.id: t.size for t in graph.tensors}
-    return _whole("bytes", [float(sum(sizes[t] for t in (*op.inputs, *op.outputs))) for op in graph.ops])
+    return _integers("bytes", [float(sum(sizes[t] for t in (*op.inputs, *op.outputs))) for op in graph.ops])
 
 
-def _whole(counted: CountedAs, given: list[float]) -> Costs:
+def _integers(counted: CountedAs, given: list[float]) -> Costs:
     total = sum(given)
     if total < MOST_UNITS and all(cost.is_integer() for cost in given):
         return Costs(counted, tuple(int(cost) for cost in given), 1)

@@ -54,7 +54,7 @@ def with_dropped(
     sequence = list(order[: turn + 1])
     gone = set(dropped)
 
-    def again(values: Sequence[int]) -> None:
+    def recompute(values: Sequence[int]) -> None:
         """Recompute these values, dropped operands first."""
         wanted = list(values)
         runs: set[int] = set()
@@ -72,7 +72,7 @@ def with_dropped(
         missing = [x for x in problem.ops[order[k]].reads if x in gone]
         if missing:
             with_them = [y for x in missing for y in together.get(x, ()) if readers.get(y, -1) >= k]
-            again([*missing, *with_them])
+            recompute([*missing, *with_them])
         sequence.append(order[k])
     return sequence
 

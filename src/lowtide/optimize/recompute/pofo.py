@@ -113,9 +113,9 @@ Moved = tuple[int, bool]
 
 def _values(chain: Chain, moved: Sequence[Moved]) -> list[int]:
     values: list[int] = []
-    for k, whole in moved:
+    for k, saved in moved:
         before = chain.blocks[k - 1]
-        values += [x for x in sorted(before.saved) if x != before.boundary] if whole else []
+        values += [x for x in sorted(before.saved) if x != before.boundary] if saved else []
         values += [before.boundary] if before.boundary >= 0 else []
     return values
 
@@ -197,7 +197,7 @@ class Programme:
 
     def _save(self, i: int, bar: bool, moved: bool) -> None:
         at = self.stages
-        there = (float(at.saving[i]), float(at.save_peak[i] + at.beside[-1]))
+        there = (float(at.saving[i]), float(at.save_peak[i] + at.resident[-1]))
         self._on(i, bar, moved, there, (float(at.back[i]), float(at.back_peak[i])), 0)
 
     def _stretch(self, i: int, j: int, bar: bool, moved: bool) -> None:
@@ -207,9 +207,9 @@ class Programme:
         at, kept = self.stages, self.kept[i, bar]
         peaks = [at.pass_peak[k] + (at.boundary[k - 1] if k > i else 0) for k in range(i, j + 1)]
         slots = self._slots(kept[:, 0] + self._goes_in(i, bar))
-        again = np.where(slots >= 0, self.tables.cost[i, j][np.maximum(slots, 0)], np.inf)
-        there = (float(sum(at.passing[i : j + 1])), float(max(peaks) + at.beside[-1]))
-        self._on(i, bar, moved, there, (np.where(np.isfinite(again), again, 0.0), 0.0), j + 1, np.isfinite(again))
+        cost = np.where(slots >= 0, self.tables.cost[i, j][np.maximum(slots, 0)], np.inf)
+        there = (float(sum(at.passing[i : j + 1])), float(max(peaks) + at.resident[-1]))
+        self._on(i, bar, moved, there, (np.where(np.isfinite(cost), cost, 0.0), 0.0), j + 1, np.isfinite(cost))
 
     def _slots(self, stays: Numbers) -> NDArray[np.int64]:
         import numpy as np
@@ -225,12 +225,12 @@ class Programme:
         moved: list[Moved] = []
         row = self.kept[len(self.stages.saved), bar][k]
         while row[4] >= 0:
-            i, whole, behind = int(row[4]), bool(row[5]), int(row[8])
+            i, saved, behind = int(row[4]), bool(row[5]), int(row[8])
             if row[7]:
-                moved.append((i, whole))
-            at = self.kept[i, whole][int(row[6])]
+                moved.append((i, saved))
+            at = self.kept[i, saved][int(row[6])]
             if behind:
-                slots = int(self._slots(np.array([at[0] + self._goes_in(i, whole)]))[0])
+                slots = int(self._slots(np.array([at[0] + self._goes_in(i, saved)]))[0])
                 there.append([("pass", b) for b in range(i, behind)])
                 back.append(self.tables.steps(slots, i, behind - 1))
             else:

@@ -111,13 +111,13 @@ class Stages:
     pass_peak: tuple[int, ...]
     save_peak: tuple[int, ...]
     back_peak: tuple[int, ...]
-    beside: tuple[int, ...]
+    resident: tuple[int, ...]
 
     @cached_property
     def most_bytes(self) -> int:
         """Bytes within which no block is recomputed."""
         peaks = [*self.back_peak, *(max(a, b) + c for a, b, c in zip(
-            self.pass_peak, self.save_peak, self.beside, strict=True
+            self.pass_peak, self.save_peak, self.resident, strict=True
         ))]  # fmt: skip
         return sum(self.saved) + max(peaks)
 
@@ -156,7 +156,7 @@ class Tables:
         at, slots = self.stages, np.arange(self.slots + 1)
         cost = np.full(self.slots + 1, np.inf)
         first = np.full(self.slots + 1, -1, dtype=np.int32)
-        alone = max(at.beside[t] + at.save_peak[s], at.back_peak[s] if s == t else 0)
+        alone = max(at.resident[t] + at.save_peak[s], at.back_peak[s] if s == t else 0)
         if s == t:
             fits = slots >= self.in_slots(alone)
             cost[fits], first[fits] = at.saving[s] + at.back[s], 0
@@ -170,7 +170,7 @@ class Tables:
                 on_the_way = max(on_the_way, at.pass_peak[k] + (at.boundary[k - 1] if k > s else 0))
                 there += at.passing[k]
                 kept = self._after(later, t, self.in_slots(at.boundary[k])) + there + self.cost[s, k]
-                fits = (slots >= self.in_slots(at.beside[t] + on_the_way)) & (kept < cost)
+                fits = (slots >= self.in_slots(at.resident[t] + on_the_way)) & (kept < cost)
                 cost[fits], first[fits] = kept[fits], later
         self.cost[s, t], self.first[s, t] = cost, first
 

@@ -150,7 +150,7 @@ class Sequenced:
         producer = {t: graph.index_of[op] for t, op in graph.producer.items()}
         made_at: dict[int, int] = {}
         viewed_at: dict[int, int] = {}
-        whole: list[int] = []
+        sequence: list[int] = []
 
         def view(i: int) -> None:
             x = self.ops[i].reads[0]
@@ -160,7 +160,7 @@ class Sequenced:
             if above is not None and self.ops[above].view:
                 view(above)
             viewed_at[i] = step
-            whole.append(i)
+            sequence.append(i)
 
         ends: dict[int, list[int]] = {}
         for i, op in enumerate(self.ops):
@@ -170,21 +170,21 @@ class Sequenced:
         for step, i in enumerate(order):
             if i >= len(self.ops):
                 row, load = self.transfer_of(i)
-                whole.append(i)
+                sequence.append(i)
                 made_at.update({row.value: step} if load else {})
                 continue
             for t in graph.ops[i].inputs:
                 above = producer.get(t)
                 if above is not None and self.ops[above].view:
                     view(above)
-            whole.append(i)
+            sequence.append(i)
             made_at.update(dict.fromkeys(self.ops[i].makes, step))
             if last[i] == step:
                 for v in ends.get(i, ()):
                     view(v)
         for v in ends.get(-1, ()):
             view(v)
-        return whole
+        return sequence
 
     def _is_output(self, position: int) -> bool:
         graph = self.model.graph
@@ -217,7 +217,7 @@ def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = No
     """
     graph = model.graph
     step_of = {i: step for step, i in enumerate(order)}
-    again = repeatable(graph)
+    free = repeatable(graph)
     views = _views(model)
     overwrites = _over_copies(model).overwrites
     makers: list[list[int]] = [[] for _ in model.storages]
@@ -228,7 +228,7 @@ def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = No
     values: list[Value] = []
     reads: list[list[int]] = [[] for _ in graph.ops]
     makes: list[list[int]] = [[] for _ in graph.ops]
-    once = {i for i, op in enumerate(graph.ops) if op.id not in again}
+    once = {i for i, op in enumerate(graph.ops) if op.id not in free}
     for s, storage in enumerate(model.storages):
         maker = -1 if storage.at_start or not makers[s] else makers[s][0]
         shared = len(makers[s]) > (maker >= 0)

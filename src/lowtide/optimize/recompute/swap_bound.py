@@ -107,10 +107,10 @@ def _best(
     """The cut that is worth most, over ops and weights. Along one way what a cut is worth rises and then falls."""
     best: _Cut | None = None
     prices, core = _Prices(problem, bandwidth), problem.core(bound=True)
-    again = not all(op.once for op in problem.ops)
+    recompute = not all(op.once for op in problem.ops)
     for v in ops:
         for way in _WAYS:
-            lowered, step = 0, 16 if again else 0  # without runs again all weights may be the largest
+            lowered, step = 0, 16 if recompute else 0  # without runs again all weights may be the largest
             here = prices.cut(core, v, way, lowered)
             while here is not None and step and in_time():
                 there = prices.cut(core, v, way, lowered + step) if 0 <= lowered + step <= _FINEST else None
@@ -136,8 +136,8 @@ class _Prices:
 
     def cut(self, core: _core.SequenceProblem, v: int, way: tuple[int, int], lowered: int) -> _Cut | None:
         """At an op, weights lowered by so many quarters of a power of two; None where a byte is worth nothing."""
-        whole = int(self.scale * 2 ** (-lowered / 4)) // 4
-        before, after = way[0] * whole, way[1] * whole
+        weight = int(self.scale * 2 ** (-lowered / 4)) // 4
+        before, after = way[0] * weight, way[1] * weight
         p = int(before / self.out + after / self.back)
         if p < 1:
             return None

@@ -44,7 +44,7 @@ def nanoseconds(size: int, bytes_per_second: float) -> int:
     return -(-exact.numerator // exact.denominator)
 
 
-def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, again: bool = True) -> Sequenced:
+def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, recompute: bool = True) -> Sequenced:
     """The problem with stores of every value that one op makes and that is not live at the end.
 
     Parameters
@@ -54,7 +54,7 @@ def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, again: bool = True) 
     recompute
         Whether ops may run more than once, too.
     """
-    ops = problem.ops if again else tuple(replace(op, once=True) for op in problem.ops)
+    ops = problem.ops if recompute else tuple(replace(op, once=True) for op in problem.ops)
     rows = tuple(
         Transfer(x, nanoseconds(v.size, bandwidth.to_host), nanoseconds(v.size, bandwidth.from_host))
         for x, v in enumerate(problem.values)
