@@ -51,7 +51,7 @@ def nanoseconds_of(graph: Graph) -> list[int]:
 
 
 def clock_of_step(graph: Graph, model: MemoryModel, order: Sequence[int], bandwidth: Bandwidth) -> PartClock:
-    """Of a step whose ops run whole."""
+    """Of an untiled step."""
     problem = _problem(graph, model, order, bandwidth)
     return PartClock(problem, ((problem, 1),))
 

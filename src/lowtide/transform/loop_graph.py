@@ -21,7 +21,7 @@ class LoopGraph:
     loops
         Of each new op's id.
     blocks
-        For an op whose line buffers and accumulators overlap an input, the tensor that stands for them: its first
+        For an op whose line buffers and accumulators overlap an input, their tensor: its first
         output. For other ops they are workspace.
     """
 

@@ -22,7 +22,8 @@ def turn_of(problem: Sequenced, order: Sequence[int]) -> int:
 
 
 def droppable(problem: Sequenced, order: Sequence[int], turn: int) -> list[int]:
-    """Values that are made before the turn and read behind it, by ops that may run again, as they are made."""
+    """Values that are made before the turn and read after it, by ops that may be recomputed, in the order of their
+    makers."""
     step = {i: k for k, i in enumerate(order)}
     last: dict[int, int] = {}
     for k, i in enumerate(order):

@@ -153,7 +153,7 @@ class _Halving:
         return Spent(tuple(result.order), result.peak, result.cost) if result.found else None
 
     def _report(self) -> Callable[[Progress], None] | None:
-        """Progress of the whole search, not of one budget."""
+        """Progress of the search over all budgets."""
         tell, spent = self.limits.report, self.limits.seconds - self.limits.left_seconds
         if tell is None:
             return None

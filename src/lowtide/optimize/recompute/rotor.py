@@ -36,7 +36,7 @@ class Rotor:
     Attributes
     ----------
     slots
-        Parts of the memory that are told apart.
+        Resolution of the memory.
     most_blocks
         Of more, neighbours that take least time are one.
     """
@@ -184,7 +184,7 @@ class Tables:
         return shifted
 
     def answers(self) -> Iterator[int]:
-        """Numbers of slots for the whole chain, the cheapest first, of equal ones the fewest."""
+        """Numbers of slots for the complete chain, the cheapest first, of equal ones the fewest."""
         cost = self.cost[0, len(self.stages.saved) - 1]
         before = None
         for m in sorted(range(self.slots + 1), key=lambda m: (cost[m], m)):
