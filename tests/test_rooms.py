@@ -163,23 +163,21 @@ OF_RESEARCH = {
         "spill/cosma/addresses spill/cosma/divide spill/cosma/program spill/cosma/sizes spill/cosma/solution "
         "spill/cosma/solve spill/cosma/tensors"
     ),
-    "test_msf_cnn.py": "zoo/mcunet",
     "zoo/test_zoo.py": (
         "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet zoo/nasnet "
         "zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-        "zoo/segformer zoo/unet zoo/vae zoo/vovnet"
+        "zoo/segformer zoo/mcunet zoo/unet zoo/vae zoo/vovnet"
     ),
     "zoo/test_magis.py": "zoo/step_net",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     "rules/tflm/test_overlap.py": "bench/tflite_kinds bench/tflite_overlap",
     "runtimes/tflm/test_target.py": "bench/tflite_net",
-    "run/test_torch.py": "bench/torch_nets",
     "pytorch/test_step.py": "bench/train_nets",
     "bench/test_train_known.py": "bench/activation_budget",
     "recompute/test_baselines.py": (
         "recompute/checkmate recompute/chen recompute/dtr recompute/fastsa recompute/torchtitan"
     ),
-    "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
+    "bench/test_allocation.py": "bench/arena_tables bench/placing",
     "bench/test_ort.py": "bench/models",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",

@@ -1,9 +1,8 @@
-"""What a first hour showed: README's samples, and the commands that users stumbled over (those that need no file)."""
+"""README's samples print what the page says."""
 
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -24,29 +23,7 @@ def _script(name: str) -> ModuleType:
     return module
 
 
-REPLAY, CLAIMS = _script("replay"), _script("claims")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", [r for r in REPLAY.ROWS if "{onnx}" not in r.words and "{tflite}" not in r.words],
-                         ids=lambda row: f"{row.name} {row.words}")  # fmt: skip
-def test_what_users_stumbled_over_is_as_it_should_be(row, tmp_path: Path) -> None:
-    """The command's exit status, and what it has to print."""
-    if row.words.startswith("verify {tmp}"):
-        pytest.skip("it follows another row; packages/research/bench/replay.py MODELS runs both")
-    if "{tmp}/large.onnx" in row.words:
-        pytest.skip("it writes 4.5 GB; packages/research/bench/replay.py MODELS runs it")
-    outcome = REPLAY.run(row, {"tmp": str(tmp_path), "onnx": "", "tflite": ""})
-    assert not outcome.wrong, outcome.printed
-
-
-def test_rows_without_their_model_are_left_out(tmp_path: Path) -> None:
-    """And said to be; a row that is not as it should be says what is wrong."""
-    left_out = [row for row in REPLAY.replay(tmp_path, ("A",)) if isinstance(row, REPLAY.Row)]
-    needy = [row for row in REPLAY.ROWS if row.name.startswith("A") and re.search(r"\{(onnx|tflite)\}", row.words)]
-    assert left_out == needy
-    wrong = REPLAY.run(REPLAY.Row("X", "pln", 0, "nothing of the kind"), {})
-    assert wrong.wrong == "exit status 2, not 0; no 'nothing of the kind' in it"
+CLAIMS = _script("claims")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from lowtide_research.bench.suite import Results, TableSuite
-from lowtide_research.bench.tables import csv_text, json_text
+from lowtide_research.bench.tables import json_text
 
 
 def text(results: Results[Any]) -> str:
@@ -16,11 +16,6 @@ def text(results: Results[Any]) -> str:
 def markdown(results: Results[Any]) -> str:
     """As a page."""
     return _suite(results).page(results).markdown()
-
-
-def csv_of(results: Results[Any]) -> str:
-    """As CSV."""
-    return csv_text(_suite(results).lines(results))
 
 
 def json_of(results: Results[Any]) -> str:

@@ -10,25 +10,21 @@ elementwise ops as one kernel, and as prologues of convolutions. Sizes are bytes
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
 from math import exp, log
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import lowtide
-from alias_models import MODELS, STRICT_MIB
-from below import FREE, table
+from alias_models import MODELS, STUDY
+from below import FREE
 from lowtide.api.models import load_own
 from lowtide.optimize.aliases import AliasSearch
 from lowtide.stop import Limits
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 
 LEVELS = {
     "generic": ("generic", ""),
@@ -45,17 +41,6 @@ LEVELS = {
 
 ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")
 """Those without fusion."""
-
-ASKED = {
-    "mobilenet_v2": 0.50, "mobilenet_v3_large": 0.50, "efficientnet_b0": 0.33, "ssdlite320_mobilenet_v3": 0.50,
-    "shufflenet_v2_x1_0": 0.75, "squeezenet1_1": 0.60, "inception_v3_299": 0.50, "densenet121": 0.67, "resnet50": 0.67,
-    "hrnet_w18_small": 0.59, "fcn_resnet50": 0.67, "deeplabv3_resnet50": 0.67, "unet_r34_256": 0.50,
-    "unetpp_effb0_256": 0.71, "fpn_mnv2_256": 0.62, "segformer_b0_512": 0.50, "yolov5n_640": 0.58,
-    "efficientdet_d0_512": 0.67, "nasnetamobile": 0.91, "darts_v2_cifar": 0.83, "randwire_ws_seed1": 0.90,
-    "swin_t": 0.78, "vit_b_16": 0.79, "gpt2_prefill_256_last": 0.62, "whisper_tiny_encoder": 0.56,
-    "sd15_unet_64": 0.52,
-}  # fmt: skip
-"""What a prototype reached of the strict optimum with all of these and chains of ops fused into one besides."""
 
 
 def levels(path: Path, seconds: float) -> dict[str, Any]:
@@ -103,14 +88,14 @@ def _best(row: dict[str, Any], levels: Iterable[str] = LEVELS, what: str = "peak
     return min(row[level][what] for level in levels)
 
 
-def tables(document: dict[str, Any]) -> list[str]:
+def tables(results: dict[str, Any]) -> list[str]:
     """The page."""
-    rows = document["rows"]
+    rows = results["rows"]
     lines = [
         "# Aliases: what lies in what",
         "",
-        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/aliases.py`, at most "
-        f"{document['seconds']:g} s a plan. Sizes are bytes; every plan was checked.",
+        f"{about(results['machine'])}; `bench/aliases.py`, at most {results['seconds']:g} s a plan. Sizes are bytes;",
+        "every plan was checked.",
         "",
         "*own*: the file's order, *strict*: the least peak of any order, nothing shared. Then parts of *strict*,",
         "level by level: `generic` as it is; softmax and normalisations in place; `--allow alias` with concats,",
@@ -120,89 +105,55 @@ def tables(document: dict[str, Any]) -> list[str]:
         "are the *aliases*. Then, which is fusion and no alias: *chains* of elementwise ops as one kernel, on top",
         "of *contiguous*, and of *channels last*; *prologue*: also those that only a convolution, a product or a",
         "pool reads, on top of *either*. `+`: not proved least over the orders of that choice of aliases.",
-        "*lowest*: of all. *asked*: what a prototype had with chains; it took channels of a concat as one stretch",
-        "and images with channels last in one and the same tensor. *arenas*: offsets found, aligned to 64.",
-        "*floors*: proved for a level whatever lies in what, by an op that has nothing to do with any alias.",
+        "*lowest*: of all. *no choice needs less*: of *contiguous*. *arenas*: offsets found, aligned to 64. *lower",
+        "bounds*: proved for a level whatever is allocated in what, by an op that has nothing to do with any alias.",
         "",
     ]
-    head = ("model", "ops", "own", "strict", *LEVELS, "aliases", "lowest", "asked")
+    head = ("model", "ops", "own", "strict", *LEVELS, "aliases", "lowest", "no choice needs less")
     body: list[tuple[Any, ...]] = [
         (
             r["model"], r["ops"], r["own_bytes"], r["strict_bytes"],
             *(f"{r[k]['peak_bytes'] / r['strict_bytes']:.3f}{'' if r[k]['optimal'] else '+'}" for k in LEVELS),
             f"{_best(r, ALIASES) / r['strict_bytes']:.3f}", f"{_best(r) / r['strict_bytes']:.3f}",
-            f"{ASKED[r['model']]:.2f}" if r["model"] in ASKED else "",
+            "" if not r["contiguous"]["tried"] else "proved" if r["contiguous"]["least"] else "open",
         )
         for r in rows
     ]  # fmt: skip
-    study = [r for r in rows if r["model"] in ASKED]
-    kinds = [("geometric mean", rows, "peak_bytes"), ("of those asked", study, "peak_bytes")]
-    kinds += [("their arenas", study, "arena_bytes"), ("their floors", study, "floor_bytes")]
-    columns = [*((level,) for level in LEVELS), ALIASES, tuple(LEVELS)]
+    study = [r for r in rows if r["model"] in STUDY]
+    kinds = [("geometric mean", rows, "peak_bytes"), ("of the study's", study, "peak_bytes")]
+    kinds += [("their arenas", study, "arena_bytes"), ("their lower bounds", study, "floor_bytes")]
     for name, some, what in kinds:
-        means = [f"{mean(some, levels, what):.3f}" for levels in columns]
-        asked = None
-        if name == "of those asked" and some:
-            asked = exp(sum(log(ASKED[r["model"]]) for r in some) / len(some))
-        body.append((f"{name} ({len(some)})", "", "", "", *means, "" if asked is None else f"{asked:.3f}"))
-    lines += [*table(head, body), ""]
-    built = [r for r in rows if r["model"] in STRICT_MIB]
-    lines += [
-        "Models that `bench/alias_models.py` builds, beside the strict optimum of those exported from PyTorch, in MiB:",
-        "",
-    ]
-    lines += table(
-        ("model", "here", "exported"),
-        [(r["model"], f"{r['strict_bytes'] / 2**20:.2f}", f"{STRICT_MIB[r['model']]:.2f}") for r in built],
-    )
-    lines += ["", "The search, under `generic` (*contiguous*):", ""]
-    searched = [r for r in rows if r["contiguous"]["tried"]]
-    lines += table(
-        ("model", "aliases", "choices ordered", "no choice needs less", "arena", "s"),
-        [
-            (
-                r["model"], s["aliases"], s["tried"], "proved" if s["least"] else "open", s["arena_bytes"],
-                f"{s['seconds']:.1f}",
-            )
-            for r in searched
-            for s in (r["contiguous"],)
-        ],
-    )  # fmt: skip
-    for name, reason in document["left_out"].items():
+        means = [mean(some, levels, what) for levels in (*((level,) for level in LEVELS), ALIASES, tuple(LEVELS))]
+        body.append((f"{name} ({len(some)})", "", "", "", *(f"{m:.3f}" for m in means), ""))
+    lines += table(head, body)
+    for name, reason in results["left_out"].items():
         lines += ["", f"Left out: {name}: {reason}"]
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Plan all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="models as .onnx")
     parser.add_argument("--time", type=float, default=20.0, help="seconds of search for each plan (default: 20)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with .json and .md, after each model")
-    arguments = parser.parse_args()
-    rows, left_out = [], {}
+    given = parser.parse_args()
+    results = document(seconds=given.time, rows=[], left_out={})
     with tempfile.TemporaryDirectory(prefix="lowtide-aliases-") as folder:
-        paths = sorted(arguments.folder.rglob("*.onnx"))
-        for name, write in MODELS.items():
+        paths = sorted(given.folder.rglob("*.onnx"))
+        for name, make in MODELS.items():
             paths.append(Path(folder) / f"{name}.onnx")
-            write(paths[-1])
-        for path in paths:
-            if arguments.only and path.stem not in arguments.only:
-                continue
+            make(paths[-1])
+        for path in (p for p in paths if not given.only or p.stem in given.only):
             try:
-                rows.append(levels(path, arguments.time))
+                results["rows"].append(last := levels(path, given.time))
             except lowtide.LowtideError as error:
-                left_out[path.stem] = str(error)
-                print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
+                results["left_out"][path.stem] = str(error)
+                say(f"{path.name}: left out: {error}")
                 continue
-            ratios = " ".join(f"{rows[-1][k]['peak_bytes'] / rows[-1]['strict_bytes']:.3f}" for k in LEVELS)
-            print(f"{path.name}: {ratios}", file=sys.stderr, flush=True)
-            document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows, "left_out": left_out}
-            arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-            arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
-    return 0
+            ratios = " ".join(f"{last[k]['peak_bytes'] / last['strict_bytes']:.3f}" for k in LEVELS)
+            say(f"{path.name}: {ratios}")
+            write(given.out, results, tables(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -1,6 +1,6 @@
 """Training steps under `torch.compile`, what is kept between forward and backward chosen by torch, its knob, or a plan.
 
-    python bench/compiled.py -o results/compiled [--nets swiglu] [--backends aot_eager inductor] [--rounds 9]
+    python bench/compiled.py -o results/compiled [--nets swiglu] [--rounds 9]
 
 Of each network (`bench.train_known`): MiB that the allocator gives out at once in forward, loss and backward
 beside what is there before, by its own events (gradients count), and processor seconds of a step. All ways of a backend
@@ -12,21 +12,18 @@ step takes with each op once. Needs torch and, for inductor, a compiler, which t
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
+from itertools import product
 from statistics import median
 from types import FunctionType
 from typing import Any
 
 from lowtide.torch import partitioner
 from lowtide.torch.meter import allocator_peak
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, method_of, say, script, table, write
 from lowtide_research.bench.train_known import KNOWN, known_training
 
 KNOB = "knob 0.05"
@@ -79,14 +76,12 @@ def compiled(net: Any, backend: str, settings: dict[str, Any], partition: Any) -
     return run
 
 
-def rows(name: str, backend: str, rounds: int, only: list[str]) -> list[dict[str, Any]]:
-    """A row for each way, or for those whose names begin so."""
+def rows(name: str, backend: str, rounds: int) -> list[dict[str, Any]]:
+    """A row for each way."""
     net = known_training(name)
     result: list[dict[str, Any]] = []
     runs: list[Callable[[], Any]] = []
     for way, settings, partition in ways():
-        if only and not way.startswith(tuple(only)):
-            continue
         began = time.perf_counter()
         run = compiled(net, "eager" if way == "eager" else backend, settings, partition)
         row: dict[str, Any] = {
@@ -101,7 +96,7 @@ def rows(name: str, backend: str, rounds: int, only: list[str]) -> list[dict[str
             (report,) = partition.reports
             row |= {"planned_bytes": report.peak_bytes, "again": report.again, "met": report.met}
             row["overhead"] = report.overhead
-        print(json.dumps(row), flush=True)
+        say(row)
         result.append(row)
         runs.append(run)
     for row, seconds in zip(result, in_turn(runs, rounds), strict=True):
@@ -128,55 +123,45 @@ def ratio(row: dict[str, Any], base: dict[str, Any] | None) -> str:
     return f"x{median(a / b for a, b in zip(row['seconds'], base['seconds'], strict=True)):.3f}"
 
 
-def page(document: dict[str, Any]) -> str:
+HEAD = (
+    "net", "backend", "kept by", "MiB", "of torch's", f"of {KNOB}'s", "s", "of torch's", f"of {KNOB}'s", "planned, MiB",
+    "runs again", "time planned",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """Markdown."""
-    here = document["machine"]
-    lines = [
-        "# Training steps under torch.compile", "",
-        f"{here['cpu']}; lowtide {here['lowtide']} ({here['commit']}); torch {document['torch']}, one thread of a "
-        f"machine with other work to do; `bench/compiled.py`, {document['rounds']} rounds.", "",
-        *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-        f"| net | backend | kept by | MiB | of torch's | of {KNOB}'s | s | of torch's | of {KNOB}'s | planned, MiB | "
-        "runs again | time planned |", "|---" * 12 + "|",
-    ]  # fmt: skip
-    ways = {(r["net"], r["backend"], r["way"]): r for r in document["rows"]}
-    for r in document["rows"]:
+    ways = {(r["net"], r["backend"], r["way"]): r for r in results["rows"]}
+    cells = list[tuple[Any, ...]]()
+    for r in results["rows"]:
         bases = [ways.get((r["net"], r["backend"], way)) for way in ("torch", KNOB)]
         sizes = ["" if base is None else f"{r['peak_bytes'] / base['peak_bytes']:.3f}" for base in bases]
-        planned = ["", "", ""]
+        planned = ("", "", "")
         if "planned_bytes" in r:
-            planned = [f"{r['planned_bytes'] / MIB:.1f}", str(r["again"]), f"x{1 + r['overhead']:.3f}"]
-        cells = [
+            planned = (f"{r['planned_bytes'] / MIB:.1f}", r["again"], f"x{1 + r['overhead']:.3f}")
+        cells.append((
             r["net"], r["backend"], r["way"], f"{r['peak_bytes'] / MIB:.1f}", *sizes, f"{min(r['seconds']):.3f}",
             *(ratio(r, base) for base in bases), *planned,
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+        ))  # fmt: skip
+    return [
+        "# Training steps under torch.compile", "",
+        f"{about(results['machine'])}; torch {results['torch']}, one thread of a machine with other work to do; "
+        f"`bench/compiled.py`, {results['rounds']} rounds.", "", *method_of(__doc__), *table(HEAD, cells),
+    ]  # fmt: skip
 
 
 def main() -> None:
     """Measure, backend by backend, and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
+    parser = script(__doc__)
     parser.add_argument("--nets", nargs="*", default=["swiglu"], choices=list(KNOWN))
-    parser.add_argument("--backends", nargs="*", default=["aot_eager", "inductor"])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", nargs="*", default=[], help="ways whose names begin so: torch knob 'plan 67'")
-    options = parser.parse_args()
+    given = parser.parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)
-    done: list[dict[str, Any]] = []
-    for name in options.nets:
-        for backend in options.backends:
-            done += rows(name, backend, options.rounds, options.only)
-            document = {
-                "machine": asdict(machine()),
-                "torch": torch.__version__,
-                "rounds": options.rounds,
-                "rows": done,
-            }
-            options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-            options.out.with_suffix(".md").write_text(page(document))
+    results = document(torch=torch.__version__, rounds=given.rounds, rows=[])
+    for name, backend in product(given.nets, ("aot_eager", "inductor")):
+        results["rows"] += rows(name, backend, given.rounds)
+        write(given.out, results, page(results))
 
 
 if __name__ == "__main__":

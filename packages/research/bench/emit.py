@@ -13,13 +13,11 @@ whole ops take: two arrays, on fewer inputs under sanitizers and on the emulated
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -27,19 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 import lowtide
-from below_tflite import mobilenet_v2
 from lowtide.api.emitting import check_emit
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.run.tflite_process import quiet, tflm_interpreter
-from lowtide_research import zoo
-from lowtide_research.bench.machine import machine
-from lowtide_research.bench.tflite_net import SAME, Net
-from lowtide_research.msf_cnn import chain
-from msf import NETWORKS
+from lowtide_research.bench.pages import about, document, say, script, table, write
+from lowtide_research.bench.tflite_net import Net, mobilenet_v2
 
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},
@@ -85,36 +78,13 @@ def spread(net: Net) -> Net:
     return net
 
 
-def chain_net(name: str) -> Net:
-    """A network of msf-CNN's in int8: its chain of convolutions, padded as TFLite pads."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.onnx"
-        onnx.save(zoo.build(name).onnx(), path)
-        layers = chain(lowtide.load(path))
-    net = Net(seed=0)
-    first = x = net.tensor((1, *layers[0].reads))
-    for layer in layers:
-        rows, columns, channels = layer.makes
-        depthwise = layer.multiplications == rows * columns * channels * layer.taps**2
-        stride = (layer.stride, layer.stride)
-        x = net.conv(x, 1 if depthwise else channels, (layer.taps, layer.taps), stride, SAME, depthwise=depthwise)
-        assert net.shape(x)[1:] == layer.makes, (name, layer)
-    net.ends([first], [x])
-    return net
-
-
-def models(folder: Path | None, made: Path) -> Iterator[tuple[Path, str]]:
-    """Files, each with the target that it is planned for."""
-    for path in [] if folder is None else sorted(folder.glob("*.tflite")):
-        yield path, "loops"
+def models(folder: Path | None, made: Path) -> Iterator[Path]:
+    """Files."""
+    yield from [] if folder is None else sorted(folder.glob("*.tflite"))
     for size in (224, 144):
         path = made / f"mobilenet_v2_0.35_{size}_int8.tflite"
         path.write_bytes(spread(mobilenet_v2(0.35, size)).bytes())
-        yield path, "loops"
-    for name in NETWORKS:
-        path = made / f"msf_{name}_int8.tflite"
-        path.write_bytes(spread(chain_net(name)).bytes())
-        yield path, "loops,alignment=1"
+        yield path
 
 
 class Tflm:
@@ -282,7 +252,6 @@ def emulated(folder: Path, inputs: int, few: int) -> str:
 
 def row_of(
     model: Path,
-    target: str,
     way: str,
     vectors: Path,
     tflm: Tflm,
@@ -292,7 +261,7 @@ def row_of(
 ) -> dict[str, Any] | None:
     """A model's row for one way; None if it has no such plan. `vectors`: a folder with random inputs and results."""
     try:
-        plan = lowtide.plan(model, target=target, time=seconds, **(settings or WAYS[way]))
+        plan = lowtide.plan(model, target="loops", time=seconds, **(settings or WAYS[way]))
     except InputError as error:
         if "--stream-input" in str(error):
             return None
@@ -331,15 +300,36 @@ def _streams(plan: Plan) -> bool:
     return any(loop.streamed for loop in plan.loops or ())
 
 
-def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note: str) -> str:
+HEAD = (
+    "model", "way", "loops", "arena", "counters", "weights", "code -Os", "tables", "stack", "equal",
+    "inputs, sanitized", "emulated", "gcc ms", "clang ms", "TFLM ms", "ratios",
+)  # fmt: skip
+
+
+def cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row of the table."""
+    seconds, sizes = row["seconds"], row["sizes"]
+    gcc, clang, tflm = (seconds.get(what, math.nan) for what in ("gcc -O2", "clang -O2", "tflm"))
+    good = "yes" if all(shown == "equal" for shown in row["checks"].values()) else "NO"
+    good += " (one result)" if row["results"] == 1 else ""
+    return (
+        row["model"], row["way"], row["loops"], " + ".join(f"{size:,}" for size in row["memories"] or [row["arena"]]),
+        row["counters"], row["weights"], sizes.get("code -Os", 0), sizes.get("tables", 0), sizes.get("stack", 0), good,
+        f"{row['inputs']}, {row['sanitized']}", f"{row['emulated']}, {row['on_board']}", f"{gcc * 1e3:.2f}",
+        f"{clang * 1e3:.2f}", f"{tflm * 1e3:.2f}", f"{gcc / tflm:.2f}, {clang / tflm:.2f}",
+    )  # fmt: skip
+
+
+def text(results: dict[str, Any]) -> list[str]:
     """The page."""
+    rows, refused = results["models"], results["refused"]
     equal = all(shown == "equal" for row in rows for shown in row["checks"].values())
     runs = sum(row["sanitized" if "san" in name else "inputs"] for row in rows for name in row["checks"])
     builds = sorted({name for row in rows for name in row["checks"]})
     lines = [
         "# Plans as C",
         "",
-        note,
+        f"{about(results['machine'])}; `bench/emit.py`.",
         "",
         "*Arena*: the static array of the code, which is the plan's; input and output are in it, but for an input that",
         f"is handed over. *Equal*: bit by bit as TFLM's reference kernels on random inputs, in {len(builds)} builds",
@@ -348,100 +338,58 @@ def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note:
         "many inputs. *Two memories*: the first takes half of what whole ops take, an array each. Times: the least of",
         "several rounds in turns, -O2, one thread; ratios to TFLM's `Invoke`. *Code*, *tables*:",
         "`model.c` for a Cortex-M4, -Os; *stack*: its deepest chain of calls there (-fstack-usage). Weights have",
-        "multipliers and shifts in them. A row that names a commit is of that one.",
+        "multipliers and shifts in them.",
         "",
         f"{runs:,} runs, " + ("all equal." if equal else "NOT all equal (see the JSON)."),
         "",
-        "| model | way | loops | arena | counters | weights | code -Os | tables | stack | equal | inputs, sanitized "
-        "| emulated | gcc ms | clang ms | TFLM ms | ratios |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|---|--:|--:|--:|--:|",
+        *table(HEAD, map(cells, rows)),
     ]
-    for row in rows:
-        seconds, sizes = row["seconds"], row["sizes"]
-        gcc, clang, tflm = (seconds.get(what, math.nan) for what in ("gcc -O2", "clang -O2", "tflm"))
-        arena = " + ".join(f"{size:,}" for size in row.get("memories") or [row["arena"]])
-        earlier = f" ({row['commit']})" if "commit" in row else ""
-        board = f"{row['emulated']}, {row.get('on_board', ON_BOARD)}"
-        good = "yes" if all(shown == "equal" for shown in row["checks"].values()) else "NO"
-        good += " (one result)" if row.get("results") == 1 else ""
-        lines.append(
-            f"| {row['model']} | {row['way']}{earlier} | {row['loops']} | {arena} | {row['counters']} "
-            f"| {row['weights']:,} | {sizes.get('code -Os', 0):,} | {sizes.get('tables', 0):,} "
-            f"| {sizes.get('stack', 0):,} | {good} | {row['inputs']}, {row['sanitized']} | {board} "
-            f"| {gcc * 1e3:.2f} | {clang * 1e3:.2f} | {tflm * 1e3:.2f} | {gcc / tflm:.2f}, {clang / tflm:.2f} |"
-        )
     files = {row["model"] for row in rows}
     on_all = {row["model"] for row in rows if row["inputs"] >= HUNDRED and row.get("on_board", 0) >= HUNDRED}
     lines += [
         "",
         f"{len(files)} models, {len(on_all)} of them with {HUNDRED} inputs or more in every build and on the board.",
     ]
-    lines += ["", "Beside TinyTS on MLPerf Tiny, in bytes:", ""]
-    lines += ["| model | TinyTS | whole | rows | handed over |", "|---|--:|--:|--:|--:|"]
-    for name, bytes_ in TINYTS.items():
-        own = {row["way"]: f"{row['arena']:,}" for row in rows if row["model"] == name}
-        if own:
-            lines.append(f"| {name} | {bytes_:,} | " + " | ".join(own.get(way, "-") for way in WAYS) + " |")
+    own = {name: {row["way"]: row["arena"] for row in rows if row["model"] == name} for name in TINYTS}
+    beside = [(name, TINYTS[name], *(ways.get(way, "-") for way in WAYS)) for name, ways in own.items() if ways]
+    lines += ["", "TinyTS's bytes on MLPerf Tiny, and ours:", "", *table(("model", "TinyTS", *WAYS), beside)]
     if refused:
         lines += ["", "Not written, and what is said:", "", *(f"- {name}: {why}" for name, why in refused)]
-    return "\n".join([*lines, ""])
+    return lines
 
 
-def main() -> int:
+def main() -> None:
     """Rows as JSON and a page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script(__doc__)
     parser.add_argument("--tflite", type=Path, help="a folder of .tflite files")
     parser.add_argument("--inputs", type=int, default=100, help="random inputs of each model (default 100)")
     parser.add_argument("--time", type=float, default=60.0, help="seconds for each plan")
     parser.add_argument("--only", default="", help="models whose name has one of these, A,B,...")
-    parser.add_argument("--keep", action="store_true", help="go on with the rows that OUT.json has")
-    parser.add_argument("-o", "--out", type=Path, required=True)
     options = parser.parse_args()
-    out: Path = options.out
-    kept = json.loads(out.with_suffix(".json").read_text()) if options.keep else {"models": [], "refused": []}
-    rows: list[dict[str, Any]] = kept["models"]
-    refused: list[list[str]] = kept["refused"]
-    done = {(row["model"], row["way"]) for row in rows} | {(name, way) for name, _ in refused for way in WAYS}
+    rows: list[dict[str, Any]] = []
+    refused: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for model, target in models(options.tflite, Path(folder)):
+        for model in models(options.tflite, Path(folder)):
             if not any(word in model.stem for word in options.only.split(",")):
                 continue
             try:
                 check_emit(model)
             except InputError as error:
-                if (model.stem, "whole") not in done:
-                    refused.append([model.stem, str(error).removeprefix(f"{model}: ").partition(", but for")[0]])
+                refused.append([model.stem, str(error).removeprefix(f"{model}: ").partition(", but for")[0]])
                 continue
-            left = [way for way in WAYS if (model.stem, way) not in done]
             tflm, vectors = Tflm(model), Path(folder) / model.stem
             vectors.mkdir()
-            if left or (model.stem, TWO) not in done:
-                tflm.vectors(options.inputs, vectors)
-            for way in left:
-                row = row_of(model, target, way, vectors, tflm, options.inputs, options.time)
+            tflm.vectors(options.inputs, vectors)
+            for way in (*WAYS, *([TWO] if model.parent == options.tflite else [])):
+                untiled = next((row["arena"] for row in rows if (row["model"], row["way"]) == (model.stem, "whole")), 0)
+                two = {"banks": [f"first={max(untiled // 2, 1)}", f"second={2 * untiled}"]} if way == TWO else None
+                row = row_of(model, way, vectors, tflm, options.inputs, options.time, two)
                 if row is not None:
                     rows.append(row)
-                    print(json.dumps(row), file=sys.stderr, flush=True)
-                    write(out, rows, refused)
-            whole = next((row["arena"] for row in rows if (row["model"], row["way"]) == (model.stem, "whole")), 0)
-            if model.parent == options.tflite and (model.stem, TWO) not in done:
-                two = {"banks": [f"first={max(whole // 2, 1)}", f"second={2 * whole}"]}
-                row = row_of(model, "loops", TWO, vectors, tflm, options.inputs, options.time, two)
-                if row is not None:
-                    rows.append(row)
-                    print(json.dumps(row), file=sys.stderr, flush=True)
-    write(out, rows, refused)
-    return 0
-
-
-def write(out: Path, rows: list[dict[str, Any]], refused: list[list[str]]) -> None:
-    """Rows as JSON, and the page."""
-    own = machine()
-    note = f"{own.cpu}, lowtide {(own.commit or '')[:7]}; `bench/emit.py`."
-    out.with_suffix(".md").write_text(text(rows, refused, note), encoding="utf-8")
-    result = json.dumps({"models": rows, "refused": refused}, indent=1)
-    out.with_suffix(".json").write_text(result + "\n", encoding="utf-8")
+                    say(json.dumps(row))
+                    results = document(models=rows, refused=refused)
+                    write(options.out, results, text(results))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,13 +14,11 @@ Inductor takes minutes more there. Needs torch, and a compiler for Inductor.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -29,7 +27,7 @@ from lowtide.errors import InputError, first_line
 from lowtide.torch.cuda_meter import check_device
 from lowtide.torch.meter import run_seconds
 from lowtide_research.bench.activation_budget import halves
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 from lowtide_research.bench.train_nets import Training
 from lowtide_research.bench.train_sizes import SIZES, Sized
 from train_known import MIB, Bench
@@ -101,47 +99,47 @@ def rows(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, Calla
         yield "inductor", inductor
 
 
-def page(document: dict[str, Any]) -> list[str]:
+HEAD = (
+    "net", "way", "planned", "took", "allocated", "reserved", "predicted, ms", "took, ms", "of eager's", "from eager's",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """The rows as Markdown."""
-    here = document["machine"]
-    lines = [
-        f"# Training steps on {document['device']}", "",
-        f"{here['cpu']}; lowtide {here['lowtide']} ({here['commit']}); torch {document['torch']}"
-        f"{'; small networks' if document['small'] else ''}.", "",
-        "MiB that ops ask for beside parameters, buffers and batch, gradients included: *planned* and *took*. "
+    cells = list[tuple[Any, ...]]()
+    for net in results["nets"]:
+        base = net["rows"][0]["seconds"]
+        for row in net["rows"]:
+            if "seconds" not in row:
+                cells.append((net["net"], row["way"], row["failed"], *[""] * (len(HEAD) - 3)))
+                continue
+            sizes = ("predicted_bytes", "bytes", "max_memory_allocated", "max_memory_reserved")
+            predicted = f"{1e3 * row['predicted_seconds']:.2f}" if "predicted_seconds" in row else ""
+            cells.append((
+                net["net"], row["way"], *(f"{row[name] / MIB:,.4g}" if name in row else "" for name in sizes),
+                predicted, f"{1e3 * row['seconds']:.2f}", f"x{row['seconds'] / base:.3f}", f"{row['furthest']:.0e}",
+            ))  # fmt: skip
+    words = {sized.name: sized.words for sized in SIZES}
+    return [
+        f"# Training steps on {results['device']}", "",
+        f"{about(results['machine'])}; torch {results['torch']}{'; small networks' if results['small'] else ''}.", "",
+        "MiB that ops ask for in addition to parameters, buffers and batch, gradients included: *planned* and *took*. "
         "*allocated*, *reserved*: `max_memory_allocated` and `max_memory_reserved` of a run behind `empty_cache()`, "
         "parameters and batch included. Milliseconds of a step: *predicted* is the sum of the ops' own, *took* the "
         f"median of {RUNS} runs. *from eager's*: the largest difference of loss or a gradient over the largest value "
         "of its tensor, with the same seed; Inductor draws random numbers of its own, and so do the knob's halves "
-        "where they make a dropout again: without dropout they are eager's.", "",
-        "| net | way | planned | took | allocated | reserved | predicted, ms | took, ms | of eager's | from eager's |",
-        "|---" * 10 + "|",
+        "where they make a dropout again: without dropout they are eager's.", "", *table(HEAD, cells), "",
+        *([] if results["small"] else [f"* {net['net']}: {words[net['net']]}." for net in results["nets"]]),
     ]  # fmt: skip
-    for net in document["nets"]:
-        base = net["rows"][0]["seconds"]
-        for row in net["rows"]:
-            start = f"| {net['net']} | {row['way']} |"
-            if "seconds" not in row:
-                lines.append(f"{start} {row['failed']} | | | | | | | |")
-                continue
-            sizes = ("predicted_bytes", "bytes", "max_memory_allocated", "max_memory_reserved")
-            cells = [f"{row[name] / MIB:,.4g}" if name in row else "" for name in sizes]
-            cells.append(f"{1e3 * row['predicted_seconds']:.2f}" if "predicted_seconds" in row else "")
-            cells += [f"{1e3 * row['seconds']:.2f}", f"x{row['seconds'] / base:.3f}", f"{row['furthest']:.0e}"]
-            lines.append(f"{start} {' | '.join(cells)} |")
-    words = {sized.name: sized.words for sized in SIZES}
-    about = [] if document["small"] else [f"* {net['net']}: {words[net['net']]}." for net in document["nets"]]
-    return [*lines, "", *about]
 
 
-def main() -> int:
+def main() -> None:
     """Run, network by network and way by way, and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="path without ending; .md and .json")
+    parser = script(__doc__)
     parser.add_argument("--device", default="cuda", help="cuda, or cpu with --small")
     parser.add_argument("--small", action="store_true", help="small networks of the same kinds")
     parser.add_argument("--only", nargs="*", default=list(NETS), help="some of the networks")
-    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS, help="some of them, beside eager")
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS, help="some of them, and eager")
     parser.add_argument("--minutes", type=float, default=10.0, help="no way begins behind so many")
     parser.add_argument("--time", type=float, default=4.0, help="seconds of search for each plan")
     options = parser.parse_args()
@@ -156,13 +154,12 @@ def main() -> int:
             raise SystemExit(str(error)) from None
         name = torch.cuda.get_device_name(options.device)
     end = time.monotonic() + 60 * options.minutes
-    document: dict[str, Any] = {"machine": asdict(machine()), "torch": torch.__version__, "device": name}
-    document |= {"small": options.small, "time": options.time, "nets": []}
+    results = document(torch=torch.__version__, device=name, small=options.small, time=options.time, nets=[])
     for sized in SIZES:
         if sized.name not in options.only:
             continue
         bench = Bench(torch, network(torch, sized, options), options.time)
-        document["nets"].append({"net": sized.name, "rows": []})
+        results["nets"].append({"net": sized.name, "rows": []})
         for way, call in rows(bench, options):
             late = time.monotonic() >= end
             try:
@@ -170,14 +167,12 @@ def main() -> int:
                 row = {"way": way} | found
             except Exception as error:  # a way that does not run is a row that says so
                 row = {"way": way, "failed": first_line(error)}
-            document["nets"][-1]["rows"].append(row)
-            print(sized.name, json.dumps(row), flush=True)
-            options.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-            options.output.with_suffix(".md").write_text("\n".join(page(document)) + "\n")
+            results["nets"][-1]["rows"].append(row)
+            say(row)
+            write(options.out, results, page(results))
             if late:
                 break
-    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -4,44 +4,30 @@
 
 Networks of random NASNet-like cells, each changed again and again: an op runs once more, a result is twice as large, an
 op goes away. After each change the exact scheduler (`lowtide.schedule.exact`) searches the whole, and
-`lowtide.schedule.incremental`, which has seen what came before, what is new. Then part graphs: a network cut into row
-stripes, a few ops of which change each round. Counted are the states that the core expands, beams included; seconds
-are of a machine with other work.
+`lowtide.schedule.incremental`, which has seen what came before, what is new. Counted are the states that the core
+expands, beams included; seconds are of a machine with other work.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from lowtide.analyse.storage import memory_model
-from lowtide.api.writing import write_zoo
 from lowtide.graph import Graph, Kind
-from lowtide.read import read_model
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.incremental import Incremental
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.clone import Clone, apply, repeatable
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, method_of, say, script, table, write
 from lowtide_research.zoo.cells import CIFAR, Genotype, build_cells
 
 TARGET = BUILT_IN["strict"]
 NETWORKS, ROUNDS, STACK, FILTERS = 10, 10, 6, 44
-PARTS = (
-    ("randwire_ws", 4), ("nasnet_a_imagenet", 5), ("nasnet_a_cifar", 6), ("pnasnet_5_imagenet", 5), ("randwire_ba", 3),
-    ("randwire_er", 8), ("darts_imagenet", 20), ("hrnet_w32", 3),
-)  # fmt: skip
-"""Networks of the zoo, and how many times the stripes of their best cut."""
-
-PART_ROUNDS = 4
 
 
 @dataclass
@@ -177,25 +163,6 @@ def rounds_of(graph: Graph, count: int, seconds: float, seed: int) -> list[Round
     return found
 
 
-def in_parts(name: str, times: int, seconds: float) -> Graph:
-    """A network of the zoo with its regions of lowest peak in `times` as many stripes."""
-    from lowtide.optimize.regions import best_regions
-    from lowtide.transform.cut import Cutter
-    from lowtide.transform.parts import apply as cut
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.onnx"
-        write_zoo(name, file)
-        graph = read_model(file)
-    model, cutter = memory_model(graph, TARGET), Cutter(graph)
-    way = best_regions(cutter, model, Exact().schedule(model, Limits(seconds)).order, Limits(seconds))
-    regions = []
-    for region in way.regions:
-        ids, axes = [c.op for c in region.cuts], {c.op: c.axis for c in region.cuts}
-        regions.append(cutter.region(ids, axes, times * region.stripes))
-    return cut(cutter, regions, way.order).graph
-
-
 def _line(name: str, rounds: list[dict[str, Any]]) -> list[str]:
     """One graph's rounds in a line; the first, in which everything is new, is left out of the sums."""
     later = rounds[1:]
@@ -212,56 +179,38 @@ def _line(name: str, rounds: list[dict[str, Any]]) -> list[str]:
     ]  # fmt: skip
 
 
-def page(document: dict[str, Any]) -> str:
+HEAD = (
+    "graph", "ops", "segments", "equal peaks", "lower", "proved: whole, new", "bound, new over whole", "states, whole",
+    "states, new", "first round", "seconds: whole, new",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """The results as Markdown."""
-    m = document["machine"]
-    head = ["graph", "ops", "segments", "equal peaks", "lower", "proved: whole, new", "bound, new over whole",
-            "states, whole", "states, new", "first round", "seconds: whole, new"]  # fmt: skip
-    commits = document.get("commits", {}).items()
-    later = "".join(f", of {title} {str(commit)[:7]}" for title, commit in commits)
-    lines = ["# Exact search of what has changed", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-             f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other work "
-             f"beside it; commit {str(m['commit'])[:7]}{later}; {document['seconds']:g} s for each search, "
-             f"{document.get('part_seconds', document['seconds']):g} of part graphs. Target strict.", "",
-             f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]  # fmt: skip
-    lines += [f"| {' | '.join(_line(name, rounds))} |" for name, rounds in document["graphs"].items()]
-    for title, prefix in (("networks of cells", "cells"), ("part graphs", "parts")):
-        later = [r for name, rounds in document["graphs"].items() if name.startswith(prefix) for r in rounds[1:]]
-        if later:
-            full, again = sum(r["full_states"] for r in later), sum(r["states"] for r in later)
-            ratio = f"{full / again:.0f} times fewer" if 0 < 2 * again < full else "not compared where both are open"
-            same = sum(r["bytes"] == r["full_bytes"] for r in later)
-            above = sum(r["bytes"] > r["full_bytes"] for r in later)
-            lines += ["", f"All {title}: {same} of {len(later)} rounds equal, {above} higher; {full:,} states for the "
-                          f"whole, {again:,} for what is new, {ratio}."]  # fmt: skip
-    return "\n".join(lines) + "\n"
+    later = [r for rounds in results["graphs"].values() for r in rounds[1:]]
+    full, again = sum(r["full_states"] for r in later), sum(r["states"] for r in later)
+    same, above = sum(r["bytes"] == r["full_bytes"] for r in later), sum(r["bytes"] > r["full_bytes"] for r in later)
+    return [
+        "# Exact search of what has changed", "", *method_of(__doc__),
+        f"{about(results['machine'])}, {results['machine']['cores']} cores, other work on the machine; "
+        f"{results['seconds']:g} s for each search. Target strict.", "",
+        *table(HEAD, [_line(name, rounds) for name, rounds in results["graphs"].items()]), "",
+        f"{same} of {len(later)} rounds equal, {above} higher; {full:,} states for the whole, {again:,} for what is "
+        f"new, {full / again:.0f} times fewer.",
+    ]  # fmt: skip
 
 
 def main() -> None:
     """Measure, and write the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = script(__doc__)
     parser.add_argument("--time", type=float, default=10.0)
-    parser.add_argument("--parts", action="store_true", help="part graphs alone, in a file that is there")
-    parser.add_argument("--only", nargs="*", help="of part graphs those of these networks")
-    parser.add_argument("--page", action="store_true", help="write the page of what there is alone")
-    options = parser.parse_args()
-    file = options.out.with_suffix(".json")
-    if not options.page:
-        document: dict[str, Any] = {"machine": asdict(machine()), "seconds": options.time, "graphs": {}}
-        if options.parts:
-            document = json.loads(file.read_text(encoding="utf-8")) | {"part_seconds": options.time}
-        graphs = [] if options.parts else [(f"cells {k}", random_cells(k), ROUNDS) for k in range(NETWORKS)]
-        for name, graph, rounds in graphs:
-            document["graphs"][name] = [asdict(r) for r in rounds_of(graph, rounds, options.time, len(name))]
-            print(name, _line(name, document["graphs"][name]), flush=True)
-        for name, times in [(name, times) for name, times in PARTS if name in (options.only or [name])]:
-            graph, title = in_parts(name, times, options.time), f"parts of {name}"
-            document.setdefault("commits", {})[title] = machine().commit
-            document["graphs"][title] = [asdict(r) for r in rounds_of(graph, PART_ROUNDS, options.time, times)]
-            print(title, _line(title, document["graphs"][title]), flush=True)
-            file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text(page(json.loads(file.read_text(encoding="utf-8"))), encoding="utf-8")
+    given = parser.parse_args()
+    results = document(seconds=given.time, graphs={})
+    for k in range(NETWORKS):
+        rounds = rounds_of(random_cells(k), ROUNDS, given.time, len(f"cells {k}"))
+        results["graphs"][f"cells {k}"] = [asdict(r) for r in rounds]
+        say(_line(f"cells {k}", results["graphs"][f"cells {k}"]))
+        write(given.out, results, page(results))
 
 
 if __name__ == "__main__":

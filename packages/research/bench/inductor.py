@@ -11,10 +11,7 @@ of the three that it tries (`topological_sort_lpmf`, `_bfs`, `_dfs`), of which i
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import argparse
-import dataclasses
 import json
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 import lowtide
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 from lowtide_research.bench.train_nets import NETS, training
 
 SIZE = 2
@@ -115,14 +112,14 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> str:
+def page(rows: list[dict[str, Any]], here: dict[str, Any], seconds: float) -> list[str]:
     """Markdown."""
     best = [min(r["tried"].values()) for r in rows]
     over = [took / r["peak_bytes"] - 1 for took, r in zip(best, rows, strict=True)]
     agrees = sum(r["own_bytes"] == r["tried"]["baseline"] for r in rows)
     lines = [
         "# Graphs that Inductor fuses", "",
-        f"{about['cpu']}, two cores with much other work; lowtide {about['commit']}, torch {rows[0]['torch']}; "
+        f"{about(here)}, two cores with much other work; torch {rows[0]['torch']}; "
         f"`bench/inductor.py`, at most {seconds:g} s of search each, CPU seconds. MB are 10^6 bytes.", "",
         f"Forward and backward halves of {len({r['net'] for r in rows})} training steps of `bench.train_nets` "
         f"(size {SIZE}), as Inductor has them when it reorders for peak memory. Proved least: "
@@ -132,26 +129,22 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> s
         "- **estimate**: Inductor's figure of its order before it reorders; **own**: the same order here.",
         "- **lpmf, bfs, dfs**: its estimates of what it tries. **takes**: the lowest of the four.",
         "- **least**: what no order of these kernels is below, where proved; else the best found, and the bound.", "",
-        "| step | kernels | estimate, MB | own | lpmf | bfs | dfs | takes | least | over | bound | s |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|",
+        *table(HEAD, map(_cells, rows, best, over)),
     ]  # fmt: skip
-    for row, took, more in zip(rows, best, over, strict=True):
-        tried = row["tried"]
-        sizes = (
-            tried["baseline"],
-            row["own_bytes"],
-            tried["lpmf"],
-            tried["bfs"],
-            tried["dfs"],
-            took,
-            row["peak_bytes"],
-        )
-        bound = "proved" if row["proved"] else f"{_mb(row['bound_bytes'])}"
-        lines.append(
-            f"| {row['net']}, {row['part']} | {row['ops']} | {' | '.join(_mb(size) for size in sizes)} | "
-            f"{100 * more:.1f} % | {bound} | {row['cpu_seconds']:.1f} |"
-        )
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+HEAD = (
+    "step", "kernels", "estimate, MB", "own", "lpmf", "bfs", "dfs", "takes", "least", "over", "bound", "s",
+)  # fmt: skip
+
+
+def _cells(row: dict[str, Any], took: int, more: float) -> tuple[Any, ...]:
+    tried = row["tried"]
+    sizes = (tried["baseline"], row["own_bytes"], tried["lpmf"], tried["bfs"], tried["dfs"], took, row["peak_bytes"])
+    bound = "proved" if row["proved"] else _mb(row["bound_bytes"])
+    name = f"{row['net']}, {row['part']}"
+    return (name, row["ops"], *map(_mb, sizes), f"{100 * more:.1f} %", bound, f"{row['cpu_seconds']:.1f}")
 
 
 def _mb(size: int) -> str:
@@ -160,24 +153,18 @@ def _mb(size: int) -> str:
 
 def main() -> None:
     """Lower, or plan and write."""
-    parser = argparse.ArgumentParser(description="Peaks of Inductor's fused graphs.")
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="graphs of Inductor")
     parser.add_argument("--lower", action="store_true")
     parser.add_argument("--time", type=float, default=20.0)
-    parser.add_argument("-o", dest="out")
     options = parser.parse_args()
     if options.lower:
         options.folder.mkdir(parents=True, exist_ok=True)
         for name in NETS.keys() - {"gpt"}:  # of which Dynamo makes several graphs; gpt_fused is the same otherwise
             lower(options.folder, name)
-            print(name, file=sys.stderr)
+            say(name)
         return
-    if not options.out:
-        parser.error("say where to write: -o results/inductor")
-    rows = [planned(path, options.time) for path in sorted(options.folder.glob("*.json"))]
-    about = dataclasses.asdict(machine())
-    Path(f"{options.out}.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
-    Path(f"{options.out}.md").write_text(page(rows, about, options.time))
+    results = document(rows=[planned(path, options.time) for path in sorted(options.folder.glob("*.json"))])
+    write(options.out, results, page(results["rows"], results["machine"], options.time))
 
 
 if __name__ == "__main__":

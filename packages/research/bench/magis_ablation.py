@@ -1,7 +1,6 @@
 """What each part of the search is worth on BERT, and what is best after how long (MAGIS, ASPLOS 2024, figure 13).
 
-    python bench/magis_ablation.py -o results/magis-ablation [--seconds 12] [--curve 1 2 5 10 20 60]
-    python bench/magis_ablation.py --page results/magis-ablation
+    python bench/magis_ablation.py -o results/magis-ablation [--seconds 12]
 
 MAGIS leaves out its fission tree (regions at random instead) and its choice of what runs again, and tries levels 2, 4
 and 8. Here: tensors leave memory, too; one region at once; regions at random instead of the tree's; 2 and 8 levels
@@ -11,13 +10,10 @@ of searches of their own, each for so many seconds. The machine has other work; 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from itertools import product
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -33,12 +29,12 @@ from lowtide.optimize.parted import Parted
 from lowtide.optimize.step_regions import StepRegions
 from lowtide.transform.fission import NoFission, Region, region_of
 from lowtide_research import zoo
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, method_of, say, script, table, write
 
 MODEL, ALLOW = "magis_bert_base", "recompute,fission"
 GOALS: tuple[dict[str, Any], ...] = ({"max_overhead": "10%"}, {"max_overhead": "5%"}, {"budget": "40%"})
-CURVE = ("magis_bert_base", "magis_vit_base", "magis_unet")
-"""Workloads of the curve, within 10 % more time."""
+CURVE, CURVE_SECONDS = ("magis_bert_base", "magis_vit_base", "magis_unet"), (1, 2, 5, 10, 20, 60)
+"""Workloads of the curve, within 10 % more time, and how long each is searched."""
 
 REGIONS = 6
 """Random ones that are tried, as many as of the tree's."""
@@ -71,8 +67,8 @@ def _none(graph: Graph) -> StepRegions:
     return StepRegions((), ())
 
 
-def _whole_alone(step: _Step) -> list[Parted]:
-    return [step._whole()]
+def _untiled(_: _Step, whole: Parted) -> list[Parted]:
+    return [whole]
 
 
 @contextmanager
@@ -86,7 +82,7 @@ def without(name: str) -> Iterator[None]:
         "8 levels": {tree: _levels(8)},
         "tree alone": {f"{regions}.step_regions": _none, f"{regions}.stretches": lambda *_: []},
         "one region": {f"{step}._several": lambda *_: []},
-        "no parts": {f"{step}._joint": _whole_alone},
+        "no parts": {f"{step}._joint": _untiled},
     }
     with ExitStack() as stack:
         for place, instead in changes.get(name, {}).items():
@@ -102,37 +98,35 @@ MORE = {"with swaps": ",swap", "siblings as one": ",merge"}
 """Words of what is allowed besides."""
 
 
-def measured(seconds: list[float]) -> list[dict[str, Any]]:
+def measured(seconds: float) -> list[dict[str, Any]]:
     """Each setting within each bound."""
     graph, rows = zoo.build(MODEL).graph(), []
-    for setting in SETTINGS:
-        for goal in GOALS:
-            for most in seconds:
-                how: dict[str, Any] = {"method": "microbatch"} if setting == "nothing again" else {}
-                with without(setting):
-                    plan = lowtide.plan(graph, allow=ALLOW + MORE.get(setting, ""), time=most, **goal, **how)
-                assert plan.fission is not None
-                rows.append({
-                    "setting": setting, "goal": goal, "seconds": most, "status": plan.status,
-                    "share": plan.required_bytes / plan.own_order_peak_bytes, "overhead": plan.fission.overhead,
-                    "parts": [len(p.ends) for p in plan.fission.parts], "load": os.getloadavg()[0],
-                })  # fmt: skip
-                print(rows[-1], flush=True)
+    for setting, goal in product(SETTINGS, GOALS):
+        how: dict[str, Any] = {"method": "microbatch"} if setting == "nothing again" else {}
+        with without(setting):
+            plan = lowtide.plan(graph, allow=ALLOW + MORE.get(setting, ""), time=seconds, **goal, **how)
+        assert plan.fission is not None
+        rows.append({
+            "setting": setting, "goal": goal, "status": plan.status,
+            "share": plan.required_bytes / plan.own_order_peak_bytes, "overhead": plan.fission.overhead,
+            "parts": [len(p.ends) for p in plan.fission.parts], "load": os.getloadavg()[0],
+        })  # fmt: skip
+        say(rows[-1])
     return rows
 
 
-def curve(seconds: list[float]) -> list[dict[str, Any]]:
+def curve() -> list[dict[str, Any]]:
     """Of each workload the best within 10 % more time after so long."""
     rows = []
     for name in CURVE:
         graph = zoo.build(name).graph()
-        for most in seconds:
+        for most in CURVE_SECONDS:
             plan = lowtide.plan(graph, allow=ALLOW, time=most, max_overhead="10%")
             assert plan.fission is not None
             share = plan.required_bytes / plan.own_order_peak_bytes
             took = None if plan.seconds is None else plan.seconds.total
             rows.append({"name": name, "seconds": most, "took": took, "share": share, "load": os.getloadavg()[0]})
-            print(rows[-1], flush=True)
+            say(rows[-1])
     return rows
 
 
@@ -144,63 +138,35 @@ def _text(row: dict[str, Any]) -> str:
     return f"{row['share']:.3f}{parts}"
 
 
-def page(document: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> list[str]:
     """The results as Markdown."""
-    m, rows = document["machine"], document["rows"]
-    seconds = sorted({r["seconds"] for r in rows})
-    heads = [f"{next(iter(g))} {next(iter(g.values()))}, {s:g} s" for g in GOALS for s in seconds]
-    lines = [
-        "# What each part of the search is worth", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-        f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, "
-        f"{min(r['load'] for r in rows):.0f} to {max(r['load'] for r in rows):.0f} processes wanted them; commit "
-        f"{str(m['commit'])[:7]}. Within a bound on time the share of the own order's peak, within bytes the added "
-        "time; in brackets how many parts.", "",
-        f"| | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}",
+    rows, points = results["rows"], results["curve"]
+    heads = [f"{next(iter(goal))} {next(iter(goal.values()))}" for goal in GOALS]
+    by = {(r["setting"], *r["goal"].items()): _text(r) for r in rows}
+    settings = [(setting, *(by[setting, *goal.items()] for goal in GOALS)) for setting in SETTINGS]
+    took = {(r["name"], r["seconds"]): f"{r['share']:.3f} ({r['took']:.0f})" for r in points}
+    seconds = sorted({r["seconds"] for r in points})
+    loads = [r["load"] for r in (*rows, *points)]
+    return [
+        "# What each part of the search is worth", "", *method_of(__doc__),
+        f"{about(results['machine'])}, {results['machine']['cores']} cores, {min(loads):.0f} to {max(loads):.0f} "
+        f"processes wanted them; {results['seconds']:g} s of search. Within a bound on time the share of the file "
+        "order's peak, within bytes the added time; in brackets how many parts.", "",
+        *table(("", *heads), settings), "",
+        "## What is best after how long", "",
+        "Share of the file order's peak within 10 % more time; in brackets the seconds that the call took in all, "
+        "reading, placing and checking with it.", "",
+        *table(("", *(f"{s:g} s" for s in seconds)), [(name, *(took[name, s] for s in seconds)) for name in CURVE]),
     ]  # fmt: skip
-    for setting in SETTINGS:
-        cells = [
-            _text(next(r for r in rows if (r["setting"], r["goal"], r["seconds"]) == (setting, g, s)))
-            for g in GOALS for s in seconds
-        ]  # fmt: skip
-        lines.append(f"| {setting} | {' | '.join(cells)} |")
-    lines += _curve_lines(document["curve"])
-    return "\n".join(lines) + "\n"
-
-
-def _curve_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """The curve as a table: the share of the peak, and how long it took with reading, placing and checking."""
-    if not rows:
-        return []
-    seconds = sorted({r["seconds"] for r in rows})
-    loads = [r["load"] for r in rows]
-    lines = [
-        "", "## What is best after how long", "",
-        "Share of the own order's peak within 10 % more time; in brackets the seconds that the call took in all, "
-        f"reading, placing and checking with it; {min(loads):.0f} to {max(loads):.0f} processes wanted the cores.", "",
-        f"| | {' | '.join(f'{s:g} s' for s in seconds)} |", f"| --- |{' --- |' * len(seconds)}",
-    ]  # fmt: skip
-    for name in dict.fromkeys(r["name"] for r in rows):
-        found = {r["seconds"]: r for r in rows if r["name"] == name}
-        cells = [f"{found[s]['share']:.3f} ({found[s]['took']:.0f})" for s in seconds]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
 
 
 def main() -> None:
     """Measure, and write the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("-o", "--out", type=Path)
-    parser.add_argument("--seconds", type=float, nargs="+", default=[12.0])
-    parser.add_argument("--curve", type=float, nargs="+", default=[1.0, 2.0, 5.0, 10.0, 20.0, 60.0])
-    parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json")
+    parser = script(__doc__)
+    parser.add_argument("--seconds", type=float, default=12.0)
     given = parser.parse_args()
-    out = given.page or given.out
-    if given.page is None:
-        rows = measured(given.seconds)
-        document = {"machine": asdict(machine()), "rows": rows, "curve": curve(given.curve)}
-        out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    document = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
-    out.with_suffix(".md").write_text(page(document), encoding="utf-8")
+    results = document(seconds=given.seconds, rows=measured(given.seconds), curve=curve())
+    write(given.out, results, page(results))
 
 
 if __name__ == "__main__":

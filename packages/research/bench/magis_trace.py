@@ -8,11 +8,6 @@ cost file's roofline, not measured. The plans are verified.
 
 from __future__ import annotations
 
-import argparse
-import json
-from dataclasses import asdict
-from pathlib import Path
-
 import msgspec
 
 import lowtide
@@ -28,14 +23,12 @@ from lowtide.target import BUILT_IN
 from lowtide.transform.fission import PARTS, Fission, Loop, access_of, body_of, outer_of, region_of
 from lowtide.verify.check.rewrites import with_ops
 from lowtide_research import zoo
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, method_of, script, table, write
+from magis_pictures import Trace, trace_svg
 
 MODEL, SHARES = "magis_unet", (80, 60, 20)
 FAMILIES = stand_in("rtx3090.json")[0].families
-COLOURS = {"own order": "#8a8a92", "80 %": "#56b4e9", "60 %": "#e8743b", "20 %": "#22a884"}
-
-Trace = list[tuple[float, int]]
-"""Of each step its seconds, and bytes live meanwhile."""
+COLOURS = {"file order": "#8a8a92", "80 %": "#56b4e9", "60 %": "#e8743b", "20 %": "#22a884"}
 
 
 def _steps(graph: Graph, order: list[int], of: dict[int, int], costs: dict[int, float]) -> Trace:
@@ -86,72 +79,41 @@ def trace(graph: Graph, plan: Plan) -> Trace:
     return result
 
 
-def svg(traces: dict[str, Trace]) -> str:
-    """All of them in one picture."""
-    width, height, left, foot = 720, 300, 60, 34
-    longest = max(sum(s for s, _ in t) for t in traces.values())
-    most = max(b for t in traces.values() for _, b in t)
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-size="11" '
-             f'font-family="sans-serif"><title>{MODEL}: bytes live over time</title>']  # fmt: skip
-    for k in range(5):
-        y = 10 + (height - foot - 10) * (1 - k / 4)
-        lines.append(f'<path d="M{left} {y:.1f}H{width - 10}" stroke="#8a8a92" stroke-opacity=".3"/>'
-                     f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{most * k / 4 / 2**30:.1f} GiB</text>'
-                     f'<text x="{left + (width - left - 10) * k / 4:.0f}" y="{height - 14}" text-anchor="middle">'
-                     f"{1000 * longest * k / 4:.0f} ms</text>")  # fmt: skip
-    for i, (name, steps) in enumerate(traces.items()):
-        at, points = 0.0, []
-        for seconds, size in steps:
-            y = 10 + (height - foot - 10) * (1 - size / most)
-            for moment in (at, at + seconds):
-                points.append(f"{left + (width - left - 10) * moment / longest:.1f},{y:.1f}")
-            at += seconds
-        lines.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{COLOURS[name]}" '
-                     f'stroke-width="1.3"/><text x="{width - 14}" y="{22 + 14 * i}" text-anchor="end" '
-                     f'fill="{COLOURS[name]}">{name}</text>')  # fmt: skip
-    return "\n".join([*lines, "</svg>"]) + "\n"
+HEAD = (
+    "", "steps", "seconds", "peak, GiB", "of file order's", "parts", "ops recomputed", "peaks within 1 % of the top",
+)  # fmt: skip
 
 
 def main() -> None:
     """Plan, draw, and write the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = script(__doc__)
     parser.add_argument("--time", type=float, default=30.0)
     given = parser.parse_args()
     graph = priced(zoo.build(MODEL).graph(), FAMILIES)
     own = [op.id for op in graph.ops]
-    traces = {"own order": _steps(graph, own, {}, {op.id: op.cost or 0.0 for op in graph.ops})}
-    m = machine()
-    lines = [
-        "# U-Net's bytes over time", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-        f"lowtide {m.lowtide}, {m.python}, {m.system}, {m.cpu}, {m.cores} cores, other work beside it; commit "
-        f"{str(m.commit)[:7]}; {given.time:g} s of search for each plan.", "",
-        f"![bytes over time]({given.out.name}.svg)", "",
-        "| | steps | seconds | peak, GiB | of own order's | parts | ops again | peaks within 1 % of the highest |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]  # fmt: skip
-    rows = []
-    peak = max(b for _, b in traces["own order"])
+    traces = {"file order": _steps(graph, own, {}, {op.id: op.cost or 0.0 for op in graph.ops})}
+    peak = max(b for _, b in traces["file order"])
+    counts = {"file order": (1, 0)}
     for share in SHARES:
         plan = lowtide.plan(zoo.build(MODEL).graph(), allow="recompute,fission", budget=f"{share}%", time=given.time)
         traces[f"{share} %"] = trace(graph, plan)
         assert max(b for _, b in traces[f"{share} %"]) <= plan.required_bytes
         assert plan.fission is not None
         again = len(plan.rewrites or ()) + sum(len(p.body.get("rewrites") or ()) for p in plan.fission.parts)
-        rows.append((f"{share} %", [len(p.ends) for p in plan.fission.parts] or [1], again))
-    for name, parts, again in [("own order", [1], 0), *rows]:
-        steps = traces[name]
+        counts[f"{share} %"] = (len(plan.fission.parts[0].ends) if plan.fission.parts else 1, again)
+    rows = []
+    for name, steps in traces.items():
         top = max(b for _, b in steps)
         high = [b >= 0.99 * top for _, b in steps]
         times = sum(h and not before for h, before in zip(high, [False, *high], strict=False))
-        lines.append(
-            f"| {name} | {len(steps)} | {sum(s for s, _ in steps):.4f} | {top / 2**30:.2f} | {top / peak:.3f} | "
-            f"{parts[0]} | {again} | {times} |"
-        )
-    given.out.with_suffix(".svg").write_text(svg(traces), encoding="utf-8")
-    given.out.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    document = {"machine": asdict(m), "time": given.time, "traces": traces}
-    given.out.with_suffix(".json").write_text(json.dumps(document) + "\n", encoding="utf-8")
+        seconds = f"{sum(s for s, _ in steps):.4f}"
+        rows.append((name, len(steps), seconds, f"{top / 2**30:.2f}", f"{top / peak:.3f}", *counts[name], times))
+    given.out.with_suffix(".svg").write_text(trace_svg(f"{MODEL}: bytes live over time", traces, COLOURS), "utf-8")
+    results = document(time=given.time, traces=traces)
+    how = f"{about(results['machine'])}, other work on the machine; {given.time:g} s of search for each plan."
+    picture = f"![bytes over time]({given.out.name}.svg)"
+    title = "# U-Net's bytes over time"
+    write(given.out, results, [title, "", *method_of(__doc__), how, "", picture, "", *table(HEAD, rows)])
 
 
 if __name__ == "__main__":

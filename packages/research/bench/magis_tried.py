@@ -10,16 +10,12 @@ are made and ordered once for each number of parts.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import lowtide
 from lowtide_research import zoo
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, method_of, say, script, table, write
 
 MODEL, ALLOW, SECONDS = "magis_vit_base", "recompute,fission", 60.0
 GOALS: tuple[dict[str, Any], ...] = ({"max_overhead": "10%"}, {"budget": "40%"})
@@ -40,45 +36,40 @@ def rows() -> list[dict[str, Any]]:
         share = plan.required_bytes / plan.own_order_peak_bytes
         found.append({"goal": goal, "tried": plan.search, "share": share, "overhead": plan.fission.overhead,
                       "seconds": plan.seconds.total, "load": os.getloadavg()[0]})  # fmt: skip
-        print(goal, plan.search, flush=True)
+        say(plan.search)
     return found
 
 
-def page(document: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> list[str]:
     """The results as Markdown."""
-    m = document["machine"]
     lines = [
-        "# What a minute of search tries", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-        f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores; commit "
-        f"{str(m['commit'])[:7]}; {MODEL}, 60 s. MAGIS on the same workload in 60 s: {MAGIS_GENERATED:,} graphs made "
-        f"in 2.52 s, all hashed in 44.82 s, 6,224 of them dropped as seen before, {MAGIS_SIMULATED} ordered in 3.70 s "
-        "and simulated in 8.71 s (its figure 15, on a machine of its own).", "",
+        "# What a minute of search tries", "", *method_of(__doc__),
+        f"{about(results['machine'])}, {results['machine']['cores']} cores; {MODEL}, {SECONDS:g} s. MAGIS on the same "
+        f"workload in 60 s: {MAGIS_GENERATED:,} graphs made in 2.52 s, all hashed in 44.82 s, 6,224 of them dropped as "
+        f"seen before, {MAGIS_SIMULATED} ordered in 3.70 s and simulated in 8.71 s (its figure 15, on a machine of its "
+        "own).", "",
     ]  # fmt: skip
-    for row in document["rows"]:
+    for row in results["rows"]:
         ((name, bound),) = row["goal"].items()
-        tried = row["tried"]
+        seconds = {kind: row["tried"].get(f"{kind}_seconds", 0.0) for kind in KINDS}
+        counts = {kind: row["tried"].get(kind, 0) for kind in KINDS}
+        cells = [
+            (words, counts[k], f"{seconds[k]:.2f}", f"{counts[k] / seconds[k]:,.0f}" if seconds[k] else "")
+            for k, words in KINDS.items()
+        ]
         lines += [
-            f"Within `{name}` {bound}: {row['share']:.3f} of the own order's peak, {100 * row['overhead']:+.2f} % "
+            f"Within `{name}` {bound}: {row['share']:.3f} of the file order's peak, {100 * row['overhead']:+.2f} % "
             f"time, {row['seconds']:.0f} s; {row['load']:.0f} processes wanted the cores.", "",
-            "| | tried | seconds | a second |", "| --- | --- | --- | --- |",
+            *table(("", "tried", "seconds", "a second"), cells), "",
         ]  # fmt: skip
-        for kind, words in KINDS.items():
-            seconds = tried[f"{kind}_seconds"]
-            rate = f"{tried[kind] / seconds:,.0f}" if seconds else ""
-            lines.append(f"| {words} | {tried[kind]:,} | {seconds:.2f} | {rate} |")
-        lines += ["", f"Chains: {tried['chains'] / MAGIS_GENERATED:,.0f} times the graphs that MAGIS made, "
-                      f"{tried['chains'] / MAGIS_SIMULATED:,.0f} times those that it simulated.", ""]  # fmt: skip
-    return "\n".join(lines).rstrip() + "\n"
+    return lines
 
 
 def main() -> None:
     """Measure, and write the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("-o", "--out", type=Path, required=True)
-    out = parser.parse_args().out
-    document = {"machine": asdict(machine()), "rows": rows()}
-    out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    out.with_suffix(".md").write_text(page(document), encoding="utf-8")
+    given = script(__doc__).parse_args()
+    results = document(rows=rows())
+    write(given.out, results, page(results))
 
 
 if __name__ == "__main__":

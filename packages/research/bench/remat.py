@@ -2,19 +2,14 @@
 
     python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan,rotor --bound 0 \\
         -o results/remat-methods
-    python bench/remat.py FOLDER --least 5 -o results/remat-least
-    python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o results/remat \\
-        [--keep results/remat.json]
+    python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o results/remat
 
 FOLDER holds the `data` of MOCCASIN's repository (haoming-codes/moccasin: node-link JSON, Checkmate's graphs and random
 layered ones), which its user fetches: nothing of it is here. Budgets are shares of the peak of each instance's own
 order as that repository counts it, parts of a byte dropped (it rounds up). A row has the least overhead found within
 `--time` seconds after the best order is known, the bound over all orders, the bound over orders with these first runs,
 what CP-SAT proves in the same first runs with two runs of an op (up to 110 ops, `--solver` seconds), and what papers
-print. Every sequence is walked once more by the plain code of `lowtide.verify`. With `--least` a row has the least
-bytes found within so many per cent more time, and what no sequence within that time needs less than. With `--keep`
-a row that a former run has cheaper stays, with the commit that it was measured at, and so does what is not measured
-now; the files are written row by row.
+print. Every sequence is walked once more by the plain code of `lowtide.verify`.
 """
 
 from __future__ import annotations
@@ -23,7 +18,6 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +26,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.api.models import load_own
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.optimize.recompute.bound import first_run_bound, peak_bound, price_bound
-from lowtide.optimize.recompute.least_bytes import least_bytes
+from lowtide.optimize.recompute.bound import first_run_bound, price_bound
 from lowtide.optimize.recompute.registry import make_recompute
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
 from lowtide.schedule.exact import Exact
@@ -41,7 +34,7 @@ from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import footprints_of_runs
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 from lowtide_research.recompute.moccasin import moccasin, why_not
 
 PUBLISHED: dict[str, tuple[str, dict[int, tuple[str, str, str]]]] = {
@@ -61,6 +54,9 @@ MOCCASIN (the latter's paper, ICML 2023, table 1), FastSA (Preferred Networks)."
 
 INFERENCE = {99: ("", "", "")}
 """Of Checkmate's inference graphs: no paper prints anything, and one op takes the peak of each."""
+
+BUDGETS = (90, 80, 70, 60, 50)
+"""For all but the published rows."""
 
 OTHERS = ("VGG16", "VGG19", "MobileNet", "segnet", "vgg_unet")
 """Checkmate's other training graphs."""
@@ -162,58 +158,6 @@ def row(problem: Sequenced, order: tuple[int, ...], budget: int, options: argpar
     return result
 
 
-def least_row(name: str, graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
-    """The least bytes within more time, and the bound on them over all orders; an op that takes all of it by name."""
-    model = memory_model(graph, BUILT_IN["strict"])
-    own = profile(model, range(len(graph.ops))).peak
-    order, _, _ = best_order(model, options.order)
-    problem = sequenced(model, order)
-    extra, (single, op) = int(problem.costs.total * options.least / 100), least_possible(problem)
-    limits = Limits(options.bound)
-    footprint = profile(model, order).footprint
-    steps = sorted(range(len(order)), key=lambda step: -footprint[step])
-    bound = peak_bound(problem, extra, single, [order[s] for s in steps], lambda: not limits.over())
-    limits = Limits(options.time, seed=options.seed)
-    lowest = least_bytes(problem, order, problem.costs.total + extra, bound.bytes, limits)
-    spent = lowest.found[-1]
-    whole = problem.with_views(spent.order)
-    walked = max(footprints_of_runs(graph, work_out(graph, BUILT_IN["strict"]), [graph.ops[i].id for i in whole]))
-    assert walked <= spent.peak, "the plain walk needs more"
-    return {
-        "instance": name, "ops": len(graph.ops), "own_bytes": own, "best_order_bytes": profile(model, order).peak,
-        "peak_bytes": walked, "bound_bytes": bound.bytes, "single_bytes": single, "op": graph.ops[op].label,
-        "overhead_percent": 100 * (sum(problem.costs.units[i] for i in whole) / problem.costs.total - 1),
-        "proved": walked == bound.bytes, "seconds": round(options.time - limits.left_seconds, 1),
-        "stopped": lowest.stopped,
-    }  # fmt: skip
-
-
-def least_page(document: dict[str, Any]) -> str:
-    """Markdown of the least bytes within a time."""
-    most = document["least"]
-    lines = [
-        "# The least bytes when ops run again", "",
-        f"{document['machine']['cpu']}, one core of a machine with other work to do, lowtide "
-        f"{document['machine']['commit']}; `bench/remat.py --least {most:g}`, seed {document['seed']}.", "",
-        f"The lowest peak found within {most:g} % more time than each op once, in per cent of the own order's; "
-        "*needed*: no sequence within that time takes less, over all orders and any number of runs; *one op*: what the "
-        "largest op takes by itself. `=`: equal, so that the peak is proved least. *s*: seconds of search, until the "
-        f"proof or {document['seconds']:g}, by the clock on the wall.", "",
-        "| instance | ops | own order, B | best order | within the time | needed | one op | more time | s |",
-        "|---" * 9 + "|",
-    ]  # fmt: skip
-    for r in document["rows"]:
-        best, peak, bound, single = (
-            f"{100 * r[key] / r['own_bytes']:.2f} %"
-            for key in ("best_order_bytes", "peak_bytes", "bound_bytes", "single_bytes")
-        )
-        lines.append(
-            f"| {r['instance']} | {r['ops']:,} | {r['own_bytes']:,} | {best} | {peak}{' =' if r['proved'] else ''} | "
-            f"{bound} | {single} | {r['overhead_percent']:.2f} % | {r['seconds']} |"
-        )
-    return "\n".join([*lines, ""])
-
-
 def by_method(
     name: str, problem: Sequenced, order: tuple[int, ...], budget: int, options: argparse.Namespace
 ) -> str | float:
@@ -254,28 +198,26 @@ def text(value: Any, digits: int = 3) -> str:
     return "" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
 
 
-def methods_page(document: dict[str, Any]) -> str:
+def methods_page(results: dict[str, Any]) -> list[str]:
     """Markdown of what published methods find."""
-    names = document["methods"]
-    lines = [
+    names = results["methods"]
+    rows = [
+        (
+            r["instance"], r["ops"], f"{r['seconds']:g}", f"{r['budget_percent']} %",
+            text(r["overhead_percent"]) if r["met"] else "not met", *(text(r["methods"][name]) for name in names),
+        )
+        for r in results["rows"] if "methods" in r
+    ]  # fmt: skip
+    return [
         "# Ops that run again: published methods beside ours", "",
-        f"{document['machine']['cpu']}, one core of a machine with other work to do, lowtide "
-        f"{document['machine']['commit']}; `bench/remat.py --methods`, seed {document['seed']}.", "",
+        f"{about(results['machine'])}, one core of a machine with other work to do; `bench/remat.py --methods`, seed "
+        f"{results['seed']}.", "",
         "Overheads in per cent of the time of running each op once, each search with the same limit (seconds, by the "
         "clock on the wall), all from the best order. The methods are short implementations of ours "
-        "(`docs/recompute.md`). *none*: nothing was found within the budget; *time*: not in this time; empty: the "
+        "(`docs/methods.md`). *none*: nothing was found within the budget; *time*: not in this time; empty: the "
         "graph is too large for the method, or its ops share storages.", "",
-        f"| instance | ops | limit | budget | ours | {' | '.join(names)} |",
-        "|---" * (5 + len(names)) + "|",
+        *table(("instance", "ops", "limit", "budget", "ours", *names), rows),
     ]  # fmt: skip
-    for r in document["rows"]:
-        if "methods" not in r:
-            continue
-        start = f"| {r['instance']} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % "
-        cells = [r["methods"][name] for name in names]
-        ours = text(r["overhead_percent"]) if r["met"] else "not met"
-        lines.append(f"{start}| {ours} | " + " | ".join(text(c) for c in cells) + " |")
-    return "\n".join([*lines, ""])
 
 
 def _with_first_runs(row: dict[str, Any]) -> float | None:
@@ -284,137 +226,70 @@ def _with_first_runs(row: dict[str, Any]) -> float | None:
     return None if shown is None else max(shown, row["bound_percent"])
 
 
-def page(document: dict[str, Any]) -> str:
+HEAD = (
+    "instance", "ops", "limit", "budget", "best order", "found", "first", "s", "all orders", "first runs", "CP-SAT",
+    "Checkmate", "MOCCASIN", "FastSA",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """Markdown."""
-    lines = [
+    rows: list[tuple[Any, ...]] = []
+    for r in results["rows"]:
+        start = (r["instance"], r["ops"], f"{r['seconds']:g}", f"{r['budget_percent']} %")
+        start = (*start, f"{r['best_order_percent']:.2f} %")
+        if "impossible" in r:
+            rows.append((*start, f"impossible: {r['impossible']}", *[""] * (len(HEAD) - len(start) - 1)))
+            continue
+        found = text(r["overhead_percent"]) if r["met"] else "not met"
+        rows.append((
+            *start, "0 (proved)" if r["met"] and not r["overhead_percent"] else found,
+            text(r["first_plan_percent"]), text(r["first_plan_seconds"]), text(r.get("bound_percent")),
+            text(_with_first_runs(r)), text(r.get("solver_percent")) + (" =" if r.get("solver_proved") else ""),
+            *(r.get("published") or ("", "", "")),
+        ))  # fmt: skip
+    return [
         "# Ops that run again", "",
-        f"{document['machine']['cpu']}, one core; `bench/remat.py`, seed {document['seed']}. A row stands as it was "
-        "measured at its *commit* of lowtide; with `--keep` the cheaper of two plans stays.", "",
+        f"{about(results['machine'])}, one core; `bench/remat.py`, seed {results['seed']}.", "",
         "Overheads in per cent of the time of running each op once. *limit*: seconds of search, by the clock on the "
         "wall of a machine with other work to do; *found*: what is found in them after the best order; *first*: "
         "the first plan, and the seconds until it was there. "
         "*all orders*: no plan costs less; *first runs*: none with the first runs of the plan found. *CP-SAT*: "
         "retention intervals, two runs of an op, first runs in the best order; `=`: proved. *Checkmate*, *MOCCASIN*, "
         "*FastSA*: printed in papers.", "",
-        "| instance | ops | limit | budget | best order | found | first | s | all orders | first runs | CP-SAT | "
-        "Checkmate | MOCCASIN | FastSA | commit |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *table(HEAD, rows),
     ]  # fmt: skip
-    for r in document["rows"]:
-        start = f"| {r['instance']} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % "
-        start += f"| {r['best_order_percent']:.2f} % |"
-        if "impossible" in r:
-            lines.append(f"{start} impossible: {r['impossible']} |" + " |" * 8 + f" {r['commit'][:9]} |")
-            continue
-        found = text(r["overhead_percent"]) if r["met"] else "not met"
-        zero = r["met"] and not r["overhead_percent"]
-        solver = text(r.get("solver_percent")) + (" =" if r.get("solver_proved") else "")
-        cells = [
-            "0 (proved)" if zero else found,
-            text(r["first_plan_percent"]), text(r["first_plan_seconds"]), text(r.get("bound_percent")),
-            text(_with_first_runs(r)), solver, *(r.get("published") or ("", "", "")),
-            r["commit"][:9],
-        ]  # fmt: skip
-        lines.append(f"{start} " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
 
 
 def main() -> None:
     """Measure, row by row, and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="data of MOCCASIN's repository")
     parser.add_argument("--time", type=float, default=10.0, help="seconds of search for each budget")
     parser.add_argument("--order", type=float, default=10.0, help="seconds for the best order")
     parser.add_argument("--bound", type=float, default=10.0, help="seconds for the bound over all orders")
     parser.add_argument("--solver", type=float, default=20.0, help="seconds for CP-SAT; 0: without")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--captured", type=Path, nargs="*", default=[], help="training graphs as graph JSON")
-    parser.add_argument("--budgets", default="90,80,70,60,50", help="for all but the published rows")
-    parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
-    parser.add_argument("--least", type=float, help="per cent of time: the least bytes within them, a page of its own")
     parser.add_argument("--methods", default="", help="published methods to run too, with commas: a page of its own")
-    parser.add_argument("--keep", type=Path, help="a former run's JSON: of a budget the cheaper of both rows stays")
-    parser.add_argument("--only", default="", help="instances, with commas; rows of others stay as --keep has them")
     options = parser.parse_args()
     options.methods = [name for name in options.methods.split(",") if name]
-    options.only = [name for name in options.only.split(",") if name]
-    here = asdict(machine())
-    done: list[dict[str, Any]] = []
-    if options.least is not None:
-        for name, graph, _ in instances(options):
-            done.append(least_row(name, graph, options))
-            print(json.dumps(done[-1]), flush=True)
-        document = {"machine": here, "seed": options.seed, "least": options.least}
-        document |= {"seconds": options.time, "rows": done}
-        write(options.out, document, least_page(document))
-        return
-    former = former_rows(options.keep)
+    results = document(seed=options.seed, methods=options.methods, rows=[])
     for name, graph, published in instances(options):
-        budgets = tuple(published) or tuple(int(b) for b in options.budgets.split(","))
-        for r in rows(name, graph, budgets, options):
-            row = {"commit": here["commit"]} | r
-            if published:
-                row["published"] = published[r["budget_percent"]]
-            done.append(cheaper(row, former.get(key(row))))
-            print(json.dumps(done[-1]), flush=True)
-            document = {"machine": here, "seed": options.seed, "methods": options.methods}
-            document["rows"] = in_former_order(done, former)
-            write(options.out, document, (methods_page if options.methods else page)(document))
+        for r in rows(name, graph, tuple(published) or BUDGETS, options):
+            results["rows"].append(r | ({"published": published[r["budget_percent"]]} if published else {}))
+            say(results["rows"][-1])
+            write(options.out, results, (methods_page if options.methods else page)(results))
 
 
 def instances(options: argparse.Namespace) -> Iterator[tuple[str, Graph, dict[int, tuple[str, str, str]]]]:
     """Names, graphs and what is published of them."""
     for prefix, (name, published) in [*PUBLISHED.items(), *((other, (other, {})) for other in OTHERS)]:
         for path in training(options.folder, prefix):
-            if not options.only or name in options.only:
-                yield name, node_link(path)[0], published
+            yield name, node_link(path)[0], published
     for path in sorted(options.folder.glob("*_test_nx.json")):
-        name = f"{path.name.partition(' ')[0]} inference"
-        if not options.only or name in options.only:
-            yield name, node_link(path)[0], INFERENCE
+        yield f"{path.name.partition(' ')[0]} inference", node_link(path)[0], INFERENCE
     for path in options.captured:
-        if not options.only or path.name.partition(".")[0] in options.only:
-            yield path.name.partition(".")[0], load_own(path, {})[0], {}
-
-
-def key(row: dict[str, Any]) -> tuple[str, int]:
-    """What a row is of."""
-    return row["instance"], row["budget_percent"]
-
-
-def former_rows(path: Path | None) -> dict[tuple[str, int], dict[str, Any]]:
-    """Rows of a former run, each with the commit at which it was measured."""
-    if path is None:
-        return {}
-    document = json.loads(path.read_text())
-    return {key(r): {"commit": document["machine"]["commit"]} | r for r in document["rows"]}
-
-
-def cheaper(row: dict[str, Any], former: dict[str, Any] | None) -> dict[str, Any]:
-    """Of two rows the one whose plan takes less time, with the greater of both bounds and what a solver proved of
-    either: plans, bounds and proofs were checked when they were measured."""
-    if former is None or "impossible" in row or not former["met"]:
-        return row
-    chosen = row if row["met"] and row["overhead_percent"] <= former["overhead_percent"] + 1e-9 else former
-    kept: dict[str, Any] = {}
-    for r in (former, row):
-        if r.get("solver_proved"):
-            kept |= {name: r[name] for name in ("solver_percent", "solver_proved")}
-    if "bound_percent" in chosen:
-        kept["bound_percent"] = max(r["bound_percent"] for r in (row, former) if "bound_percent" in r)
-    return chosen | kept
-
-
-def in_former_order(done: list[dict[str, Any]], former: dict[tuple[str, int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows measured now in the places of former ones, those that are not, and new ones behind."""
-    measured = {key(r): r for r in done}
-    return list((former | measured).values())
-
-
-def write(out: Path, document: dict[str, Any], text: str) -> None:
-    """A run's figures and its page."""
-    out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    out.with_suffix(".md").write_text(text)
+        yield path.name.partition(".")[0], load_own(path, {})[0], {}
 
 
 def training(folder: Path, prefix: str) -> list[Path]:

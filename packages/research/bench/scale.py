@@ -8,17 +8,15 @@ MODELS/graphs/xla, at most 60 s of search each; RandWires of 128 nodes, 60 s eac
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 
 SECONDS = 60
 SEEDS = 5
@@ -54,42 +52,40 @@ def row(model: str, target: str) -> dict[str, Any]:
     }
 
 
-def table(document: dict[str, Any]) -> list[str]:
+HEAD = ("model", "ops", "own order", "peak", "bound", "gap", "arena above peak", "s wall", "s CPU")
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """The rows as Markdown."""
-    cpu, commit = document["machine"]["cpu"], document["machine"]["commit"]
-    lines = [
+    rows = [
+        (
+            r["model"], r["ops"], r["own_bytes"], r["peak_bytes"], r["bound_bytes"],
+            "proved" if r["proved"] else f"{100 * (r['peak_bytes'] - r['bound_bytes']) / r['peak_bytes']:.2f} %",
+            f"{100 * (r['arena_bytes'] - r['peak_bytes']) / r['peak_bytes']:.2f} %", f"{r['wall_seconds']:.1f}",
+            f"{r['cpu_seconds']:.1f}",
+        )
+        for r in results["rows"]
+    ]  # fmt: skip
+    how = f"`bench/scale.py`: `lowtide plan --time {SECONDS}`, the whole process. Bytes."
+    return [
         "# Whole commands on what is large or hard",
         "",
-        f"{cpu}, lowtide {commit}; `bench/scale.py`: `lowtide plan --time {SECONDS}`, the whole process. Bytes.",
+        f"{about(results['machine'])}; {how}",
         "",
-        "| model | ops | own order | peak | bound | gap | arena above peak | s wall | s CPU |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *table(HEAD, rows),
     ]
-    for r in document["rows"]:
-        gap = "proved" if r["proved"] else f"{100 * (r['peak_bytes'] - r['bound_bytes']) / r['peak_bytes']:.2f} %"
-        above = f"{100 * (r['arena_bytes'] - r['peak_bytes']) / r['peak_bytes']:.2f} %"
-        lines.append(
-            f"| {r['model']} | {r['ops']:,} | {r['own_bytes']:,} | {r['peak_bytes']:,} | {r['bound_bytes']:,} | {gap} "
-            f"| {above} | {r['wall_seconds']:.1f} | {r['cpu_seconds']:.1f} |"
-        )
-    return lines
 
 
-def main() -> int:
+def main() -> None:
     """Run every command, and write the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("models", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
-    arguments = parser.parse_args()
+    given = script(__doc__, folder="with graphs/xla").parse_args()
     rows = []
-    for model, target in asked(arguments.models):
+    for model, target in asked(given.folder):
         rows.append(row(model, target))
-        print(f"{rows[-1]['model']}: {rows[-1]['wall_seconds']:.1f} s", file=sys.stderr, flush=True)
-    document = {"machine": asdict(machine()), "rows": rows}
-    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(table(document)) + "\n")
-    return 0
+        say(f"{rows[-1]['model']}: {rows[-1]['wall_seconds']:.1f} s")
+    results = document(rows=rows)
+    write(given.out, results, page(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -8,12 +8,7 @@ least of all orders of the parts. SERENITY's ratios are geometric means over the
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
-from dataclasses import asdict
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +18,7 @@ import lowtide
 from lowtide.api.models import load_own
 from lowtide.plan import Plan
 from lowtide.run_reports import RunReport
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, mean_ratio, milliseconds, say, script, table, write
 from lowtide_research.zoo import build
 from lowtide_research.zoo.published.cases import CELLS
 
@@ -96,19 +91,6 @@ def measured(path: Path, seconds: float, folder: Path) -> dict[str, Any]:
     }
 
 
-def mean_ratio(rows: list[dict[str, Any]], above: str, below: str) -> float:
-    """Geometric mean of one figure over another."""
-    return exp(sum(log(r[above] / r[below]) for r in rows) / max(1, len(rows)))
-
-
-def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
-    """A Markdown table; whole numbers in groups of three."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for cells in rows:
-        lines.append("| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in cells) + " |")
-    return lines
-
-
 def _peaks(r: dict[str, Any]) -> tuple[Any, ...]:
     cells: list[Any] = [r["model"], r["ops"], r["own_bytes"], r["best_bytes"], "yes" if r["best_optimal"] else "no"]
     for way in ("seams", "seams,accumulate"):
@@ -127,16 +109,15 @@ RUN = (
 )  # fmt: skip
 
 
-def tables(document: dict[str, Any]) -> list[str]:
+def tables(results: dict[str, Any]) -> list[str]:
     """All tables as Markdown."""
-    cells, rows, runs = document["cells"], document["rows"], document["runs"]
+    cells, rows, runs = results["cells"], results["rows"], results["runs"]
     plain, rewritten = PUBLISHED.values()
     own = mean_ratio(cells, "own_bytes", "best_bytes"), mean_ratio(cells, "own_bytes", "seams_bytes")
     lines = [
         "# Seams",
         "",
-        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/seams.py`, at most "
-        f"{document['seconds']:g} s a plan. Sizes are bytes.",
+        f"{about(results['machine'])}; `bench/seams.py`, at most {results['seconds']:g} s a plan. Sizes are bytes.",
         "",
         "*seams*: in standard ONNX ops; *accumulating*: parts of a convolution are onnxruntime's FusedConv, which adds",
         "to what is there. The bound is that of all orders of these parts (`=`: reached).",
@@ -161,7 +142,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             r["model"], r["ops"], r["cut_ops"], r["best_bytes"], r["planned_bytes"],
             f"{r['planned_bytes'] / r['best_bytes']:.3f}", r["before_bytes"], r["after_bytes"],
             "yes" if r["as_planned"] else "no", f"{r['difference']:.1e}", f"{r['largest']:.3g}",
-            _ms(r["before_seconds"]), _ms(r["after_seconds"]),
+            milliseconds(r["before_seconds"]), milliseconds(r["after_seconds"]),
         )
         for r in runs
     ]  # fmt: skip
@@ -176,37 +157,27 @@ def tables(document: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.1f}"
-
-
-def main() -> int:
+def main() -> None:
     """Plan cells, models and networks of the zoo, and run some."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="models as .onnx")
     parser.add_argument("--time", type=float, default=30.0, help="seconds of search for each plan (default: 30)")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
-    arguments = parser.parse_args()
-    document: dict[str, Any] = {"machine": asdict(machine()), "seconds": arguments.time}
-    document |= {"cells": [], "rows": [], "runs": []}
+    given = parser.parse_args()
+    results = document(seconds=given.time, cells=[], rows=[], runs=[])
     with tempfile.TemporaryDirectory(prefix="lowtide-seams-") as folder:
         jobs = [("cells", case.network, "strict") for case in CELLS]
         jobs += [("rows", name, "generic") for name in (*MODELS, *NETWORKS)]
         for key, name, target in jobs:
-            path = arguments.folder / f"{name}.onnx"
+            path = given.folder / f"{name}.onnx"
             if name not in MODELS:
                 path = Path(folder) / f"{name}.onnx"
                 onnx.save(build(name).onnx(), path)
-            document[key].append(row(path, name, target, arguments.time))
-            last = document[key][-1]
-            print(f"{name}: {last['seams,accumulate_bytes'] / last['best_bytes']:.3f}", file=sys.stderr, flush=True)
+            results[key].append(last := row(path, name, target, given.time))
+            say(f"{name}: {last['seams,accumulate_bytes'] / last['best_bytes']:.3f}")
         for name in MEASURED:
-            document["runs"].append(measured(arguments.folder / f"{name}.onnx", arguments.time, Path(folder)))
-            print(f"{name}: {document['runs'][-1]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
-    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
-    return 0
+            results["runs"].append(measured(given.folder / f"{name}.onnx", given.time, Path(folder)))
+            say(f"{name}: {results['runs'][-1]['after_bytes']:,} B in use")
+    write(given.out, results, tables(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -7,17 +7,13 @@ and two random ones. Their costs have no common unit, so that of these a bandwid
 peak goes one way in just the time of the step. Of captured graphs ops take what `cost/files/rtx3090.json` says (a
 roofline, no measurement), and tensors go at its 12 GB/s each way. Budgets are shares of the own order's peak. A row
 has, for each of the three, how much longer the step takes with all its waiting, and what no order takes less than; each
-search has `--time` seconds from the best order. Every sequence is played once more by Python's clock. With `--keep`
-plans that a former run has cheaper stay, with the commit that they were found at, and so does what is not measured now;
-the files are written row by row. With `--bounds` no plan is sought: bounds of the rows of `--keep` are made anew.
+search has `--time` seconds from the best order. Every sequence is played once more by Python's clock.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +31,14 @@ from lowtide.optimize.recompute.swap_bound import swap_time_bound
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
-from lowtide_research.bench.machine import machine
-from remat import best_order, former_rows, in_former_order, key, node_link, text, training, write
+from lowtide_research.bench.pages import about, document, say, script, table, write
+from remat import best_order, node_link, text, training
 
 INSTANCES = (
     "VGG16", "VGG19", "MobileNet", "ResNet50", "fcn_8_vgg", "segnet", "vgg_unet", "random_layered_n100_",
     "random_layered_n250_",
 )  # fmt: skip
-WAYS = ("recompute", "swap", "recompute,swap")
+WAYS, BUDGETS = ("recompute", "swap", "recompute,swap"), (80, 60, 40, 30)
 MOST_ASKED = 64
 """Ops at which the bound is asked for."""
 
@@ -67,20 +63,15 @@ def rows(name: str, graph: Graph, options: argparse.Namespace) -> Iterator[dict[
     each, bandwidth = timed(graph, own)
     plain = in_nanoseconds(sequenced(model, order), each)
     ways = (plain, with_swaps(plain, bandwidth, recompute=False), with_swaps(plain, bandwidth))
-    for percent in options.budgets:
+    for percent in BUDGETS:
         budget = own * percent // 100
         row: dict[str, Any] = {
-            "commit": options.commit, "seconds": options.time, "instance": name, "ops": len(graph.ops),
+            "seconds": options.time, "instance": name, "ops": len(graph.ops),
             "budget_percent": percent, "own_order_bytes": own,
             "step_seconds": plain.costs.total / 1e9, "card": all(op.cost is None for op in graph.ops),
             "best_order_percent": round(100 * profile(model, order).peak / own, 2),
         }  # fmt: skip
         if least_possible(plain)[0] > budget:
-            yield row | {"impossible": True}
-            continue
-        if options.bounds:
-            if key(row) in options.former:
-                yield tighter(options.former[key(row)], ways, order, budget, bandwidth, options)
             continue
         for way, problem in zip(WAYS, ways, strict=True):
             row[way] = found(problem, order, budget, bandwidth if way != "recompute" else None, options)
@@ -121,18 +112,6 @@ def found(
     }
 
 
-def tighter(
-    row: dict[str, Any], ways: tuple[Sequenced, ...], order: tuple[int, ...], budget: int, bandwidth: Bandwidth,
-    options: argparse.Namespace,
-) -> dict[str, Any]:  # fmt: skip
-    """A former row with the greater of its bounds and those of now."""
-    found = {}
-    for way, problem in zip(WAYS, ways, strict=True):
-        bound = bounded(problem, order, budget, bandwidth if "swap" in way else None, options)
-        found[way] = row[way] | {"bound_percent": max(bound, row[way]["bound_percent"])}
-    return row | found
-
-
 def bounded(
     problem: Sequenced, order: tuple[int, ...], budget: int, bandwidth: Bandwidth | None, options: argparse.Namespace
 ) -> float:
@@ -153,91 +132,61 @@ def cell(entry: dict[str, Any]) -> str:
     return f"{entry['overhead_percent']:.2f} ({entry['bound_percent']:.2f})"
 
 
-def page(document: dict[str, Any]) -> str:
+HEAD = (
+    "instance", "ops", "s", "budget", "again alone", "away alone", "both", "stored", "runs again", "rotor", "pofo",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """Markdown."""
-    lines = [
+    rows: list[tuple[Any, ...]] = []
+    for r in results["rows"]:
+        name, both = r["instance"], r["recompute,swap"]
+        if r["card"]:
+            name += f", {1e3 * r['step_seconds']:.0f} ms, {r['own_order_bytes'] / 1e9:.2f} GB"
+        stored = f"{100 * both['stored_bytes'] / r['own_order_bytes']:.0f}"
+        rows.append((
+            name, r["ops"], f"{r['seconds']:g}", f"{r['budget_percent']} %", *(cell(r[way]) for way in WAYS),
+            *((stored, both["runs_again"]) if both["met"] else ("", "")),
+            *(text(r.get(method, ""), 2) for method in ("rotor", "pofo")),
+        ))  # fmt: skip
+    return [
         "# Tensors that leave memory", "",
-        f"{document['machine']['cpu']}, one core of a machine with other work to do; "
-        f"`bench/swaps.py`, seed {document['seed']}, *s* seconds of search for each way by the clock on the wall. "
-        "Plans stand as they were found at their *commit* of lowtide: with `--keep` of each way the cheaper of two "
-        f"stays, with the greater of both bounds; bounds were made last at {document['machine']['commit'][:9]}.", "",
+        f"{about(results['machine'])}, one core of a machine with other work to do; `bench/swaps.py`, seed "
+        f"{results['seed']}, *s* seconds of search for each way by the clock on the wall.", "",
         "How much longer a step takes, waiting included, in per cent of running each op once, within shares of the "
         "own order's peak; in brackets what no order takes less than. Of captured graphs, which have a step's time "
         "and a peak here, ops take what a roofline of an RTX 3090's data sheet says, and transfers 12 GB/s each way; "
         "of the others, whose costs have no unit, the peak goes one way in just the time of the step. All of it is "
         "predicted; nothing was run on such a card. *stored*: what of the peak the plan of both stores, in per cent. "
         "*not met*: nothing was found; budgets below what a single op needs are left out. *rotor*, *pofo*: short "
-        "implementations of ours of published methods for chains (`docs/recompute.md`), without and with transfers, in "
-        f"{document['method']:g} s at most; empty: the graph is no chain.", "",
-        "| instance | ops | s | budget | again alone | away alone | both | stored | runs again | rotor | pofo "
-        "| commit |",
-        "|---" * 12 + "|",
+        "implementations of ours of published methods for chains (`docs/methods.md`), without and with transfers, in "
+        f"{results['method']:g} s at most; empty: the graph is no chain.", "",
+        *table(HEAD, rows),
     ]  # fmt: skip
-    for r in document["rows"]:
-        name = r["instance"]
-        commits = ", ".join(dict.fromkeys(r[way].get("commit", r["commit"])[:9] for way in WAYS if way in r))
-        if r["card"]:
-            name += f", {1e3 * r['step_seconds']:.0f} ms, {r['own_order_bytes'] / 1e9:.2f} GB"
-        start = f"| {name} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % |"
-        if r.get("impossible"):
-            continue
-        both = r["recompute,swap"]
-        tail = (
-            f"{100 * both['stored_bytes'] / r['own_order_bytes']:.0f} | {both['runs_again']} |"
-            if both["met"]
-            else " | |"
-        )
-        methods = " | ".join(text(r.get(name, ""), 2) for name in ("rotor", "pofo"))
-        lines.append(f"{start} {' | '.join(cell(r[way]) for way in WAYS)} | {tail} {methods} | {commits} |")
-    return "\n".join([*lines, ""])
 
 
 def main() -> None:
     """Search, row by row, and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="data of MOCCASIN's repository")
     parser.add_argument("--time", type=float, default=4.0, help="seconds of search for each figure")
     parser.add_argument("--order", type=float, default=5.0, help="seconds for the best order")
     parser.add_argument("--bound", type=float, default=2.0, help="seconds for each bound")
     parser.add_argument("--method", type=float, default=20.0, help="seconds for each published method")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--captured", type=Path, nargs="*", default=[], help="training graphs as graph JSON")
-    parser.add_argument("--budgets", type=lambda text: [int(b) for b in text.split(",")], default=[80, 60, 40, 30])
-    parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
-    parser.add_argument("--keep", type=Path, help="a former run's JSON: of each way the cheaper of both plans stays")
-    parser.add_argument("--bounds", action="store_true", help="no plans: bounds of the rows of --keep alone")
-    parser.add_argument("--only", default="", help="instances, with commas; rows of others stay as --keep has them")
     options = parser.parse_args()
-    here, former, only = asdict(machine()), former_rows(options.keep), options.only.split(",")
-    options.commit, options.former = here["commit"], former
-    paths = [
-        (prefix.replace("_layered_n", " ").strip("_"), path)
-        for prefix in INSTANCES
-        for path in training(options.folder, prefix)
-    ]
-    captured = [(path.name.partition(".")[0], path) for path in options.captured]
-    done: list[dict[str, Any]] = []
-    for name, path in [*paths, *captured]:
-        if options.only and name not in only:
-            continue
-        for row in rows(name, load_own(path, {})[0] if path in options.captured else node_link(path)[0], options):
-            done.append(row if options.bounds else cheaper_ways(row, former.get(key(row))))
-            print(json.dumps(done[-1]), flush=True)
-            document = {"machine": here, "seed": options.seed, "method": options.method}
-            document["rows"] = in_former_order(done, former)
-            write(options.out, document, page(document))
-
-
-def cheaper_ways(row: dict[str, Any], former: dict[str, Any] | None) -> dict[str, Any]:
-    """Of each way the plan of two rows that takes less time, with its commit, and the greater of both bounds."""
-    if former is None or "impossible" in row or "impossible" in former:
-        return row
-    ways: dict[str, Any] = {}
-    for way in WAYS:
-        both = [{"commit": r["commit"]} | r[way] for r in (row, former)]
-        chosen = min(both, key=lambda entry: (not entry["met"], entry["overhead_percent"]))
-        ways[way] = chosen | {"bound_percent": max(entry["bound_percent"] for entry in both)}
-    return row | ways
+    graphs = [
+        (prefix.replace("_layered_n", " ").strip("_"), node_link(path)[0])
+        for prefix in INSTANCES for path in training(options.folder, prefix)
+    ]  # fmt: skip
+    graphs += [(path.name.partition(".")[0], load_own(path, {})[0]) for path in options.captured]
+    results = document(seed=options.seed, method=options.method, rows=[])
+    for name, graph in graphs:
+        for row in rows(name, graph, options):
+            results["rows"].append(row)
+            say(row)
+            write(options.out, results, page(results))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Two memories beside TiGrIS: bytes to and from slow memory over a ladder of fast ones, under TiGrIS's accounting.
 
-    python bench/tigris.py MODEL... --tigris /path/to/tigris [--fast 32K,64K,...] [--time 20] -o results/tigris
-    python bench/tigris.py --rows A.json B.json -o results/tigris
-    python bench/tigris.py MODEL... --rows results/tigris.json --kept VERSION -o results/tigris
+    python bench/tigris.py MODEL... --tigris /path/to/tigris [--time 20] -o results/tigris
 
 TiGrIS (`pip install tigris-ml`, Apache-2.0) cuts a model's own order into stages that fit the fast memory; each stage
 loads its inputs from slow memory and stores its outputs there. `tigris analyze --json` gives the three figures that are
@@ -11,17 +9,15 @@ that are read from it and written to it in one inference. lowtide plans with `--
 the target `generic`, and is counted as TiGrIS counts: the model's inputs lie in slow memory and are read from there
 (once at least), its outputs are written there, and tensors take room there from the first byte to the last read.
 
-Without TiGrIS its columns are empty, and the page says why; with `--kept` rows that were read take its figures from
-there, and lowtide's are new.
+Without TiGrIS its columns are empty, and the page says why.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-import sys
 import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +27,20 @@ from lowtide.plan import Plan
 from lowtide.sizes import parse_size
 from lowtide.spill_plan import HOST
 from lowtide.write.command_stream import command_stream
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 
 LADDERS = {
     ".tflite": "4K,8K,12K,16K,24K,32K,48K,64K,96K",
     ".onnx": "64K,256K,512K,1M,2M,4M",
 }
 """Fast memories by the model's format."""
+ALLOW = {".tflite": ("fission", "fission,rounds"), ".onnx": ("fission",)}
+"""What lowtide may change; of two plans the one that moves fewer bytes counts."""
 
 LOST = (
     "*no plan*: in no way to cut that was found in the time does every op fit. VWW and person detection fit 4,096 B",
     "row by row: three rows of 24 x 32 numbers and the one that a convolution makes of them are 3,072 B, and a part of",
-    "one row has no padded copy of what it reads, which would be 2,496 B more ([cuts](../../docs/cuts.md#in-tflite)).",
+    "one row has no padded copy of what it reads, which would be 2,496 B more ([means](../../../docs/means.md)).",
     "Searches end by time: on a machine with other work on it they find less.",
 )
 """Why there are rows without a plan."""
@@ -151,9 +149,15 @@ def verdict(row: dict[str, Any]) -> str:
     return f"{times:.2f}x" + (" **(more)**" if times < 1 else "")
 
 
-def page(rows: list[dict[str, Any]], tigris: str, seconds: str) -> list[str]:
+HEAD = (
+    "fast memory", "TiGrIS: fast / slow / moved", "stages", "lowtide: fast / slow / moved", "beside the ends", "ops",
+    "TiGrIS moves",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """The results as Markdown."""
-    own = machine()
+    rows = results["rows"]
     both = [r for r in rows if "moved" in r["lowtide"] and "moved" in r["tigris"]]
     less = sum(r["lowtide"]["moved"] < r["tigris"]["moved"] for r in both)
     equal = sum(r["lowtide"]["moved"] == r["tigris"]["moved"] for r in both)
@@ -165,12 +169,12 @@ def page(rows: list[dict[str, Any]], tigris: str, seconds: str) -> list[str]:
     lines = [
         "# Two memories, beside TiGrIS",
         "",
-        f"{own.cpu}, lowtide {(own.commit or '')[:7]}, `{tigris}`; `bench/tigris.py`, {seconds}.",
+        f"{about(results['machine'])}, `{results['tigris']}`; `bench/tigris.py`, {results['seconds']:g} s a plan.",
         "",
         "Bytes of the fast memory that are used / most bytes in slow memory at once / bytes moved between them in one",
         "inference, the model's inputs and outputs among both (they lie in slow memory): TiGrIS's accounting, its",
         "figures those of `analyze --json`. lowtide: `plan --memory fast=SIZE --allow fission --target generic`, of",
-        "int8 models, where that moves something, with `--allow fission,rounds`, which cuts parts again;",
+        "int8 models the better of that and `--allow fission,rounds`, which cuts parts again;",
         "*beside the ends*: of the bytes moved those that are neither the first load of an input nor the one write of",
         "an output (0: one pool is enough); *ops*: those that run, parts, slices and joins among them. Weights are in",
         "neither memory, and what kernels take beside their tensors is not counted by either.",
@@ -183,66 +187,34 @@ def page(rows: list[dict[str, Any]], tigris: str, seconds: str) -> list[str]:
         "",
     ]
     for model in dict.fromkeys(r["model"] for r in rows):
-        lines += [
-            f"## {model}",
-            "",
-            "| fast memory | TiGrIS: fast / slow / moved | stages | lowtide: fast / slow / moved | beside the ends "
-            "| ops | TiGrIS moves |",
-            "|--:|--:|--:|--:|--:|--:|--:|",
-        ]
-        for r in (r for r in rows if r["model"] == model):
-            mine, other = r["lowtide"], r["tigris"]
-            aside = f"{mine['beside_ends']:,}" if "moved" in mine else ""
-            lines.append(
-                f"| {r['fast']:,} | {cells(other)} | {other.get('stages', '')} | {cells(mine)} | {aside} | "
-                f"{mine.get('ops', '')} | {verdict(r)} |"
+        cells_of = [
+            (
+                r["fast"], cells(r["tigris"]), r["tigris"].get("stages", ""), cells(r["lowtide"]),
+                r["lowtide"].get("beside_ends", ""), r["lowtide"].get("ops", ""), verdict(r),
             )
-        lines.append("")
+            for r in rows if r["model"] == model
+        ]  # fmt: skip
+        lines += [f"## {model}", "", *table(HEAD, cells_of), ""]
     return lines
 
 
-def write(rows: list[dict[str, Any]], out: Path, tigris: str, seconds: str) -> None:
-    """The page, and the rows as JSON."""
-    out.with_suffix(".md").write_text("\n".join(page(rows, tigris, seconds)), encoding="utf-8")
-    out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-
-
-def main() -> int:
+def main() -> None:
     """Rows as JSON and a page, written after each row."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="*")
-    parser.add_argument("--rows", type=Path, nargs="*", default=[], help="rows of earlier runs, put in front")
+    parser = script(__doc__)
+    parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--tigris", help="the command; without it lowtide's columns alone")
-    parser.add_argument("--kept", metavar="VERSION", help="TiGrIS's figures are those of --rows, of this version of it")
-    parser.add_argument("--fast", help="sizes with commas between; by default a ladder for the model's format")
-    parser.add_argument(
-        "--allow", default="fission", help="what lowtide may change; fission,rounds: parts are cut again"
-    )
     parser.add_argument("--time", type=float, default=20.0, help="seconds for each plan")
-    parser.add_argument("--note", help="how long plans were searched, where not all so long")
-    parser.add_argument("-o", "--out", type=Path, required=True)
     options = parser.parse_args()
-    tigris = options.kept or version_of(options.tigris)
-    rows: list[dict[str, Any]] = [row for path in options.rows for row in json.loads(path.read_bytes())]
-    if rows and not options.models:
-        write(rows, options.out, tigris, options.note or f"{options.time:g} s a plan")
+    results = document(tigris=version_of(options.tigris), seconds=options.time, rows=[])
     for path in options.models:
-        for size in (options.fast or LADDERS[path.suffix]).split(","):
+        for size in LADDERS[path.suffix].split(","):
             fast = parse_size(size, "fast memory")
-            at = next((i for i, r in enumerate(rows) if (r["model"], r["fast"]) == (path.stem, fast)), len(rows))
-            kept = rows[at]["tigris"] if options.kept and at < len(rows) else None
-            other = theirs(options.tigris, path, fast) if kept is None else kept
-            row = {
-                "model": path.stem,
-                "fast": fast,
-                "tigris": other,
-                "lowtide": ours(path, fast, options.time, options.allow),
-            }
-            rows[at : at + 1] = [row]
-            print(json.dumps(row), file=sys.stderr, flush=True)
-            write(rows, options.out, tigris, options.note or f"{options.time:g} s a plan")
-    return 0
+            plans = [ours(path, fast, options.time, allow) for allow in ALLOW[path.suffix]]
+            row = {"model": path.stem, "fast": fast, "tigris": theirs(options.tigris, path, fast)}
+            results["rows"].append(row | {"lowtide": min(plans, key=lambda plan: plan.get("moved", inf))})
+            say(results["rows"][-1])
+            write(options.out, results, page(results))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

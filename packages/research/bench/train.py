@@ -9,21 +9,17 @@ losses, parameters, buffers and the optimizer's state must be equal bit by bit. 
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import statistics
 import time
-from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
 from lowtide.torch import Costs, Step, compile_step
 from lowtide.torch.meter import allocator_peak
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, script, table, write
 from lowtide_research.bench.train_nets import NETS, training
 
 SHARES = (0.75, 0.5, 0.3, 0.15)
@@ -123,73 +119,60 @@ def rows_of(torch: Any, name: str, size: int, search_seconds: float) -> list[dic
     return rows
 
 
-HEAD = """
-{equal} of {runs} runs equal eager bit by bit after {steps} steps (losses, parameters, buffers, state). The allocator's
-own peak is what was planned to the byte in {exact}, and at most {apart:.3%} off. Bytes are those allocated at once,
-beside parameters, buffers, batch and state.
+HEAD = """{equal} of {runs} runs equal eager bit by bit after {steps} steps (losses, parameters, buffers, state). The
+allocator's own peak is what was planned to the byte in {exact}, and at most {apart:.3%} off. Bytes are those allocated
+at once, in addition to parameters, buffers, batch and state.
 
-Budgets are shares of own order's peak, 75, 50, 30 and 15 % of the way up from `floor`: what the largest op takes
-alone, which no plan is below. `ops` are the step's, `runs` how many run. `time`: the ops' measured seconds over own
-order's, predicted; seconds of whole steps are in the JSON, from a machine that others used too: they say little. Ops
-that run again come from the search for sequences, which proves nothing.
-"""
+Budgets are shares of the file order's peak, 75, 50, 30 and 15 % of the way up from `floor`: what the largest op takes
+alone, which no plan is below. `ops` are the step's, `runs` how many run. `time`: the ops' measured seconds over the
+file order's, predicted; seconds of whole steps are in the JSON, from a machine that others used too: they say little.
+Ops that run again come from the search for sequences, which proves nothing."""
 COLUMNS = (
     "net", "budget", "ops", "runs", "planned", "allocator", "storages", "eager's", "floor", "time", "bits",
 )  # fmt: skip
 
 
-def tables(text: dict[str, Any]) -> list[str]:
+def page(results: dict[str, Any]) -> list[str]:
     """The rows as Markdown."""
-    here, rows = text["machine"], text["rows"]
+    rows, cells = results["rows"], list[tuple[Any, ...]]()
     run = [row for row in rows if "refused" not in row]
     apart = max(abs(row["allocator_bytes"] / row["planned_bytes"] - 1) for row in run)
     equal = sum(row["bits_equal"] for row in run)
     exact = sum(row["allocator_bytes"] == row["planned_bytes"] for row in run)
-    where = f"{here['cpu']}; lowtide {here['lowtide']} ({here['commit']}); torch {text['torch']}"
-    lines = [
-        "# Training steps within a budget",
-        "",
-        f"{where}, one thread; size {text['size']}; AdamW; {text['time']:g} s of search each.",
-        HEAD.format(equal=equal, runs=len(run), steps=STEPS, exact=exact, apart=apart),
-        f"| {' | '.join(COLUMNS)} |",
-        "|---" * len(COLUMNS) + "|",
-    ]
     for row in rows:
         budget = "own order" if row["budget_share"] is None else f"{row['budget_of_own']:.0%}"
         if "refused" in row:
-            cells = [f"refused: {row['refused'].partition(': ')[2]}", *[""] * (len(COLUMNS) - 3)]
-        else:
-            sizes = ("planned", "allocator", "storages", "eager", "floor")
-            cells = [
-                row["ops"], row["runs"], *(f"{row[name + '_bytes']:,}" for name in sizes),
-                f"x{row['predicted_time']:.3f}", "equal" if row["bits_equal"] else "differ",
-            ]  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, [row['net'], budget, *cells]))} |")
-    return lines
+            refused = f"refused: {row['refused'].partition(': ')[2]}"
+            cells.append((row["net"], budget, refused, *[""] * (len(COLUMNS) - 3)))
+            continue
+        sizes = [row[f"{name}_bytes"] for name in ("planned", "allocator", "storages", "eager", "floor")]
+        bits = "equal" if row["bits_equal"] else "differ"
+        cells.append((row["net"], budget, row["ops"], row["runs"], *sizes, f"x{row['predicted_time']:.3f}", bits))
+    return [
+        "# Training steps within a budget",
+        "",
+        f"{about(results['machine'])}; torch {results['torch']}, one thread; size {results['size']}; AdamW; "
+        f"{results['time']:g} s of search each.",
+        "",
+        HEAD.format(equal=equal, runs=len(run), steps=STEPS, exact=exact, apart=apart),
+        "",
+        *table(COLUMNS, cells),
+    ]
 
 
-def main() -> int:
+def main() -> None:
     """Write the tables and the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="path without ending: .md and .json are written"
-    )
+    parser = script(__doc__)
     parser.add_argument("--size", type=int, default=2, help="scale of widths and batches (default 2)")
     parser.add_argument("--time", type=float, default=8.0, help="seconds of search for each budget (default 8)")
-    parser.add_argument("--nets", nargs="*", default=list(NETS), help="some of them")
     given = parser.parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)  # threads that wait for each other on a shared machine tell nothing
-    rows: list[dict[str, Any]] = []
-    for name in given.nets:
-        rows += rows_of(torch, name, given.size, given.time)
-        text = {"machine": asdict(machine()), "torch": torch.__version__, "size": given.size}
-        text |= {"time": given.time, "rows": rows}
-        given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
-        given.output.with_suffix(".md").write_text("\n".join(tables(text)) + "\n")
-        print(f"{name}: written", flush=True)
-    return 0
+    results = document(torch=torch.__version__, size=given.size, time=given.time, rows=[])
+    for name in NETS:
+        results["rows"] += rows_of(torch, name, given.size, given.time)
+        write(given.out, results, page(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

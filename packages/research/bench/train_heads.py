@@ -1,6 +1,6 @@
 """Loss heads that others cut by hand, cut by a budget: planned at full size without memory, and executed small.
 
-    python bench/train_heads.py -o results/train-heads [--only gpt2] [--roofline]
+    python bench/train_heads.py -o results/train-heads [--roofline]
 
 Models are those of `bench.heads`. Seconds are those of the cost file beside the page, which `--roofline` writes
 anew: a roofline of the data sheet of an accelerator, no measurement. Needs torch; ten minutes on a CPU.
@@ -8,14 +8,11 @@ anew: a roofline of the data sheet of an accelerator, no measurement. Needs torc
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from lowtide.torch import Costs, Step, StepPlan, compile_step
@@ -29,7 +26,7 @@ from lowtide.torch.search import floor
 from lowtide.torch.slices import sliced
 from lowtide.torch.work import operations_of
 from lowtide_research.bench.heads import HEADS, Head
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, script, table, write
 
 MIB, GIB = 2**20, 2**30
 H100 = Rates(bytes=3.35e12, operations=989e12)
@@ -155,58 +152,54 @@ workspace. *By hand*: own order with the head in so many parts. *Found*: the lea
 running ops again and by parts."""
 
 
-def page(text: dict[str, Any], costs: str) -> list[str]:
+def page(results: dict[str, Any], costs: str) -> list[str]:
     """The rows as Markdown."""
-    here = text["machine"]
-    lines = ["# Loss heads in parts", "", f"lowtide {here['lowtide']} ({here['commit']}); torch {text['torch']}.", ""]
-    lines += [HEAD.format(costs=costs)]
-    for name, rows in text["heads"].items():
+    lines = ["# Loss heads in parts", "", f"{about(results['machine'])}; torch {results['torch']}.", ""]
+    lines.append(HEAD.format(costs=costs))
+    for name, rows in results["heads"].items():
         full, small = rows["full"], rows["small"]
-        lines += ["", f"## {name}", "", f"{full['words']}. {full['ops']:,} ops, captured and planned in own order in "
-                  f"{full['capture_seconds']:.0f} s; {full['there'] / MIB:,.0f} MiB are there before.", "",
-                  "| | MiB | lower by | time | parts |", "|---|---|---|---|---|",
-                  f"| own order | {full['own'] / MIB:,.0f} | | x1.0000 | |"]  # fmt: skip
         every = [(f"by hand, {r['parts']} parts", r, [r["parts"]]) for r in full["hand"]]
         every += [(f"found, at most {r['overhead']:+.1%} time", r, r["parts"]) for r in full["found"]]
         if "within" in full:
             words = f"found, {REPORTED[name][0]} with what is there before"
             every.append((words, full["within"], full["within"]["parts"]))
-        for words, r, parts in every:
-            lower = f"{(full['own'] - r['peak']) / GIB:.2f} GiB"
-            lines.append(f"| {words} | {r['peak'] / MIB:,.0f} | {lower} | x{r['time']:.4f} | {parts or ''} |")
+        cells = [("own order", f"{full['own'] / MIB:,.0f}", "", "x1.0000", "")]
+        cells += [
+            (words, f"{r['peak'] / MIB:,.0f}", f"{(full['own'] - r['peak']) / GIB:.2f} GiB", f"x{r['time']:.4f}",
+             str(parts or ""))
+            for words, r, parts in every
+        ]  # fmt: skip
         furthest = "equal bits" if small["furthest"] == 0 else f"{small['furthest']:.0e} of a tensor's largest value"
-        lines += ["", f"Executed small, on the CPU: {small['own']:,} -> {small['peak']:,} B, parts {small['parts']}; "
-                  f"furthest from eager's loss and gradients: {furthest}."]  # fmt: skip
+        lines += [
+            "", f"## {name}", "", f"{full['words']}. {full['ops']:,} ops, captured and planned in own order in "
+            f"{full['capture_seconds']:.0f} s; {full['there'] / MIB:,.0f} MiB are there before.", "",
+            *table(("", "MiB", "lower by", "time", "parts"), cells), "",
+            f"Executed small, on the CPU: {small['own']:,} -> {small['peak']:,} B, parts {small['parts']}; furthest "
+            f"from eager's loss and gradients: {furthest}.",
+        ]  # fmt: skip
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Write the page, the rows, and the cost file if it is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="path without ending; .md and .json")
-    parser.add_argument("--only", nargs="*", default=[h.name for h in HEADS], help="some of the models")
+    parser = script(__doc__)
     parser.add_argument("--roofline", action="store_true", help="write the cost file anew")
     given = parser.parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)
-    heads = [head for head in reversed(HEADS) if head.name in given.only]
-    path = given.output.with_name(given.output.name + "-costs.json")
+    path = given.out.with_name(given.out.name + "-costs.json")
     if given.roofline:
         known: dict[str, OpCost] = {}
-        for head in heads:
+        for head in reversed(HEADS):
             by_data_sheet(torch, Bench(torch, head, None).own.program, known)
         entries = sorted(known.values(), key=lambda entry: entry.signature)
         Costs("an H100 by its data sheet", str(torch.__version__), 0, entries).save(path)
-    rows: dict[str, Any] = {}
-    for head in heads:
+    results = document(torch=torch.__version__, heads={})
+    for head in reversed(HEADS):
         bench = Bench(torch, head, read_costs(path))
-        rows[head.name] = {"full": bench.full(), "small": bench.small()}
-        text = {"machine": asdict(machine()), "torch": torch.__version__, "heads": rows}
-        given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
-        given.output.with_suffix(".md").write_text("\n".join(page(text, path.name)) + "\n")
-        print(f"{head.name}: written", flush=True)
-    return 0
+        results["heads"][head.name] = {"full": bench.full(), "small": bench.small()}
+        write(given.out, results, page(results, path.name))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

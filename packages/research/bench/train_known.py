@@ -1,6 +1,6 @@
 """Training steps of networks that others have measured: planned, executed, beside PyTorch's `activation_memory_budget`.
 
-    python bench/train_known.py -o results/train-nets [--nets unet gpt swiglu]
+    python bench/train_known.py -o results/train-nets
 
 Of each network (`bench.train_known`): what eager takes; what torch's own knob takes at seven ratios, and the
 plan within the same bytes; a front of 20 budgets, each executed; budgets that others reached. Time is counted in
@@ -10,12 +10,8 @@ Needs torch; half an hour on a CPU.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
@@ -24,7 +20,7 @@ from lowtide.torch import Costs, Step, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.work import by_operations
 from lowtide_research.bench.activation_budget import halves
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, script, table, write
 from lowtide_research.bench.train_known import KNOWN, known_training
 from lowtide_research.bench.train_nets import Training
 
@@ -140,25 +136,20 @@ class Bench:
         return [self.executed(self.step("allocator", None, plan=p.plan), "allocator") for p in found.points]
 
 
-def rows_of(torch: Any, name: str, keep: Callable[[dict[str, Any]], None]) -> None:
+def network(torch: Any, name: str, keep: Callable[[], None], row: dict[str, Any]) -> None:
     """All of a network, kept as it comes."""
     bench = Bench(torch, known_training(name))
-    eager = bench.peaks(bench.eager)
-    goals = []
+    row |= {"net": name, "eager": bench.peaks(bench.eager), "goals": [], "knob": [], "front": []}
     for counted, mib, allow in GOALS[name]:
-        budget = int((eager[counted] if mib < 1 else MIB) * mib)
-        row = bench.within(counted, budget, f"recompute,{allow}" if allow else "recompute")
-        goals.append({"counted": counted, "allow": allow, **row})
-    row: dict[str, Any] = {"net": name, "eager": eager, "goals": goals, "front": [], "knob": []}
-    keep(row)
-    print(f"{name}: goals", flush=True)
+        budget = int((row["eager"][counted] if mib < 1 else MIB) * mib)
+        found = bench.within(counted, budget, f"recompute,{allow}" if allow else "recompute")
+        row["goals"].append({"counted": counted, "allow": allow, **found})
+        keep()
     for ratio in RATIOS:
         row["knob"].append(bench.knob(ratio))
-        keep(row)
-    print(f"{name}: knob", flush=True)
+        keep()
     row["front"] = bench.front(bench.tables["allocator"])
-    keep(row)
-    print(f"{name}: written", flush=True)
+    keep()
 
 
 HEAD = """MiB allocated at once beside parameters, buffers and batch; gradients are results and count. `storages`: live
@@ -179,72 +170,53 @@ def _ours(row: dict[str, Any]) -> list[str]:
     return [f"{_mib(row['measured'])}", f"x{row['time']:.3f}", bits]
 
 
-def tables(text: dict[str, Any]) -> list[str]:
+KNOB = (
+    "ratio", "knob, storages", "ours", "time", "bits", "knob, allocator", "ours", "time", "bits", "products",
+)  # fmt: skip
+
+
+def page(results: dict[str, Any]) -> list[str]:
     """The rows as Markdown."""
-    here = text["machine"]
     lines = [
         "# Training steps of networks at known sizes",
         "",
-        f"{here['cpu']}; lowtide {here['lowtide']} ({here['commit']}); torch {text['torch']}, one thread.",
+        f"{about(results['machine'])}; torch {results['torch']}, one thread.",
         "",
         HEAD,
     ]
-    for net in text["nets"]:
+    for net in results["nets"]:
         eager = net["eager"]
-        lines += ["", f"## {net['net']}", "", f"Eager: {_mib(eager['storages'])} by storages, "
-                  f"{_mib(eager['allocator'])} by the allocator.", "",
-                  "| counted | budget | also | took | time | bits | parts |", "|---" * 7 + "|"]  # fmt: skip
-        for row in net["goals"]:
-            cells = [row["counted"], _mib(row["budget"]), row["allow"], *_ours(row)]
-            lines.append(f"| {' | '.join(cells)} | {row.get('parts') or ''} |")
-        head = [
-            "ratio",
-            "knob, storages",
-            "ours",
-            "time",
-            "bits",
-            "knob, allocator",
-            "ours",
-            "time",
-            "bits",
-            "products",
+        goals = [
+            (row["counted"], _mib(row["budget"]), row["allow"], *_ours(row), row.get("parts") or "")
+            for row in net["goals"]
         ]
-        lines += ["", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-        for row in net["knob"]:
-            cells = [str(row["ratio"])]
-            for counted in ("storages", "allocator"):
-                cells += [_mib(row[counted]), *_ours(row[f"ours_{counted}"])]
-            lines.append(f"| {' | '.join(cells)} | x{row['products']:.3f} |")
-        lines += ["", f"A front of {POINTS} budgets, by the allocator:", "",
-                  "| planned | took | time | bits | runs |", "|---|---|---|---|---|"]  # fmt: skip
-        for row in net["front"]:
-            lines.append(f"| {_mib(row['planned'])} | {' | '.join(_ours(row))} | {row['ops']} |")
+        knob = [
+            (row["ratio"], *(cell for counted in ("storages", "allocator")
+                             for cell in (_mib(row[counted]), *_ours(row[f"ours_{counted}"]))),
+             f"x{row['products']:.3f}")
+            for row in net["knob"]
+        ]  # fmt: skip
+        front = [(_mib(row["planned"]), *_ours(row), row["ops"]) for row in net["front"]]
+        lines += [
+            "", f"## {net['net']}", "",
+            f"Eager: {_mib(eager['storages'])} by storages, {_mib(eager['allocator'])} by the allocator.", "",
+            *table(("counted", "budget", "also", "took", "time", "bits", "parts"), goals), "", *table(KNOB, knob), "",
+            f"A front of {POINTS} budgets, by the allocator:", "",
+            *table(("planned", "took", "time", "bits", "runs"), front),
+        ]  # fmt: skip
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Write the tables and the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="path without ending: .md and .json are written"
-    )
-    parser.add_argument("--nets", nargs="*", default=list(KNOWN), help="some of them")
-    given = parser.parse_args()
+    given = script(__doc__).parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)
-    nets: list[dict[str, Any]] = []
-    for name in given.nets:
-        nets.append({})
-
-        def keep(row: dict[str, Any]) -> None:
-            nets[-1] = row
-            text = {"machine": asdict(machine()), "torch": torch.__version__, "nets": nets}
-            given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
-            given.output.with_suffix(".md").write_text("\n".join(tables(text)) + "\n")
-
-        rows_of(torch, name, keep)
-    return 0
+    results = document(torch=torch.__version__, nets=[])
+    for name in KNOWN:
+        results["nets"].append({})
+        network(torch, name, lambda: write(given.out, results, page(results)), results["nets"][-1])
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -2,7 +2,6 @@
 
     python bench/xla.py FOLDER --lower                    # in an environment with jax; writes the texts to FOLDER
     python bench/xla.py FOLDER -o results/xla       # plans them; needs no jax
-    python bench/xla.py FOLDER --again results/xla.json --time 100 -o results/xla  # what was open, longer
 
 26 programs (`xla_programs.py`), each compiled twice for CPU: with XLA's default scheduler, which spreads work over
 cores, and with its memory scheduler. XLA's figure is its own `memory_analysis()`: temporaries and outputs, donated
@@ -13,7 +12,6 @@ parameters among these.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import subprocess
@@ -26,7 +24,7 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.target import resolve
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 
 NEAR = 0.05
 """Of XLA's figure."""
@@ -148,7 +146,7 @@ def _apart(lives: Any, over: dict[int, int], a: int, b: int) -> bool:
     return lives.last[a] < lives.first[b] or lives.last[b] < lives.first[a]
 
 
-def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> list[str]:
+def page(rows: list[dict[str, Any]], here: dict[str, Any], seconds: float) -> list[str]:
     """Markdown: a table for each scheduler."""
     programs = {r["program"] for r in rows}
     proved = [r for r in rows if r["proved"]]
@@ -159,7 +157,7 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> l
     where = f" ({', '.join(far)})" if far else ""
     lines = [
         "# Programs of JAX as XLA schedules them", "",
-        f"{about['cpu']}, two cores with much other work; lowtide {about['commit']}, jax {rows[0]['jax']}, XLA:CPU; "
+        f"{about(here)}, two cores with much other work; jax {rows[0]['jax']}, XLA:CPU; "
         f"`bench/xla.py`, at most {seconds:g} s of search each, CPU seconds. MB are 10^6 bytes.", "",
         f"{len(programs)} programs, two schedules of each: {len(rows)} rows. Proved least: {len(proved)} rows "
         f"({100 * len(proved) / len(rows):.0f} %), {len({r['program'] for r in proved})} programs. Within 5 % of XLA's "
@@ -179,31 +177,33 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> l
         lines += [
             "", f"## XLA's {scheduler} scheduler", "",
             f"Its orders are {min(over):.0f} to {max(over):.0f} % above the least that was found, "
-            f"{sum(o >= 0.05 for o in over)} of {len(over)} above it at all.", "",
-            "| program | ops | XLA, MB | laid out | own | off | least | over | bound | arena above least | s |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|",
+            f"{sum(o >= 0.05 for o in over)} of {len(over)} above it at all.", "", *table(HEAD, map(_cells, some)),
         ]  # fmt: skip
-        for r in some:
-            off = 100 * (r["own_bytes"] / r["xla_bytes"] - 1)
-            bound = "proved" if r["proved"] else f"{100 * (1 - r['bound_bytes'] / r['peak_bytes']):.2f} % open"
-            lines.append(
-                f"| {r['what']} | {r['ops']} | {r['xla_bytes'] / 1e6:.2f} | {r['laid_out_bytes'] / 1e6:.2f} | "
-                f"{r['own_bytes'] / 1e6:.2f} | {off:+.1f} % | {r['peak_bytes'] / 1e6:.2f} | "
-                f"{100 * (r['own_bytes'] / r['peak_bytes'] - 1):.1f} % | {bound} | "
-                f"{100 * (r['arena_bytes'] / r['peak_bytes'] - 1):.1f} % | {r['cpu_seconds']:.1f} |"
-            )
     return lines
+
+
+HEAD = ("program", "ops", "XLA, MB", "laid out", "own", "off", "least", "over", "bound", "arena above least", "s")
+
+
+def _cells(r: dict[str, Any]) -> tuple[Any, ...]:
+    sizes = [f"{r[key] / 1e6:.2f}" for key in ("xla_bytes", "laid_out_bytes", "own_bytes", "peak_bytes")]
+    off, over, arena = (
+        100 * (r[above] / r[below] - 1)
+        for above, below in (("own_bytes", "xla_bytes"), ("own_bytes", "peak_bytes"), ("arena_bytes", "peak_bytes"))
+    )
+    bound = "proved" if r["proved"] else f"{100 * (1 - r['bound_bytes'] / r['peak_bytes']):.2f} % open"
+    return (
+        r["what"], r["ops"], *sizes[:3], f"{off:+.1f} %", sizes[3], f"{over:.1f} %", bound, f"{arena:.1f} %",
+        f"{r['cpu_seconds']:.1f}",
+    )  # fmt: skip
 
 
 def main() -> None:
     """Lower, or plan and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="texts of XLA")
     parser.add_argument("--lower", action="store_true", help="compile the programs with jax and write their texts")
     parser.add_argument("--one", choices=SCHEDULERS, help=argparse.SUPPRESS)
     parser.add_argument("--time", type=float, default=20.0, metavar="SECONDS", help="of search, each (20)")
-    parser.add_argument("--again", type=Path, metavar="FILE", help="results whose proved rows stand")
-    parser.add_argument("-o", dest="out", metavar="PREFIX", help="writes PREFIX.md and PREFIX.json")
     options = parser.parse_args()
     if options.one:
         lower(options.folder, options.one)
@@ -214,18 +214,11 @@ def main() -> None:
             command = [sys.executable, __file__, str(options.folder), "--one", scheduler]
             subprocess.run(command, env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}, check=True)
     else:
-        if options.out is None:
-            parser.error("say with -o where the results go")
-        rows: list[dict[str, Any]] = []
-        known = json.loads(options.again.read_text(encoding="utf-8"))["rows"] if options.again else []
-        proved = {(r["program"], r["scheduler"]): r for r in known if r["proved"]}
+        results = document(rows=[])
         for text in sorted(options.folder.glob("*.hlo.txt")):
-            key = tuple(text.name.removesuffix(".hlo.txt").split("."))
-            rows.append(proved.get(key) or planned(text, options.time))  # pyright: ignore[reportArgumentType]
-            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-        about = dataclasses.asdict(machine())
-        Path(f"{options.out}.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
-        Path(f"{options.out}.md").write_text("\n".join(page(rows, about, options.time)) + "\n")
+            results["rows"].append(planned(text, options.time))
+            say(json.dumps(results["rows"][-1]))
+        write(options.out, results, page(results["rows"], results["machine"], options.time))
 
 
 if __name__ == "__main__":

@@ -103,13 +103,13 @@ class Answer:
     order
         Positions in `graph`.
     keys
-        What the goal decided beside the order.
+        What the goal decided, without the order.
     method
         Name of the method that found the order.
     schedule_seconds
         Time until the order was there.
     rewritten
-        The graph with ops that run again; None if that is the problem's own.
+        The graph with recomputed operators; None if that is the problem's own.
     parts
         What the ops and tensors of the problem's graph are of the user's, if ops were cut.
     loops
@@ -149,7 +149,7 @@ class Answer:
 def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
     """The plan: the graph's ops and tensors, the answer's order and figures, and what the rules change of a target."""
     graph, target = answer.graph, answer.problem.target
-    again = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
+    clones = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     return Plan(
         version=1 if answer.parts is None and answer.loops is None and not answer.keys.get("fission") else 2,
         lowtide=__version__,
@@ -159,7 +159,7 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         method=answer.method,
         seed=seed,
         ops=[
-            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=again.get(op.id), **_user_op(answer, op))
+            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=clones.get(op.id), **_user_op(answer, op))
             for op in sorted((*graph.folded, *graph.ops), key=lambda op: op.id)
         ],
         folded=sorted(op.id for op in graph.folded),
@@ -176,12 +176,12 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         rules=target,
         dims=_dims(answer.problem.graph),
         rounds=_rounds(answer) or None,
-        **{**answer.keys, "exactness": answer.keys.get("exactness") or _exactness_of_clones(graph, again)},
+        **{**answer.keys, "exactness": answer.keys.get("exactness") or _exactness_of_clones(graph, clones)},
     )
 
 
 def _exactness_of_clones(graph: Graph, clones: Iterable[int]) -> Exactness | None:
-    """What outputs may differ by where ops run again, and none is cut."""
+    """What outputs may differ by where operators are recomputed, and none is tiled."""
     return "kernel" if any(rounds_by_neighbours(graph, graph.op_by_id[v]) for v in clones) else None
 
 
@@ -196,7 +196,7 @@ def _rounds(answer: Answer) -> list[PlanRound]:
                 for op in sorted((*parts.graph.folded, *parts.graph.ops), key=lambda op: op.id)
             ],
             tensors=[
-                PlanTensor(id=t.id, name=t.name, size=t.size, kind=str(t.kind), **_piece(parts, t))
+                PlanTensor(id=t.id, name=t.name, size=t.size, kind=str(t.kind), **_slice(parts, t))
                 for t in parts.graph.tensors
             ],
             order=[op.id for op in parts.graph.ops],
@@ -227,13 +227,13 @@ def _part(parts: PartGraph, op: Op) -> dict[str, Any]:
     return {"part": made, "origin": None if part.of is None else [part.of]}
 
 
-def _piece(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
+def _slice(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
     """What a tensor is of the graph that was cut, if a cut made it."""
     if tensor.id in parts.slices:
-        piece = parts.slices[tensor.id]
-        terms = None if piece.terms is None else list(piece.terms)
-        sure = None if piece.sure is None else list(piece.sure)
-        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
+        found = parts.slices[tensor.id]
+        terms = None if found.terms is None else list(found.terms)
+        sure = None if found.sure is None else list(found.sure)
+        return {"piece": PlanPiece(of=found.of, box=list(found.box), terms=terms, sure=sure)}
     return {"numbers": list(tensor.integers)} if tensor.id in parts.numbers else {}
 
 
@@ -256,7 +256,7 @@ def _tensors(answer: Answer) -> list[PlanTensor]:
             kind=str(t.kind),
             alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
             **_form(t),
-            **({} if answer.parts is None else _piece(answer.parts, t)),
+            **({} if answer.parts is None else _slice(answer.parts, t)),
         )
         for t in answer.graph.tensors
     ]

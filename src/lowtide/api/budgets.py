@@ -12,7 +12,7 @@
     dims = { batch = 1 }
 
 A file is judged once, by the first table whose glob it matches. A glob that no file matches is an error: a model that
-was moved would else never be checked again.
+was moved would else not be checked a second time.
 """
 
 from __future__ import annotations

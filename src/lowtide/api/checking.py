@@ -1,4 +1,4 @@
-"""Checking plans: verify, and prove again."""
+"""Checks plans, and proves their bounds a second time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def verify(
     Parameters
     ----------
     plan
-        The plan; None for a .tflite file: check the offline plan that it holds, whoever wrote it.
+        The plan; None for a .tflite file: check the offline plan that it holds.
     target, overwrite_inputs, pin_inputs
         As the plan was made with; ``"auto"`` takes the built-in target that the plan names, or the rules of another one
         that it carries.
@@ -52,13 +52,13 @@ def verify(
         Sizes of free dimensions, as for `load`; without any, those that the plan says.
     run
         Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs; and of
-        every kind of node that is cut one by itself, whole and in parts.
+        one node of every tiled kind by itself, untiled and tiled.
     random_weights
         For `run`: put random weights where the model's own are missing.
     timed
         For `run`: also run both in turn, for how long they take and how much memory their processes have.
     prove
-        Also prove the bound again, as `lowtide.prove` does, and that of the arena, each in at most `time` seconds.
+        Also prove the bounds of order and arena, as `lowtide.prove` does, each in at most `time` seconds.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def verify(
     InputError
         The plan is for another model or cannot be read; or as `lowtide.run`.
     VerificationError
-        What does not hold, by name; ``"cut_nodes"`` if a node gives something else in parts than whole, ``"outputs"``
+        What does not hold, by name; ``"cut_nodes"`` if a node gives something else tiled than untiled, ``"outputs"``
         if the outputs differ, ``"measured"`` if a figure that the plan calls
         exact was missed. Its `report` is what held before.
     """
@@ -172,8 +172,8 @@ def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict
 
     how = how | {"dims": checked.plan.sizes(how["dims"])}
     if runtime_format(model) == "onnx" and not checked.plan.loops:
-        whole = rewritten(checked.graph, checked.plan, checked.target)
-        how = how | {"footprint_bytes": tensor_bytes(whole, checked.plan, checked.target)}
+        changed = rewritten(checked.graph, checked.plan, checked.target)
+        how = how | {"footprint_bytes": tensor_bytes(changed, checked.plan, checked.target)}
     try:
         nodes = probe_cuts(checked.graph, checked.plan)
         if nodes:
@@ -203,7 +203,7 @@ def prove(
     pin_inputs: bool = False,
     time: float = 60.0,
 ) -> Proof:
-    """Prove a plan's bound again, with a second, plain search where it was proved by one. Raises as `verify`."""
+    """Prove a plan's bound with a second, plain search where it was proved by one. Raises as `verify`."""
     from lowtide.verify.check.fission import around_parts
     from lowtide.verify.prove.search import prove as search_again
 

@@ -1,4 +1,4 @@
-"""Files whose own plan stands: Vela's commands hold places in the arena, which no plan of ours may change."""
+"""Files whose own plan cannot be replaced: Vela's commands hold addresses in the arena."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rules_of(settings: Mapping[str, Any], source: str, goal: SeveralMemories | N
 
 
 def judged(graph: Graph, settings: Mapping[str, Any]) -> Judged | None:
-    """The file as it stands, if no other plan can be made for it; None if one can.
+    """The unmodified file, if no other plan can be made for it; None if one can.
 
     Raises
     ------

@@ -31,7 +31,7 @@ class Costs:
     max_overhead
         Part of the uncut model's predicted time that a plan may take more; None: any.
     given
-        Whether the call names the file; else it stands in for one.
+        Whether the call names the file; else it is the default.
     timed
         Whether the file says what ops take; else it counts their operations.
     """

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from lowtide.api.objects import Exported, Model, Module, is_module, mend
+from lowtide.api.objects import Exported, Model, Module, fix, is_module
 from lowtide.errors import InputError, first_line
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -57,7 +57,7 @@ def given(model: Model | Module, example: Sequence[Any] | None) -> Model:
     if example is not None:
         return exported(model, example)
     if is_module(model):
-        raise InputError(mend(model))
+        raise InputError(fix(model))
     return cast(Model, model)
 
 

@@ -31,7 +31,7 @@ class Exports:
     header
         C and C++ macros: arena size, alignment, each tensor's offset and size.
     table
-        Text: who lies where and when.
+        Text: which tensor is where, and when.
     usmp
         JSON with the records of TVM's unified static memory planner.
     """
@@ -106,7 +106,7 @@ def export(
 
 
 def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
-    """Where and when everything lies in a plan. Raises as `export`."""
+    """Where every tensor of a plan is, and when. Raises as `export`."""
     from lowtide.api.rewrites.decisions import part_graph
     from lowtide.verify.check.parts import has_cuts
     from lowtide.write.arena_map import map_of_plan

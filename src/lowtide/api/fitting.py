@@ -102,7 +102,7 @@ def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **se
     if own is not None:
         return replace(_of_file(own), model=named)
     if as_is:
-        return _of_plan(_without_plan(_as_it_stands(model, settings)), "exact", named)
+        return _of_plan(_without_plan(_unmodified(model, settings)), "exact", named)
     best = plan(model, **settings)
     short = best.status == "over_budget" or (best.status == "impossible" and not _is_least(best))
     if settings["quick"] and short and best.stopped not in CUT_SHORT:
@@ -125,7 +125,7 @@ def _least_bytes(best: Plan) -> int:
     return best.least_required_bytes + (best.reserve_bytes or 0)
 
 
-def _as_it_stands(model: Model, settings: dict[str, Any]) -> Plan:
+def _unmodified(model: Model, settings: dict[str, Any]) -> Plan:
     """A plan of the own order, with what the runtime makes of the file itself: its own offsets, or its own planner."""
     import msgspec
 
@@ -179,7 +179,7 @@ def _keys_of(plan: Plan) -> PlanKeys:
 
 
 def _of_file(own: Judged) -> Check:
-    """A file whose own plan stands: nothing is known of a better one."""
+    """A file whose own plan cannot be replaced: nothing is known of a better one."""
     excess = max(0, own.required_bytes - own.available_bytes)
     if own.uses is not None:
         excess = sum(m.excess_bytes for m in own.uses)

@@ -111,7 +111,7 @@ class Goal(Protocol):
         ...
 
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
-        """Find an order, and where and when everything lies. Raises `InputError` if the method cannot do this."""
+        """Find an order, and addresses. Raises `InputError` if the method cannot do this."""
         ...
 
 
@@ -134,7 +134,7 @@ class Job:
     costs
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
     repeats
-        A published method of running ops again; None: lowtide's own.
+        A published method of recomputation; None: lowtide's own.
     warm_start
         A plan of the model that the search begins with: what is found is no worse.
     stream_input

@@ -64,7 +64,7 @@ def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> M
     """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
 
     None if there are none: another target, kernels that are named, several memories, cuts, no .tflite file, one whose
-    own plan stands, or one of more than `MOST_OPS` ops.
+    own plan cannot be replaced, or one of more than `MOST_OPS` ops.
     """
     from lowtide.read.tflite.model import TfliteFile
 

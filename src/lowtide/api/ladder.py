@@ -1,7 +1,7 @@
-"""Sizes of memory in which a model fits, and how: what `inspect` says beside the peak, in a second or two.
+"""Sizes of memory in which a model fits, and how: what `inspect` says in addition to the peak, in a second or two.
 
 From the own order down: the best order, cuts along it, and below those cuts with a slow memory behind a small fast
-one. Rungs are what a quick look found: peaks of cuts before their parts are ordered again, traffic along one order and
+one. Rungs are what a quick look found: peaks of cuts before their tiles are reordered, traffic along one order and
 without addresses. `plan` searches each of them in full.
 """
 
@@ -15,7 +15,7 @@ from lowtide.analyse.inspect import Rung
 from lowtide.api.goals import FastMemory
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Problem, Rules
-from lowtide.api.rewrites.cut_search import arena_bytes, beside
+from lowtide.api.rewrites.cut_search import arena_bytes, runtime_bytes
 from lowtide.api.rewrites.cut_spilling import CutSpilling
 from lowtide.errors import InputError
 from lowtide.ops.part import adapter
@@ -63,13 +63,13 @@ def ladder(
     limits
         When to stop looking.
     best_arena
-        Bytes that the runtime takes in all for the best order, if that is known: more than what lies in the arena where
+        Bytes that the runtime takes in all for the best order, if that is known: more than what the arena holds where
         it needs more while it plans.
     """
     from lowtide.transform.cut import Cutter
 
     whole = len(problem.graph.ops)
-    kept = beside(problem, problem.graph)
+    kept = runtime_bytes(problem, problem.graph)
     arenas = [max(peak + kept, best_arena or 0) if kept else None for peak in (own_peak, best_peak)]
     rungs = [Rung(own_peak, "own order", whole, arenas[0])]
     if best_peak < own_peak:

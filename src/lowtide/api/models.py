@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lowtide.api.objects import Model, is_program, mend, mend_of_file
+from lowtide.api.objects import Model, fix, fix_of_file, is_program
 from lowtide.arguments import typed
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.extensions import networks
@@ -79,9 +79,9 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
 
         return graph_of(model, dims)
     if not isinstance(model, str | Path):
-        raise InputError(mend(model))
+        raise InputError(fix(model))
     name = str(model)
-    why = mend_of_file(name)
+    why = fix_of_file(name)
     if why is not None:
         raise InputError(why, name)
     if name.startswith("zoo:"):
@@ -162,7 +162,7 @@ def _call(file: Path, function: str) -> Graph | str | Path:
     if not callable(entry):
         raise InputError(f"it defines no function {function!r}", str(file))
     if not isinstance(result, Graph | str | Path):
-        why = mend(result)
+        why = fix(result)
         raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path; {why}", str(file))
     if not isinstance(result, Graph) and user_function(result) is not None:
         raise InputError(

@@ -49,10 +49,10 @@ def is_module(model: object) -> TypeGuard[Module]:
     return "torch.nn.modules.module.Module" in _kinds(model)
 
 
-def mend(model: object) -> str:
+def fix(model: object) -> str:
     """Why an object is no model here, and how it becomes one; nothing is imported to find out.
 
-    >>> mend(3)
+    >>> fix(3)
     'a int is no model; give a lowtide.Graph, or the path of a .onnx, .tflite, .pt2 or .graph.json file'
     """
     if is_module(model):
@@ -63,7 +63,7 @@ def mend(model: object) -> str:
     return f"a {type(model).__name__} is no model; {_MODELS}"
 
 
-def mend_of_file(name: str) -> str | None:
+def fix_of_file(name: str) -> str | None:
     """The same of files that hold such objects; None for others."""
     if not name.lower().endswith((".pt", ".pth")):
         return None

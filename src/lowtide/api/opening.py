@@ -19,7 +19,7 @@ def open_written(outputs: Outputs, source: Path | None = None) -> None:
     outputs
         Not yet committed: an error leaves none of the files.
     source
-        The file that the models are made of, beside which their external data lies; None if there is none.
+        The file that the models are made of, next to which their external data is; None if there is none.
 
     Raises
     ------

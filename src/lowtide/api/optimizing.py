@@ -38,7 +38,7 @@ def runtime_optimized(
     model
         An ONNX file with its weights, or ``zoo:NAME``.
     out
-        The file to write; it holds the weights. Of models with more than 1.5 GiB outside, OUT.data beside it does.
+        The file to write; it holds the weights. Of models with more than 1.5 GiB outside, OUT.data next to it does.
     level
         ``"extended"``, or ``"all"``: onnxruntime's default, whose convolutions are for CPUs like this one only. Where a
         kernel's shapes are seen nowhere else, as theirs, the model is run once. ``"best"``: both are planned, and the
@@ -97,7 +97,7 @@ def runtime_optimized(
 
 
 def _copy_data(optimized: Path, out: Path, outputs: Outputs) -> None:
-    """What a file that was made keeps outside itself, to beside `out`."""
+    """What a file that was made keeps outside itself, to the folder of `out`."""
     data = optimized.with_name(f"{optimized.name}.data")
     if data.exists():
         with outputs.create(out.with_name(data.name)) as file, data.open("rb") as source:

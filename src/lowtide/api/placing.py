@@ -32,7 +32,7 @@ class Placement:
     """Offsets of plain buffers, by name. `lower_bound_bytes` is what no placement beats.
 
     With several memories `offsets` are those in the memory that `memory_of` names, `height_bytes` is what all memories
-    hold, `slow_bytes` what lies in slow ones (bytes times the place in the buffer's list, the first being 0), and
+    hold, `slow_bytes` what is in slow ones (bytes times the place in the buffer's list, the first being 0), and
     `optimal` says that `slow_bytes` is proved least. `conflict` says who cannot share the capacity, where it was found.
     With reuse as a cost `reuse_cost` is the sum of the penalties of pairs that share bytes, `reuse_lower_bound` what no
     placement within the capacity is below, and `optimal` says that they are the same; where no placement within it was
@@ -93,9 +93,9 @@ def allocate(
     capacity
         Bytes there are; a search may stop once they suffice. None: those that the file names, if it does.
     banks, board
-        Several memories, fastest first, as for `plan`: each buffer lies wholly in one of them.
+        Several memories, fastest first, as for `plan`: each buffer is in one of them.
     places
-        Names of buffers, each with the memories that it may lie in; beside those that a CSV names.
+        Names of buffers, each with the memories that may hold it, in addition to those that a CSV names.
     spread
         Let buffers reuse bytes only where the capacity demands it: as many as can be have bytes of their own.
     reuse_cost

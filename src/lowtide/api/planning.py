@@ -95,19 +95,19 @@ def plan(
         Bytes kept free of the budget.
     banks, board
         Several memories, fastest first, as ``["sram=256KiB", "psram=8MiB"]``, and a board's name or TOML file. Each
-        tensor lies wholly in one of them for its whole life, the fewest bytes in slow ones. Not with a budget.
+        tensor is in one of them for all of its life, the fewest bytes in slow ones. Not with a budget.
     places
         Names of tensors, each with the memories that it may lie in, the preferred one first.
     memories
         Memories for a plan with spilling, fastest first, as ``["fast=256KiB", "slow=8MiB"]``; behind the last one
-        stands the host. Ops work in the first. Not with a budget, nor with banks, nor with tensors that keep memory
+        is the host. Ops work in the first. Not with a budget, nor with banks, nor with tensors that keep memory
         of their own, nor with `quick`.
     moves
         What a move costs then: fields of `lowtide.spill_plan.Spilling`, as typed.
     method, options
         Name of a scheduling method, and values for its fields; or one of your own as an object
         (`lowtide.schedule.method.Method`). With `memories`, of a method that spills: ``"exact"``
-        stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as
+        means ``"spill"``; with `allow` ``"recompute"``, of a published one, as
         `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
         Seconds of search.
@@ -124,16 +124,16 @@ def plan(
         `max_overhead` is given; or by name: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
         run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"halos"``,
-        stripes may run rows again that others would keep (`Plan.halos` says what that adds); what one region makes
-        and others read in parts is put together by nobody, where that needs less and is found in time; with
+        stripes may recompute halos that others would cache (`Plan.halos` says what that adds); what one region makes
+        and others read in tiles is not materialised, where that needs less and is found in time; with
         ``"unjoined"`` half of the search's time is for such regions; with ``"rounds"``,
-        parts are cut again, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;
+        tiles are tiled, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"fission"`` both: of a model file, for the least work,
         statistics over rows that are cut are added up in passes of their own (docs/means.md); of a training step whose
         ops have labels, parts (`docs/means.md`); ``"swap"``, alone, with ``"recompute"`` or, of such a step, with both:
-        tensors are stored on the host and loaded again while other ops run, by the bandwidth of `cost`; ``"merge"``,
+        tensors are stored on the host and loaded while other ops run, by the bandwidth of `cost`; ``"merge"``,
         of such a step: products that read the same run as one where that takes less time; ``"loops"``:
         ops run together row by row, for compilers that loop over rows (``target="loops"``). Nothing is changed where it
         gains nothing, or the budget is met without.
@@ -147,7 +147,7 @@ def plan(
         figures from the data sheet of an RTX 3090.
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
-        Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
+        Without `cost` it is predicted from operations and bytes (`Plan.cost`).
     stream_input
         With ``"loops"``: the caller hands graph inputs over row by row, as they are asked for, so that only the rows
         that are still needed are held.
@@ -340,7 +340,7 @@ def find_goal(
 
 
 def method_name(name: str, *, spilling: bool) -> str:
-    """The method that a name stands for: with memories ``"exact"`` is the one that spills best."""
+    """The method that a name means: with memories ``"exact"`` is the one that spills best."""
     return "spill" if spilling and name == "exact" else name
 
 

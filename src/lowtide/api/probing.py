@@ -1,6 +1,6 @@
 """What the ops of a model mean, and the proof: every map probed in the runtime that the model is for.
 
-And the cuts of a plan, each kind of node that is cut run whole and in parts.
+And the cuts of a plan, each kind of tiled node run untiled and tiled.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _with(base: NodeProbe, smaller: bool, findings: Findings) -> NodeProbe:
 
 
 def probe_cuts(graph: Graph, plan: Plan) -> str:
-    """Run a node of every kind that a plan cuts, whole and in parts, and say what was seen; empty: nothing is cut, or
+    """Run a node of every kind that a plan tiles, untiled and tiled, and say what was seen; empty: nothing is cut, or
     nothing runs single ops of the format.
 
     Of nodes of one type, with the same attributes, cut along the same axis, the smallest is run; on smaller operands if
@@ -168,7 +168,7 @@ def probe_cuts(graph: Graph, plan: Plan) -> str:
 
 
 def _kinds_of_cuts(graph: Graph, plan: Plan) -> list[tuple[Cutter, Cut]]:
-    """Of every kind of cut the one of the smallest op; what a concat does is not run where it is cut at its seams."""
+    """Of every kind of cut the one of the smallest op; what a concat does is not run where it is eliminated."""
     from lowtide.api.rewrites.decisions import all_cuts
     from lowtide.rewrites import in_parts
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
 
 
-OWN_PLAN_STANDS = (
+OWN_PLAN_FIXED = (
     "it is compiled by Vela, whose commands hold places in the arena: its own plan stands, and `lowtide check` and "
     "`lowtide verify` judge that one; plan the model before Vela compiles it"
 )
@@ -107,7 +107,7 @@ class Problem:
         from lowtide.runtimes.registry import runtime_of
 
         if runtime_of(target).own_plan_stands(graph):
-            raise InputError(OWN_PLAN_STANDS, graph.source or graph.name)
+            raise InputError(OWN_PLAN_FIXED, graph.source or graph.name)
         return cls(graph, target, memory_model(graph, target))
 
     @cached_property
@@ -129,7 +129,7 @@ def aliasing_target(target: Target) -> Target:
     Raises
     ------
     InputError
-        The target's runtime lays tensors out by rules of its own, or copies pieces.
+        The target's runtime lays tensors out by rules of its own, or copies slices.
     """
     changes = [] if target.in_place_normalisation else ["in_place_normalisation=true"]
     if target.rule or target.name == TORCH:
@@ -138,8 +138,8 @@ def aliasing_target(target: Target) -> Target:
         raise InputError(f"{message} where its own allocator puts them; leave out --allow alias, or --target generic")
     if target.name.partition(",")[0] != "generic":
         if target.pieces == "copied":
-            mend = 'say pieces = "contiguous" in its file, or'
-            raise InputError(f"{target.name} copies pieces; {mend} --target {target.name},pieces=contiguous")
+            fix = 'say pieces = "contiguous" in its file, or'
+            raise InputError(f"{target.name} copies pieces; {fix} --target {target.name},pieces=contiguous")
         return target
     if "pieces=" not in target.name:
         changes.append("pieces=contiguous")

@@ -31,7 +31,7 @@ def with_profile(plan: Plan, answer: Answer, problem: Problem) -> Plan:
 def _as_claimed(plan: Plan, model: MemoryModel, order: Sequence[int]) -> Profile:
     """The profile of the plan's order with those outputs in place that the plan says, which may be fewer than could.
 
-    What lies over a part of an input counts as far as it can: where it really lies is the arena's business.
+    What may overlap an input counts as far as it can: its address is the arena's business.
     """
     from dataclasses import replace
 
@@ -53,8 +53,8 @@ def plan_profile(
     """The profile of an order, positions in `model`'s own; without `steps` it is one with moves."""
     ops, tensors = model.graph.ops, model.graph.tensor_by_id
     sizes = {str(s.tensors[0]): s.size for s in model.storages if s.tensors and s.size != tensors[s.tensors[0]].size}
-    pieces = [model.storages[s].tensors[0] for group in model.groups for s, _ in group]
-    lows = {str(t): -model.displacement[t] for t in pieces if model.displacement[t]}
+    slices = [model.storages[s].tensors[0] for group in model.groups for s, _ in group]
+    lows = {str(t): -model.displacement[t] for t in slices if model.displacement[t]}
     workspaces = {str(ops[i].id): size for i, size in enumerate(model.workspace) if size}
     profile = PlanProfile(own_order_bytes=list(own_order_bytes), sizes=sizes, lows=lows, workspaces=workspaces)
     if steps is None:

@@ -114,7 +114,7 @@ def report(
         HTML file: live bytes over the steps, the arena, why the peak is what it is, what would lower it, how sure that
         is. It is one file and asks nothing of any server.
     before
-        Another plan, which the report shows beside this one, with the table of who left the peak.
+        Another plan, which the report compares with this one, with a table of the tensors that left the peak.
     trace
         JSON file for Perfetto or ``chrome://tracing``.
     svg
@@ -280,7 +280,7 @@ def front_words(front: Front) -> str:
 
 
 def to_pandas(plan: Plan) -> Any:
-    """What lies in memory as a table of pandas', where that is installed; `plan.to_pandas()` is the same.
+    """The tensors in memory as a table of pandas', where that is installed; `plan.to_pandas()` is the same.
 
     Returns
     -------

@@ -51,7 +51,7 @@ def run(
     dims
         Sizes of free dimensions, as for `load`; without any, those that the plan says.
     footprint_bytes
-        For ONNX models: the plan's footprint per step (`Report.footprint_bytes`, less workspace), to stand beside what
+        For ONNX models: the plan's footprint per step (`Report.footprint_bytes`, less workspace), to compare with what
         the runtime measures.
     random_weights
         For ONNX files: put random weights where the model's own are missing.

@@ -123,7 +123,7 @@ def _row(dims: Mapping[str, int], of_sizes: Plan, first: Plan) -> SizeRow:
 
 
 def _linear(rows: Sequence[SizeRow]) -> dict[str, tuple[int, int]]:
-    """Figures that are a line through all rows, with its slope and its value at zero, both whole numbers."""
+    """Figures that are a line through all rows, with its slope and its value at zero, both integers."""
     if len(rows) < _LEAST_ROWS or len(rows[0].dims) != 1:
         return {}
     found = {}

@@ -1,7 +1,7 @@
 """What would make a model fit that is over its budget: a ladder of plans that were each searched for a few seconds.
 
-That no order of whole ops fits says nothing of plans that cut ops, stream them, run some again, take a smaller input or
-another memory. Each rung here is a plan that was made and checked; what gives none, or does not apply, is no rung.
+That no order of untiled operators fits says nothing of plans that tile, stream or recompute operators, take a smaller
+input or another memory. Each rung here is a plan that was made and checked; what gives none is no rung.
 """
 
 from __future__ import annotations
@@ -99,14 +99,9 @@ def ways_to_fit(
     Returns
     -------
     list of WayToFit
-        First the plan with whole ops in a memory that is large enough; then those that were found for C with row loops
-        and with a streamed input, smaller inputs, ops that run again, the smallest built-in board with room, cuts, cuts
-        with halos, and slow memory behind the budget. Empty where the model fits, or nothing is to be said.
-
-    Raises
-    ------
-    InputError
-        The model or a setting is wrong.
+        First the plan with untiled operators in a memory that is large enough; then plans with row streaming, smaller
+        inputs, recomputed operators, the smallest built-in board with room, tiles, tiles with halos, and slow memory
+        behind the budget. Empty where the model fits, or nothing is to be said.
     """
     if budget is None or any(settings.get(name) for name in _NOT_HERE):
         return []
@@ -213,7 +208,7 @@ def _way(rung: _Rung, candidate: Plan, base: str, limit: int, seconds: float) ->
 
 
 def _costs(candidate: Plan) -> str:
-    """What a plan costs beside whole ops, in words."""
+    """What a plan costs compared with untiled operators, in words."""
     if candidate.moves is not None:
         return f"{candidate.traffic_bytes or 0:,} B moved in a run"
     if candidate.recomputation is not None:

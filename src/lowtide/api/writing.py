@@ -153,17 +153,17 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     from lowtide.write import write_model
 
     assert files.out is not None
-    again = runs_again(plan.rewrites)
+    recomputes = runs_again(plan.rewrites)
     if any(isinstance(r, Swap) for r in plan.rewrites or ()):
         raise InputError("tensors leave memory in this plan, which no file can say; write the plan alone, with --plan")
-    if again and not str(files.out).lower().endswith(".onnx"):
-        raise InputError("ops run again in this plan, and only ONNX files are written so; write the plan alone")
+    if recomputes and not str(files.out).lower().endswith(".onnx"):
+        raise InputError("this plan recomputes operators, and only ONNX files are written so; write the plan alone")
     source = _file_of(model)
     if source is None:
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
-    if again:
+    if recomputes:
         from lowtide.api.rewrites.repeated import write_repeated
 
         write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
@@ -180,7 +180,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
 def _contents(
     plan: Plan, model: str | Path, files: PlanFiles, trace: Sequence[Progress]
 ) -> Iterator[tuple[str | Path, bytes]]:
-    """The files beside the model and the exports."""
+    """The files in addition to the model and the exports."""
     yield from ((path, text.encode()) for path, text in files.texts.items())
     if files.plan is not None:
         yield files.plan, plan.to_json()

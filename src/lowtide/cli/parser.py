@@ -437,7 +437,7 @@ def _exports(p: Any) -> None:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from lowtide import __version__
+        from lowtide.version import __version__
 
         print(f"lowtide {__version__}")
         parser.exit(0)

@@ -4,8 +4,9 @@
     region 1 -> a b c d -> region 2                               a is freed when its rows have been read
 
 Whether a tensor has to be materialised depends on how its consumers are tiled, and along which dimension. So the core
-keeps, for each position of the order, a path for every choice of unmaterialised tensors and dimensions (`core/cut`). `lowtide.transform.hand_on` decides which tensors are materialised, and the peak is that of its
-part graph: no result rests on the estimate of the search.
+keeps, for each position of the order, a path for every choice of unmaterialised tensors and dimensions (`core/cut`).
+`lowtide.transform.hand_on` decides which tensors are materialised, and the peak is that of its part graph: no result
+rests on the estimate of the search.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Move(ABC, Generic[P]):
     unfinished: bool = False
 
     @property
-    def figures(self) -> Mapping[str, int]:
+    def figures(self) -> Mapping[str, float]:
         """What a plan says of this move in the end, for example what it tried."""
         return {}
 

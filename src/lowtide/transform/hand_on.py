@@ -99,7 +99,7 @@ def _cut_dims(box: Box, shape: Sequence[int]) -> list[int]:
 
 
 def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) -> list[Op]:
-    """The ops that replace a slice of an unmaterialised tensor; `instead`: tensors that are read in the place of others."""
+    """The ops that replace a slice of an unmaterialised tensor; `instead`: tensors to read in the place of others."""
     known, made = at.known, op.outputs[0]
     first, end = known[made].box[dim]
     held = [(t, known[t].box[dim]) for t in join.inputs]

@@ -377,7 +377,7 @@ def test_no_time_to_look_for_cuts_is_no_proof(
     monkeypatch.setattr(CutSearch, "_until", lambda search, share: replace(search.limits, seconds=0.0))
     if "recompute" in asked["allow"]:  # operations are looked up so quickly that regions are found in no time
         monkeypatch.setattr(CutSearch, "_ways", lambda *_: [])
-        monkeypatch.setattr(CutSearch, "_handed", lambda *_: [])
+        monkeypatch.setattr(CutSearch, "_forwarded", lambda *_: [])
     monkeypatch.setattr(multi_pass, "_PLAN", 1.0)
     whole = lowtide.plan(model, target="onnxruntime", **asked)
     assert (whole.rewrites, whole.stopped) == (None, "time")

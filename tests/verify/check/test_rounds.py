@@ -12,8 +12,7 @@ import pytest
 
 import lowtide
 from lowtide.api import plan_html
-from lowtide.api.rewrites.moves import TileAgain
-from lowtide.api.rewrites.peak_rounds import PeakRounds
+from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
@@ -80,13 +79,13 @@ def test_the_search_cuts_again_what_is_worth_it(tmp_path: Path, monkeypatch: pyt
     model.write_bytes(rows_and_channels().SerializeToString())
     once = lowtide.plan(model, target="generic", allow="fission", time=5)
     with monkeypatch.context() as patched:
-        patched.setattr(TileAgain, "propose", lambda *_: None)
+        patched.setattr(NestTiles, "find", lambda *_: None)
         highest = lowtide.plan(model, target="generic", allow="fission,rounds", time=5)
     assert highest.required_bytes < once.required_bytes
     assert highest.peak_bytes < once.peak_bytes
     assert (highest.proved_over, highest.region_bound) == ("orders", None)
     assert lowtide.verify(model, highest, run=True).run is not None
-    monkeypatch.setattr(PeakRounds, "rounds", lambda *_: [])
+    monkeypatch.setattr(TilePeak, "find", lambda *_: None)
     found = lowtide.plan(model, target="generic", allow="fission,rounds", time=5)
     assert once.rounds is None
     assert found.rounds

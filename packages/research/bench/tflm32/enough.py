@@ -10,7 +10,6 @@ under the kernels that decide the figure. Beside MODELS, which are not in this r
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import lowtide
 from lowtide.rules.tflm.libraries import LIBRARIES, LIBRARY_NAMES
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table
 from lowtide_research.bench.tflite_kinds import kinds
 from lowtide_research.bench.tflite_net import Net, branches, residual
 
@@ -125,11 +124,10 @@ def held(row: Row) -> bool:
 
 def main() -> int:
     """Run; exit with 1 if a figure was too small, or one called exact too large."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = script(__doc__)
     parser.add_argument("build", type=Path)
     parser.add_argument("models", type=Path, nargs="?", help="a folder of .tflite files")
     parser.add_argument("--every", type=int, default=1, help="of the models that are drawn every n-th; 0: none")
-    parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     there = {kernels: given.build / f"arena-arm-{kernels}" for kernels in LIBRARIES}
     programs = {kernels: program for kernels, program in there.items() if program.exists()}
@@ -137,25 +135,20 @@ def main() -> int:
     left: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, source, data in files(given.models, given.every):
-            before = len(made)
-            made += rows(name, source, data, Path(folder), programs)
-            left += [name] if len(made) == before else []
-            print(name, sum(map(held, made)), len(made), file=sys.stderr, flush=True)
-            for row in made[before:]:
-                if not held(row):
-                    print(row, file=sys.stderr)
+            found = list(rows(name, source, data, Path(folder), programs))
+            made += found
+            left += [] if found else [name]
+            say(f"{name} {sum(map(held, made))} {len(made)} {[row for row in found if not held(row)] or ''}")
     print(f"{sum(map(held, made))} of {len(made)} figures held; TFLM runs none of {', '.join(left) or 'no file'}")
-    if given.output is not None:
-        write(given.output, made, left, list(programs), given.every)
+    if given.out is not None:
+        write(given.out, made, left, list(programs), given.every)
     return int(not all(map(held, made)))
 
 
 def write(output: Path, made: list[Row], left: list[str], programs: list[str], every: int) -> None:
     """The rows as JSON, and a table of the real files."""
-    here = machine()
-    document = {"tflite_micro": COMMIT, "machine": asdict(here), "kernels": programs, "every": every, "not_run": left}
-    document["rows"] = [asdict(r) for r in made]
-    text = json.dumps(document, separators=(",", ":")).replace('{"model"', '\n{"model"')
+    results = document(tflite_micro=COMMIT, kernels=programs, every=every, not_run=left, rows=list(map(asdict, made)))
+    text = json.dumps(results, separators=(",", ":")).replace('{"model"', '\n{"model"')
     output.with_suffix(".json").write_text(text + "\n")
     exact = [r for r in made if r.exact]
     works = sum(sum(r.works.values()) for r in made)
@@ -172,18 +165,16 @@ def write(output: Path, made: list[Row], left: list[str], programs: list[str], e
         "",
         f"tflite-micro {COMMIT}, compiled for Armv7-A (32 bits, AAPCS) with the kernels of",
         f"{', '.join(LIBRARY_NAMES[k] for k in programs)}: CMSIS-NN's with DSP, ESP-NN's in C; run by qemu-arm;",
-        f"lowtide {here.lowtide}. Bytes. Each file is planned for any kernels and for each library by name. With the",
-        "figure TFLM starts and gives the outputs of the file as it stands, bit by bit",
+        f"{about(results['machine'])}. Bytes. Each file is planned for any kernels and for each library by name. With",
+        "the figure TFLM starts and gives the outputs of the unmodified file, bit by bit",
         "(random inputs); with 16 bytes fewer the library that decides it is refused.",
         "`python bench/tflm32/enough.py BUILD MODELS`; bench/tflm32/README.md says how to build.",
         "",
         f"{works:,} of {runs:,} runs with the figure work: {models} models. 16 bytes fewer are refused in",
         f"{sum(tight):,} of {len(tight):,} cases whose figure is called exact; {enough:,} more are called enough.",
         "",
-        f"| {' | '.join(heads)} |",
-        "|" + "---|" * len(heads),
     ]
-    by = {(r.model, r.plan): r for r in made if r.source != DRAWN}
+    by, body = {(r.model, r.plan): r for r in made if r.source != DRAWN}, list[tuple[str, ...]]()
     for model in dict.fromkeys(name for name, _ in by):
         row = by.get((model, "any"))
         if row is None:
@@ -193,8 +184,8 @@ def write(output: Path, made: list[Row], left: list[str], programs: list[str], e
         cells += [", ".join(LIBRARY_NAMES[k] for k, ok in row.works.items() if ok)]
         cells += [", ".join(LIBRARY_NAMES[k] for k, no in row.refused.items() if no)]
         cells += ["" if r is None else f"{r.bytes:,}" + ("" if held(r) else " (missed)") for r in named]
-        lines.append(f"| {' | '.join(cells)} |")
-    output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        body.append(tuple(cells))
+    output.with_suffix(".md").write_text("\n".join([*lines, *table(heads, body)]) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,25 +8,23 @@ needs CMSIS-NN in SOURCES/third/cmsis_nn and a C compiler, and nothing of TFLM; 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lowtide.graph import Kind, Tensor
 from lowtide.ops.index import Window, same_padding
 from lowtide.rules.tflm import cmsis_nn
 from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.kernels import KernelWindow
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, say, script, table, write
 
 HERE = Path(__file__).parent
 SIMDS: tuple[Simd, ...] = ("none", "dsp", "mve")
 COMMIT = "99f736a"
-Question = tuple[str, tuple[int, ...], tuple[int, ...]]
-"""Words of the question without the instructions' number, and the answers of the rules."""
 
 
 def window(draw: random.Random, deep: bool) -> tuple[KernelWindow, int]:
@@ -91,68 +89,56 @@ def questions(kind: str, draw: random.Random, count: int) -> list[tuple[str, Sim
     return asked
 
 
-def main() -> int:
-    """Build the program, ask it, compare; exit with 1 if any answer differs."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+NAMES = {
+    "conv": "CONV_2D int8", "conv16": "CONV_2D int16", "deep": "DEPTHWISE_CONV_2D int8",
+    "deep4": "DEPTHWISE_CONV_2D int4 filters", "pool": "AVERAGE_POOL_2D int8", "pool16": "AVERAGE_POOL_2D int16",
+    "rows": "FULLY_CONNECTED int8", "svdf": "SVDF int8", "turned": "TRANSPOSE_CONV int8",
+}  # fmt: skip
+HEAD = ("layer", "instructions", "asked", "equal", "more than nothing")
+
+
+def arguments(doc: str | None) -> argparse.Namespace:
+    """Sources, a folder for what is built, how many layers, and an output."""
+    parser = script(doc)
     parser.add_argument("sources", type=Path)
     parser.add_argument("build", type=Path)
-    parser.add_argument("-o", "--output", type=Path, help="results: this name with .json and .md")
     parser.add_argument("--count", type=int, default=30000, help="random layers per function")
-    given = parser.parse_args()
-    library = given.sources / "third/cmsis_nn"
-    program = given.build / "buffer_sizes"
+    return parser.parse_args()
+
+
+def counted(name: str, kind: str, said: list[tuple[int, ...]], answers: list[tuple[int, ...]]) -> tuple[Any, ...]:
+    """A row: how many answers of the library are what the rules say; the first that differ are printed."""
+    pairs = list(zip(said, answers, strict=True))
+    wrong = [pair for pair in pairs if pair[0] != pair[1]]
+    for ours, theirs in wrong[:3]:
+        say(f"{name} {kind}: the rules say {ours}, the library {theirs}")
+    return (name, kind, len(pairs), len(pairs) - len(wrong), sum(any(theirs) for _, theirs in pairs))
+
+
+def main() -> int:
+    """Build the program, ask it, compare; exit with 1 if any answer differs."""
+    given = arguments(__doc__)
+    library, program = given.sources / "third/cmsis_nn", given.build / "buffer_sizes"
     files = [str(p) for p in library.rglob("*get_buffer_sizes_s*.c")]
     flags = ["-O1", "-w", f"-I{library}", f"-I{library / 'Include'}"]
     subprocess.run(["gcc", *flags, str(HERE / "buffer_sizes.c"), *files, "-o", str(program)], check=True)
-    draw = random.Random(0)
-    rows = []
-    for kind in ("conv", "conv16", "deep", "deep4", "pool", "pool16", "rows", "svdf", "turned"):
+    draw, rows = random.Random(0), list[tuple[Any, ...]]()
+    for kind, name in NAMES.items():
         asked = questions(kind, draw, given.count)
         lines = "".join(f"{kind} {SIMDS.index(simd)} {words}\n" for words, simd, _ in asked)
-        answers = subprocess.run([str(program)], input=lines, capture_output=True, text=True, check=True).stdout
-        counts = {simd: [0, 0, 0] for simd in SIMDS}
-        for (words, simd, said), line in zip(asked, answers.splitlines(), strict=True):
-            equal = said == tuple(map(int, line.split()))
-            counts[simd][0] += 1
-            counts[simd][1] += equal
-            counts[simd][2] += any(said)
-            if not equal and counts[simd][0] - counts[simd][1] <= 3:
-                print(f"{kind} {simd} {words}: the rules say {said}, the library {line}", file=sys.stderr)
-        rows += [{"function": kind, "simd": s, "asked": n, "equal": e, "above_0": a} for s, (n, e, a) in counts.items()]
-    for row in rows:
-        print(*row.values())
-    if given.output is not None:
-        write(given.output, rows)
-    return int(any(row["asked"] != row["equal"] for row in rows))
-
-
-def write(output: Path, rows: list[dict[str, object]]) -> None:
-    """The results as JSON and as a table."""
-    from dataclasses import asdict
-
-    here = machine()
-    document = {"cmsis_nn": COMMIT, "machine": asdict(here), "rows": rows}
-    output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    names = {
-        "conv": "CONV_2D int8", "conv16": "CONV_2D int16", "deep": "DEPTHWISE_CONV_2D int8",
-        "deep4": "DEPTHWISE_CONV_2D int4 filters", "pool": "AVERAGE_POOL_2D int8", "pool16": "AVERAGE_POOL_2D int16",
-        "rows": "FULLY_CONNECTED int8", "svdf": "SVDF int8", "turned": "TRANSPOSE_CONV int8",
-    }  # fmt: skip
-    lines = [
-        "# CMSIS-NN's scratch: rules against its compiled C",
-        "",
-        f"CMSIS-NN {COMMIT}, `*_get_buffer_size` compiled on the host; {here.cpu}; lowtide {here.lowtide}",
-        f"({here.commit}). `python bench/tflm32/scratch.py SOURCES BUILD` makes this table; random layers, seed 0.",
-        "",
-        "| layer | instructions | asked | equal | more than nothing |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        lines.append(
-            f"| {names[str(row['function'])]} | {row['simd']} | {row['asked']:,} | {row['equal']:,} "
-            f"| {row['above_0']:,} |"
-        )
-    output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        done = subprocess.run([str(program)], input=lines, capture_output=True, text=True, check=True)
+        answers = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+        for k, simd in enumerate(SIMDS):  # in turn
+            rows.append(counted(name, simd, [said for _, _, said in asked[k::3]], answers[k::3]))
+    if given.out is not None:
+        results = document(cmsis_nn=COMMIT, rows=rows)
+        write(given.out, results, [
+            "# CMSIS-NN's scratch: rules against its compiled C", "",
+            f"CMSIS-NN {COMMIT}, `*_get_buffer_size` compiled on the host; {about(results['machine'])}.",
+            "`python bench/tflm32/scratch.py SOURCES BUILD` makes this table; random layers, seed 0.", "",
+            *table(HEAD, rows),
+        ])  # fmt: skip
+    return int(any(row[2] != row[3] for row in rows))
 
 
 if __name__ == "__main__":

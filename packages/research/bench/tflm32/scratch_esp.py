@@ -8,18 +8,16 @@ functions that tell a size are taken from them, and compiled for this machine.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from scratch import window
+from scratch import HEAD, arguments, counted, window
 
 from lowtide.rules.tflm import esp_nn
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.pages import about, document, table, write
 
 COMMIT = "d45b843"
 FILES = {
@@ -68,53 +66,34 @@ def program(library: Path, build: Path, name: str) -> Path:
 
 def main() -> int:
     """Compile, ask, compare; exit with 1 if any answer differs."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sources", type=Path)
-    parser.add_argument("build", type=Path)
-    parser.add_argument("-o", "--output", type=Path, help="results: this name with .json and .md")
-    parser.add_argument("--count", type=int, default=30000, help="random layers per function")
-    given = parser.parse_args()
-    draw, rows = random.Random(0), []
+    given = arguments(__doc__)
+    draw, rows = random.Random(0), list[tuple[Any, ...]]()
     for name in FILES:
         kind, _, chip = name.rpartition("_")
         deep = kind.startswith("depthwise")
         ask = program(given.sources / "third/esp_nn", given.build, name)
-        lines, said = [], []
+        lines, said = [], list[tuple[int, ...]]()
         for _ in range(given.count):
             w, _ = window(draw, deep)
             multiplier = w.output[3] // w.input[3] if deep else 1
             geometry = (w.rows.taps, w.columns.taps, *w.output[1:], w.rows.stride, w.columns.stride)
             lines.append(" ".join(map(str, (*w.input[1:], *geometry, w.rows.before, w.columns.before, multiplier))))
             if deep:
-                said.append(esp_nn.depthwise_s3(w, multiplier) if chip == "esp32s3" else 0)
+                said.append((esp_nn.depthwise_s3(w, multiplier) if chip == "esp32s3" else 0,))
             else:
-                said.append((esp_nn.convolution_s3 if chip == "esp32s3" else esp_nn.convolution_p4)(w))
+                said.append(((esp_nn.convolution_s3 if chip == "esp32s3" else esp_nn.convolution_p4)(w),))
         done = subprocess.run([str(ask)], input="\n".join(lines), capture_output=True, text=True, check=True)
-        answers = [int(line) for line in done.stdout.split()]
-        wrong = [i for i, answer in enumerate(answers) if answer != said[i]]
-        for i in wrong[:3]:
-            print(f"{name} {lines[i]}: the rules say {said[i]}, the library {answers[i]}", file=sys.stderr)
-        row = {"function": kind, "chip": chip, "asked": len(answers), "equal": len(answers) - len(wrong)}
-        rows.append(row | {"above_0": sum(answer > 0 for answer in answers)})
-        print(*rows[-1].values())
-    if given.output is not None:
-        here = machine()
-        document = {"esp_nn": COMMIT, "machine": asdict(here), "rows": rows}
-        given.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-        cells = [(r["function"], r["chip"], *(f"{r[n]:,}" for n in ("asked", "equal", "above_0"))) for r in rows]
-        table = [f"| {' | '.join(map(str, row))} |" for row in cells]
-        lines = [
-            "# ESP-NN's scratch: rules against its compiled C",
-            "",
-            f"ESP-NN {COMMIT}, `esp_nn_get_*_scratch_size_*` compiled on the host; {here.cpu}; lowtide {here.lowtide}.",
+        rows.append(counted(kind, chip, said, [(int(line),) for line in done.stdout.split()]))
+    if given.out is not None:
+        results = document(esp_nn=COMMIT, rows=rows)
+        write(given.out, results, [
+            "# ESP-NN's scratch: rules against its compiled C", "",
+            f"ESP-NN {COMMIT}, `esp_nn_get_*_scratch_size_*` compiled on the host; {about(results['machine'])}.",
             "`python bench/tflm32/scratch_esp.py SOURCES BUILD` makes this table; random layers of int8, seed 0. In C",
-            "(ESP32, C3 and the like) a convolution asks for nothing; a softmax asks for 4 bytes a row on every chip.",
-            "",
-            "| layer | chip | asked | equal | more than nothing |",
-            "|---|---|---|---|---|",
-        ]
-        given.output.with_suffix(".md").write_text("\n".join([*lines, *table]) + "\n")
-    return int(any(r["asked"] != r["equal"] for r in rows))
+            "(ESP32, C3 and the like) a convolution asks for nothing; a softmax for 4 bytes a row on every chip.", "",
+            *table(("layer", "chip", *HEAD[2:]), rows),
+        ])  # fmt: skip
+    return int(any(row[2] != row[3] for row in rows))
 
 
 if __name__ == "__main__":

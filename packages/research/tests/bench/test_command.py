@@ -20,8 +20,8 @@ from lowtide_research.bench.suite import Suite
 CASES: list[tuple[str, Suite[object]]] = [
     ("space --network unet --orders 7 --seed 3", SpaceSuite(network="unet", orders=7, methods=[], seed=3)),
     (
-        "allocate --part layout,orders --allocators tflm --time 2",
-        AllocateSuite(parts=["layout", "orders"], networks=[], methods=[], allocators=["tflm"], time=2.0),
+        "allocate --part instances,hmcos-1 --allocators tflm --time 2",
+        AllocateSuite(parts=["instances", "hmcos-1"], networks=[], allocators=["tflm"], time=2.0),
     ),
     (
         "spill --settings activations --search-memory 1MiB",

@@ -15,7 +15,7 @@ from lowtide.run.random_weights import missing_weights, with_random_weights
 from lowtide_research import zoo
 from lowtide_research.bench.ort import OnnxruntimeSuite, light_models
 from lowtide_research.bench.suite import run
-from support.bench import csv_of, markdown
+from support.bench import markdown
 
 pytest.importorskip("onnxruntime")
 
@@ -32,7 +32,6 @@ def test_a_zoo_network_takes_what_was_planned() -> None:
     assert row.planned_arena_bytes == row.measured_arena_bytes < row.default_held_bytes
     assert row.outputs == "equal"
     assert f"{row.measured_peak_bytes:,}" in markdown(results)
-    assert str(row.planned_arena_bytes) in csv_of(results)
 
 
 def test_a_light_model_takes_what_was_planned() -> None:
@@ -57,11 +56,11 @@ def test_a_file_that_is_not_there_ends_before_any_is_measured(tmp_path: Path) ->
     assert main(["bench", "onnxruntime", "zoo:nasnet_a_cifar", str(tmp_path / "m.onnx")]) == 2
 
 
-def test_the_command_writes_three_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON, CSV and Markdown, and the table on stdout."""
+def test_the_command_writes_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON and Markdown, and the table on stdout."""
     assert main(["bench", "onnxruntime", "zoo:swiftnet_cell_a", "-o", str(tmp_path), "-q"]) == 0
     assert "swiftnet_cell_a" in capsys.readouterr().out
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["onnxruntime.csv", "onnxruntime.json", "onnxruntime.md"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["onnxruntime.json", "onnxruntime.md"]
 
 
 def test_missing_weights_are_drawn_and_others_kept(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """`lowtide bench schedule`: its published figures, its cells, its files, Ctrl-C and limits."""
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ from lowtide_research.bench.schedule import ScheduleSuite
 from lowtide_research.bench.suite import Results, run
 from lowtide_research.zoo.published import UNITS, figures, printed
 from lowtide_research.zoo.published.cases import FILE, FORMS, HMCOS, case_of
-from support.bench import csv_of, json_of, markdown, text
+from support.bench import json_of, markdown, text
 from support.small_models import branches, graph_file
 
 SMALL = "swiftnet_cell_c"
@@ -111,23 +109,18 @@ def test_every_method_has_a_cell(small: Results[Cell]) -> None:
 def test_json_keeps_its_keys(small: Results[Cell]) -> None:
     """The schema is stable: version 1, these keys, the machine without names of directories."""
     made = json.loads(json_of(small))
-    assert list(made) == ["suite", "schema", "machine", "options", "complete", "cpu_seconds", "cells"]
-    assert made["schema"] == 1
+    assert list(made) == ["suite", "machine", "options", "complete", "cpu_seconds", "rows"]
     assert set(made["machine"]) == {"lowtide", "commit", "python", "system", "cpu", "cores"}
-    assert all(set(cell) == KEYS == {f.name for f in fields(Cell)} for cell in made["cells"])
+    assert all(set(cell) == KEYS == {f.name for f in fields(Cell)} for cell in made["rows"])
     assert "/" not in json.dumps([made["machine"], made["options"]]).replace("\\/", "/")
 
 
 def test_tables_show_all_of_it(small: Results[Cell]) -> None:
-    """Peaks with stars and ticks, seconds, ops; the CSV has one line per cell."""
+    """Peaks with stars and ticks, seconds, ops."""
     shown = text(small)
     for words in ("32.9* ✓", "lower bound", "lowtide", "CPU seconds", "250.0"):
         assert words in shown
     assert "| network |" in markdown(small)
-    rows = list(csv.DictReader(io.StringIO(csv_of(small))))
-    assert len(rows) == 7
-    assert rows[3]["published_arena"] == "33000"
-    assert rows[3]["published_in"].endswith("Figure 15")
 
 
 def test_a_limit_shows_as_such() -> None:
@@ -198,7 +191,7 @@ def test_interrupted_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(schedule, "measure", measure)
     assert main(["bench", "schedule", "--networks", SMALL, "-o", str(tmp_path), "-q", "--label", "x"]) == 130
     made = json.loads((tmp_path / "schedule-x.json").read_text())
-    assert (made["complete"], len(made["cells"])) == (False, 2)
+    assert (made["complete"], len(made["rows"])) == (False, 2)
 
 
 def test_what_goes_wrong_is_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,16 +219,16 @@ def test_wrong_calls(keywords: dict[str, Any]) -> None:
 
 
 def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Tables on stdout or JSON, progress on stderr, three files."""
+    """Tables on stdout or JSON, progress on stderr, two files."""
     words = ["bench", "schedule", "--networks", SMALL, "--methods", "own,exact"]
     assert main([*words, "-o", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert "32.9* ✓" in captured.out
     assert f"{SMALL} exact: 32,928 B" in captured.err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["schedule.csv", "schedule.json", "schedule.md"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["schedule.json", "schedule.md"]
     assert main([*words, "--json", "-q"]) == 0
     captured = capsys.readouterr()
-    assert len(json.loads(captured.out)["cells"]) == 2
+    assert len(json.loads(captured.out)["rows"]) == 2
     assert captured.err == ""
     assert main(["bench", "schedule", "--part", "none"]) == 2
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from lowtide_research.bench.spill_tables import claims, reduction
 from lowtide_research.bench.spilling import SpillSuite
 from lowtide_research.bench.suite import Results, run
 from lowtide_research.zoo.published import UNITS, figures
-from support.bench import csv_of, json_of, markdown, text
+from support.bench import json_of, markdown, text
 from support.brute_pages import least_traffic
 from support.random_graphs import random_graph, random_order
 
@@ -53,19 +51,16 @@ def test_cells_are_complete_and_least(darts: Results[Any]) -> None:
 
 @pytest.mark.slow
 def test_tables_say_it(darts: Results[Any], tmp_path: Path) -> None:
-    """Tables, CSV and JSON of one run; the files are written under its label."""
+    """Tables and JSON of one run; the files are written under its label."""
     shown = text(darts)
     for words in ("294.0*", "reduction", "never above any scheme", "85 %", "no traffic on: none", "them: re-proved 2."):
         assert words in shown
     assert "| network |" in markdown(darts)
-    rows = list(csv.DictReader(io.StringIO(csv_of(darts))))
-    assert len(rows) == 9
-    assert rows[2]["traffic_bytes"] == "301056"
     made = json.loads(json_of(darts))
-    assert len(made["cells"]) == 9
+    assert len(made["rows"]) == 9
+    assert made["rows"][2]["traffic_bytes"] == 301_056
     assert made["options"]["settings"] == ["activations"]
     assert sorted(p.name for p in write(darts, tmp_path, "x")) == [
-        "spill-x.csv",
         "spill-x.json",
         "spill-x.md",
     ]
@@ -175,13 +170,13 @@ def test_belady_reads_least_pages() -> None:
 
 @pytest.mark.slow
 def test_the_command_writes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`lowtide bench spill`: cells on stderr, tables on stdout, three files; a wrong scheme is exit 2."""
+    """`lowtide bench spill`: cells on stderr, tables on stdout, two files; a wrong scheme is exit 2."""
     words = ["bench", "spill", "--networks", "DARTS", "--schemes", "belady own,greedy exact", "--settings",
              "activations", "-o", str(tmp_path), "--label", "two"]  # fmt: skip
     assert main(words) == 0
     said = capsys.readouterr()
     assert "DARTS activations M_R greedy exact: 1,179,136 B" in said.err
     assert "greedy exact" in said.out
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["spill-two.csv", "spill-two.json", "spill-two.md"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["spill-two.json", "spill-two.md"]
     assert main(["bench", "spill", "--schemes", "lru"]) == 2
     assert "there is no scheme 'lru'" in capsys.readouterr().err

@@ -15,8 +15,8 @@ from lowtide_research.bench.options import flag
 from lowtide_research.bench.output import write
 from lowtide_research.bench.registry import suites
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names, run
-from lowtide_research.bench.tables import Lines, Page, Table, row_lines
-from support.bench import csv_of, markdown, text
+from lowtide_research.bench.tables import Page, Table
+from support.bench import markdown, text
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,10 @@ class Squares(TableSuite[Square]):
         """Mark the least square."""
         return [Square(r.n, r.square, r.square == min(o.square for o in rows)) for r in rows]
 
-    def record(self, results: Results[Square]) -> object:
-        """The rows."""
-        return {"rows": results.rows, "complete": results.complete}
-
     def page(self, results: Results[Square]) -> Page:
         """One table."""
         cells = [("n", "square"), *((str(r.n), str(r.square)) for r in results.rows)]
         return Page("Squares", "About.", [Table("of numbers", cells)], ["A remark."])
-
-    def lines(self, results: Results[Square]) -> Lines:
-        """One line per row."""
-        return row_lines(Square, results.rows)
 
 
 def test_rows_are_reported_and_finished_together() -> None:
@@ -103,15 +95,14 @@ def test_what_is_wrong_ends_it_before_any_row() -> None:
         run(Squares(-1))
 
 
-def test_tables_csv_and_files(tmp_path: Path) -> None:
-    """One page for a terminal and as Markdown; a line per row; three files under a label."""
+def test_tables_and_files(tmp_path: Path) -> None:
+    """One page for a terminal and as Markdown; two files under a label."""
     results = run(Squares(2))
     assert text(results) == "About.\n\nof numbers\n\nn  square\n0       0\n1       1\n\nA remark."
     table = "| n | square |\n| :-- | --: |\n| 0 | 0 |\n| 1 | 1 |"
     assert markdown(results) == f"# Squares\n\nAbout.\n\n### of numbers\n\n{table}\n\nA remark.\n"
-    assert csv_of(results) == "n,square,least\n0,0,True\n1,1,False\n"
     written = write(results, tmp_path / "out", "few")
-    assert [(p.stem, p.suffix) for p in written] == [("squares-few", end) for end in (".json", ".csv", ".md")]
+    assert [(p.stem, p.suffix) for p in written] == [("squares-few", end) for end in (".json", ".md")]
     assert json.loads(written[0].read_text())["rows"][1] == {"n": 1, "square": 1, "least": False}
     assert write(results, tmp_path)[0].name == "squares.json"
 

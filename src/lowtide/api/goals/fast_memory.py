@@ -34,7 +34,7 @@ class FastMemory:
     Attributes
     ----------
     memories
-        Fastest first; behind the last one stands the host.
+        Fastest first; the host is behind the last one.
     moves
         What a move costs, and what may be done to avoid it.
     """
@@ -69,7 +69,7 @@ class FastMemory:
         return list(spill_methods())
 
     def method(self, name: str | Method, options: Options) -> SpillMethod:
-        """A method that spills; ``"exact"`` stands for ``"spill"``. Raises `InputError` as `OneArena.method`."""
+        """A method that spills; ``"exact"`` means ``"spill"``. Raises `InputError` as `OneArena.method`."""
         from lowtide.spill.registry import make_spill
 
         if not isinstance(name, str):
@@ -86,7 +86,7 @@ class FastMemory:
         return self.memories[0]
 
     def under(self, target: Target) -> Target:
-        """The target as it stands."""
+        """The unmodified target."""
         return target
 
     def check(self, job: Job) -> None:
@@ -103,7 +103,7 @@ class FastMemory:
             raise InputError("quick stops at a budget, and a plan with spilling has none; leave it out")
 
     def _check_cuts(self, job: Job) -> None:
-        """What a plan may change beside moving tensors: it may cut, for fewer bytes moved."""
+        """What a plan may change in addition to moves: it may tile, for fewer bytes moved."""
         if "recompute" in job.allow:
             raise InputError(
                 "--allow recompute is for one arena; with memories, ops run again by --moves rematerialise=true"
@@ -323,7 +323,7 @@ def spill_keys(spilling: SpillProblem, answer: SpillAnswer, problem: Problem, mo
 
 
 def _residency(problem: SpillProblem, answer: SpillAnswer, names: Sequence[str]) -> list[Residency]:
-    """Where each tensor of a storage lies while that has an interval."""
+    """The address of each tensor of a storage while that has an interval."""
     model = problem.model
     sizes = model.graph.tensor_by_id
     residency = [

@@ -69,7 +69,7 @@ class OneArena(Ordering):
             )
 
     def room(self, problem: Problem) -> int | None:
-        """Bytes that a budget leaves for the arena, beside the reserve and what the runtime keeps; None without one."""
+        """Bytes that a budget leaves for the arena, without the reserve and the runtime's own; None: there is none."""
         from lowtide.runtimes.registry import runtime_of
 
         if self.budget is None:
@@ -128,7 +128,7 @@ class OneArena(Ordering):
         }
 
     def _conflict(self, problem: Problem, keys: PlanKeys, layout: Layout, limits: Limits) -> PlanConflict | None:
-        """Who cannot share the room for the arena: the budget less what is required beside it."""
+        """Which tensors cannot share the arena: the budget less what else is required."""
         from lowtide.allocate.explain import arena_conflict
 
         if self.budget is None or keys["status"] not in ("over_budget", "impossible"):

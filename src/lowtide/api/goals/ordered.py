@@ -40,7 +40,7 @@ class Ordering:
         return make(name, options)
 
     def under(self, target: Target) -> Target:
-        """The target as it stands."""
+        """The unmodified target."""
         return target
 
     def why_not(self, problem: Problem, method: Method | SpillMethod) -> str | None:

@@ -38,7 +38,7 @@ class SeveralMemories(Ordering):
     places
         Names of tensors, each with the memories that it may lie in, the preferred one first.
     reserve
-        Bytes that are required beside what the memories hold.
+        Bytes that are required in addition to what the memories hold.
     pointer
         Bits of a pointer where they are.
     asked
@@ -183,7 +183,7 @@ class SeveralMemories(Ordering):
 
 
 def _residency(problem: Problem, banked: Banked, names: Sequence[str]) -> list[Residency]:
-    """Where each tensor lies from its storage's first step to its last; `names` are the buffers' memories."""
+    """Where each tensor is allocated from its storage's first step to its last; `names` are the buffers' memories."""
     model, steps = problem.memory, banked.layout.profile
     sizes: Mapping[int, int] = {t.id: t.size for t in problem.graph.tensors}
     n = max(len(banked.layout.order), 1)

@@ -1,4 +1,4 @@
-"""Several memories under a runtime that has arenas of its own: each of its arrays lies wholly in one memory."""
+"""Several memories under a runtime that has arenas of its own: each of its arrays is in one memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Plans that change the graph and not its results: cuts, tensors in others, ops that run again, transfers, loops."""
+"""Plans that change the graph and not its results: tiles, aliases, recomputation, transfers, row streaming."""

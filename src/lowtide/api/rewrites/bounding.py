@@ -1,4 +1,4 @@
-"""What is said of all plans beside one with ops in parts and again: no peak below, or no time."""
+"""Bounds on all plans that tile and recompute: on the peak within a time, or on the time within a budget."""
 
 from __future__ import annotations
 

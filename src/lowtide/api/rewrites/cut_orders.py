@@ -36,8 +36,8 @@ class Proposal:
         What they give, and that as a problem under the target.
     peak
         Bytes that their search saw.
-    beside
-        Bytes that the runtime keeps for the parts beside what is planned.
+    runtime_bytes
+        Bytes that the runtime keeps for the parts in addition to what is planned.
     figures
         Of the search.
     order
@@ -47,14 +47,14 @@ class Proposal:
     parts: PartGraph
     problem: Problem
     peak: int
-    beside: int
+    runtime_bytes: int
     figures: dict[str, int]
     order: tuple[int, ...] = ()
 
     @property
     def required(self) -> int:
-        """Bytes of the whole arena."""
-        return self.peak + self.beside
+        """Bytes of the arena."""
+        return self.peak + self.runtime_bytes
 
     @property
     def ops(self) -> int:
@@ -87,8 +87,6 @@ class PartOrders:
         Bytes that no cuts of it go below.
     interrupted
         Whether Ctrl-C ended a search.
-    turn
-        The parts that `improved` gave last, stripe by stripe.
     """
 
     job: Job
@@ -98,7 +96,6 @@ class PartOrders:
     in_time: Callable[[PartGraph], bool]
     least: int = 0
     interrupted: bool = False
-    turn: Proposal | None = None
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
         """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are
@@ -108,22 +105,20 @@ class PartOrders:
 
         first = bool(chains(self.cutter.graph, proposal.parts))
         best, proved = self._ordered(proposal, limits, windows=not first)
-        self.turn = proposal
         result = proposal if proved else best
         if self.interrupted or not self._may_recut(best):
             return result
         over = _until(limits, _FIRST if first else _WINDOWS).seconds
-        settled = self._settled(best, proposal, _as_long_again(limits, over))
-        again = self._recut(settled, best.own_peak, _as_long_again(limits, over))
-        while again is not None:
-            settled = again
+        settled = self._settled(best, proposal, _same_span(limits, over))
+        recut = self._recut(settled, best.own_peak, _same_span(limits, over))
+        while recut is not None:
+            settled = recut
             below = settled.own_peak - settled.own_peak // _LEAST_GAIN
-            again = self._recut(settled, below, _as_long_again(limits, over))
+            recut = self._recut(settled, below, _same_span(limits, over))
         if settled.own_peak >= best.own_peak:
             if not first:
                 return result
             settled = best
-        self.turn = settled
         best, _ = self._ordered(settled, limits)
         return best if best.own_peak < settled.own_peak else settled
 
@@ -145,7 +140,7 @@ class PartOrders:
         return proposal.in_order(order), done
 
     def _may_recut(self, proposal: Proposal) -> bool:
-        """Whether regions of a proposal may be cut anew: there are no seams, and less is of use and possible."""
+        """Whether regions of a proposal may be cut anew: nothing is eliminated, and less is of use and possible."""
         exact = self.job.search.method.name == "exact"
         if proposal.parts.elimination.cuts or not proposal.parts.regions or not exact:
             return False
@@ -173,8 +168,8 @@ class PartOrders:
     def _recut(self, settled: Proposal, below: int, limits: Limits) -> Proposal | None:
         """Parts with regions cut anew that need less than so many bytes, each region in a low order; None: there are
         none, or none were found."""
-        for again in self._recuts(settled, limits):
-            low = self._each_low(again, limits)
+        for recut in self._recuts(settled, limits):
+            low = self._each_low(recut, limits)
             if low.own_peak < below:
                 return low
             if self.interrupted or limits.over():
@@ -185,9 +180,9 @@ class PartOrders:
         from lowtide.optimize.recut import recuts
 
         enough, memory = self.enough(proposal), proposal.problem.memory
-        for again in recuts(self.cutter, self.memory, proposal.parts, memory, limits, enough):
-            if len(again.graph.ops) <= (self.job.max_ops or _MOST_PARTS) and self.in_time(again):
-                yield replace(proposal, parts=again, problem=Problem.of(again.graph, proposal.problem.target))
+        for recut in recuts(self.cutter, self.memory, proposal.parts, memory, limits, enough):
+            if len(recut.graph.ops) <= (self.job.max_ops or _MOST_PARTS) and self.in_time(recut):
+                yield replace(proposal, parts=recut, problem=Problem.of(recut.graph, proposal.problem.target))
 
 
 def _until(limits: Limits, share: float) -> Limits:
@@ -196,7 +191,7 @@ def _until(limits: Limits, share: float) -> Limits:
     return replace(limits, seconds=started + share * (limits.seconds - started), trace=None)
 
 
-def _as_long_again(limits: Limits, over: float) -> Limits:
+def _same_span(limits: Limits, over: float) -> Limits:
     """Limits of a search that takes no longer than all before did, and is over at some second."""
     spent = limits.seconds - limits.left_seconds
     return replace(limits, seconds=min(over, spent + max(PATIENCE_SECONDS, spent)), trace=None)

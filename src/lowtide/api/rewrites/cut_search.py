@@ -1,4 +1,4 @@
-"""The search for cuts: from the best order of the uncut graph to seams and regions, and orders of their parts."""
+"""The search for tiles: from the best order to concat elimination and regions, and orders of the tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
 from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
-from lowtide.api.rewrites.peak_rounds import PeakRounds, Round
+from lowtide.api.rewrites.peak_rounds import PeakTiles
 from lowtide.graph import MAX_BYTES, Graph
 from lowtide.rewrites import Exactness, PlanHalos, Sections
 from lowtide.stop import PATIENCE_SECONDS, Limits
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _SEARCH = 0.6
 """Share of the time after which the search for regions is over."""
-_JOINED = 0.3
+_MATERIALISED = 0.3
 """The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
 regions that join it has to be through for that, where it is not asked for by name."""
 _SEAMS, _BOTH = 0.75, 0.85
@@ -43,7 +43,7 @@ _LATE = 0.25
 """Share of what time is left that a search for regions or seams has at the least."""
 _LAST = 0.5
 """Time for the last order of a part graph and its arena, for each second that all before took."""
-_AGAIN = 0.6
+_NESTED = 0.6
 """Share of a later round's time that the search for its regions has."""
 _ONCE = 0.5
 """Share of the time of a search that rows may run again in which is left when that for rows that are kept is over."""
@@ -70,13 +70,11 @@ class CutSearch:
     by_sections
         The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
     unfinished
-        Whether time ended the search for regions or for seams.
+        Whether time ended the search for regions or for concats to eliminate.
     joins
         Whether regions that join what others read could need less than the best order.
     least
         Bytes that no cuts go below.
-    again
-        Whether parts may be cut again where they are highest.
     """
 
     job: Job
@@ -92,7 +90,6 @@ class CutSearch:
     unfinished: bool = False
     joins: bool = True
     least: int = 0
-    again: bool = False
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -100,8 +97,8 @@ class CutSearch:
         from lowtide.transform.cut import Cutter
 
         graph = self.problem.graph
-        lies_over = self.first is not None and any(op.overwrites is not None for op in graph.ops)
-        only = {op.id for op in graph.ops if op.overwrites is None} if lies_over else None
+        overlap = self.first is not None and any(op.overwrites is not None for op in graph.ops)
+        only = {op.id for op in graph.ops if op.overwrites is None} if overlap else None
         return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="halos" in self.job.allow)
 
     @cached_property
@@ -128,8 +125,8 @@ class CutSearch:
 
     @cached_property
     def keeps(self) -> bool:
-        """Whether the runtime keeps bytes for each op beside what is planned."""
-        return bool(beside(self.problem, self.problem.graph))
+        """Whether the runtime keeps bytes for each op in addition to what is planned."""
+        return bool(runtime_bytes(self.problem, self.problem.graph))
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
@@ -139,17 +136,17 @@ class CutSearch:
             return (required, 0)
         return (int(required >= self.uncut.keys["required_bytes"]), answer.keys.get("arena_bytes") or 0)
 
-    def _hopeless(self, proposal: Proposal, best: Answer) -> bool:
+    def _pruned(self, proposal: Proposal, best: Answer) -> bool:
         """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
         if not self.keeps:
             return False
         least = largest_single_op(proposal.problem.memory)
         if self.job.max_ops:
             return least >= (best.keys.get("arena_bytes") or 0)
-        return least + proposal.beside >= best.keys["required_bytes"]
+        return least + proposal.runtime_bytes >= best.keys["required_bytes"]
 
     def seams(self) -> list[PartGraph]:
-        """The best seams, if there are some, and if regions are allowed too, those of what seams left whole."""
+        """The best concat elimination, if there is one, and if regions are allowed too, those of the rest."""
         seamed = self._seams()
         if seamed is None:
             return []
@@ -165,7 +162,7 @@ class CutSearch:
         for k, (search, proposal) in enumerate(proposals):
             if k and self.limits.over():
                 break
-            if best is not None and self._hopeless(proposal, best):
+            if best is not None and self._pruned(proposal, best):
                 continue
             share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self.keeps else _FIRST
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
@@ -200,7 +197,7 @@ class CutSearch:
         return [self._proposal(apply(self.cutter, ()), self.uncut.keys["peak_bytes"], {})]
 
     def _proposals(self) -> list[Proposal]:
-        """Seams, regions, and regions of what seams left whole, the most promising first.
+        """Concat elimination, regions, and both, the most promising first.
 
         Where the runtime keeps bytes for each op, those that need the fewest bytes in all; within a number of ops that
         was asked for, those of the lowest peak that need fewer than without cuts; within a budget those of fewest ops.
@@ -208,10 +205,10 @@ class CutSearch:
         before, left = self.unfinished, self.limits.left_seconds
         self.unfinished = False
         proposals = self._regions(None) if "fission" in self.job.allow and self.joins else []
-        soon = not self.unfinished and left - self.limits.left_seconds <= _JOINED * self.limits.seconds
+        soon = not self.unfinished and left - self.limits.left_seconds <= _MATERIALISED * self.limits.seconds
         self.unfinished = self.unfinished or before
-        if self._hands_on(proposals, soon=soon):
-            proposals += self._handed(min([self.uncut.keys["peak_bytes"], *(p.peak for p in proposals)]))
+        if self._forwards(proposals, soon=soon):
+            proposals += self._forwarded(min([self.uncut.keys["peak_bytes"], *(p.peak for p in proposals)]))
         seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
         if seamed is not None:
             proposals.append(seamed)
@@ -233,10 +230,10 @@ class CutSearch:
         problem = Problem.of(parts.graph, self.problem.target)
         if self.keeps:  # the peak in turn, an order that is there without a search
             peak = problem.own_order_peak_bytes
-        return Proposal(parts, problem, peak, beside(self.problem, parts.graph), figures)
+        return Proposal(parts, problem, peak, runtime_bytes(self.problem, parts.graph), figures)
 
     def _seams(self) -> Proposal | None:
-        """The best seams; None if there are none, or none lower the peak."""
+        """The best concat elimination; None: none lowers the peak."""
         from lowtide.optimize.seams import best_elimination
 
         search = self._until(_SEAMS)
@@ -255,21 +252,20 @@ class CutSearch:
             return None
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
 
-    def _hands_on(self, joined: Sequence[Proposal], *, soon: bool) -> bool:
-        """Whether to look for regions that hand on what they make, which takes longer: when the search for such as join
-        it is soon through, and a budget is not met by these; with `unjoined` when there is time."""
+    def _forwards(self, others: Sequence[Proposal], *, soon: bool) -> bool:
+        """Whether to look for regions that forward slices, which takes longer: when the other search is soon through,
+        and a budget is not met by its regions; with `unjoined` when there is time."""
         job, graph = self.job, self.problem.graph
         if self.interrupted or "fission" not in job.allow or self.first is not None:
             return False
         if graph.dialect != "onnx" or self.keeps or (job.costs is not None and job.costs.timed):
             return False
         room = self.goal.room(self.problem)
-        met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in joined)
+        met = self.goal.budget is not None and room is not None and any(p.peak <= room for p in others)
         return "unjoined" in job.allow or (soon and not met)
 
-    def _handed(self, below: int) -> list[Proposal]:
-        """The best regions along the best order where nobody puts together what one hands on to others, if they need
-        less than some bytes."""
+    def _forwarded(self, below: int) -> list[Proposal]:
+        """The best regions along the best order that forward slices to others, if they need less than some bytes."""
         from lowtide.optimize.handed import best_forwarded
         from lowtide.optimize.regions import Bounds
 
@@ -282,7 +278,7 @@ class CutSearch:
         return [self._proposal(best.parts, best.peak, {"regions": best.evaluated})]
 
     def _regions(self, seamed: Proposal | None) -> list[Proposal]:
-        """The best regions along the best order, of what seams left whole if there are some."""
+        """The best regions along the best order, of what concat elimination left if there is one."""
         from lowtide.transform.cut import Cutter
         from lowtide.transform.seams import NO_ELIMINATION
 
@@ -295,7 +291,7 @@ class CutSearch:
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
-        alone = _JOINED if "unjoined" in self.job.allow else _SEARCH
+        alone = _MATERIALISED if "unjoined" in self.job.allow else _SEARCH
         search = self._until(alone if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
         complete = all(way.complete for way in ways)
@@ -346,26 +342,29 @@ class CutSearch:
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
         began = self.limits.seconds - self.limits.left_seconds
-        late = _LATE if self.first is None else _AGAIN
+        late = _LATE if self.first is None else _NESTED
         return replace(self.limits, seconds=max(self.limits.seconds * share, began + late * self.limits.left_seconds))
+
+    def best_at_peak(self) -> Answer | None:
+        """The best plan with tiles where the order of `uncut` is highest; None: there is none, or Ctrl-C came first."""
+        enough = max(self._of_user.least, self.goal.room(self.problem) or 0)
+        tiles = PeakTiles(self.cutter, self.problem, self.uncut.order, enough, self.job.max_ops)
+        proposal = tiles.lowest(self.limits)
+        self.interrupted = self.interrupted or tiles.interrupted
+        return None if proposal is None or self.interrupted else self._planned(proposal, self.limits)
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
-        if self.keeps:
-            return self._planned(proposal, [], limits)
-        orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
-        proposal, rounds = PeakRounds(orders, wanted=self._of_user.again).lowest(proposal, limits)
-        self.interrupted = self.interrupted or orders.interrupted
-        answer = self._planned(proposal, rounds, limits)
-        if rounds and answer.keys["required_bytes"] > proposal.own_peak:  # its arena may need more than that without
-            answer = min(self._planned(proposal, [], limits), answer, key=self._rank)
-        return answer
+        if not self.keeps:
+            orders = PartOrders(self.job, self.goal, self.cutter, self.problem.memory, self._in_time, self.least)
+            proposal = orders.improved(proposal, limits)
+            self.interrupted = self.interrupted or orders.interrupted
+        return self._planned(proposal, limits)
 
-    def _planned(self, proposal: Proposal, rounds: Sequence[Round], limits: Limits) -> Answer:
-        """The plan of a part graph, or of the last round of its parts."""
-        parts, exact = self._of_all_rounds(proposal.parts, rounds)
+    def _planned(self, proposal: Proposal, limits: Limits) -> Answer:
+        """The plan of a part graph."""
+        parts, exact = self._of_all_levels(proposal.parts)
         regions = proposal.parts.regions
-        proposal = rounds[-1][1] if rounds else proposal
         started = limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
         if patient:
@@ -397,7 +396,7 @@ class CutSearch:
         return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=user.problem.own_order_peak_bytes)
 
     def _halos(self, own: PlanHalos | None) -> PlanHalos | None:
-        """What rows that run again add, in this level of tiles and in those before, of what the first one tiles."""
+        """What recomputed halos add, in this level of tiles and in those before, of what the first one tiles."""
         before = self.uncut.keys.get("halos")
         if self.first is None or (own is None and before is None):
             return own
@@ -413,32 +412,28 @@ class CutSearch:
         base = base_of(self._of_user.problem.graph, Level(products=sections))
         return PlanHalos(macs=macs_of(Cutter(base.graph)), extra_macs=extra)
 
-    def _of_all_rounds(self, parts: PartGraph, rounds: Sequence[Round]) -> tuple[PartGraph, Exactness | None]:
-        """Parts with the rounds before and behind them, and what outputs may differ by."""
+    def _of_all_levels(self, parts: PartGraph) -> tuple[PartGraph, Exactness | None]:
+        """Parts with the levels before them, and what outputs may differ by."""
         from lowtide.transform.rounds import nested
         from lowtide.transform.sections import of_user
 
         if self.sectioned is not None:
             parts = of_user(parts, self.sectioned)
         exact = exactness(self.cutter, parts)
-        if self.first is not None:
-            parts = nested(self.first, parts)
-            exact = looser(exact, self.uncut.keys.get("exactness"))
-        for cutter, proposal in rounds:
-            exact = looser(exactness(cutter, proposal.parts), exact)
-            parts = nested(parts, proposal.parts)
-        return parts, exact
+        if self.first is None:
+            return parts, exact
+        return nested(self.first, parts), looser(exact, self.uncut.keys.get("exactness"))
 
 
-def _applied(cutter: Cutter, way: Way, elimination: ConcatElimination, order: Sequence[int]) -> PartGraph:
+def _applied(cutter: Cutter, way: Way, seams: ConcatElimination, order: Sequence[int]) -> PartGraph:
     from lowtide.transform.seam_parts import apply_with_elimination
     from lowtide.transform.tflite_file import with_file
 
-    return with_file(apply_with_elimination(cutter, way.regions, elimination, order))
+    return with_file(apply_with_elimination(cutter, way.regions, seams, order))
 
 
-def beside(problem: Problem, graph: Graph) -> int:
-    """Bytes that the runtime keeps for a graph's ops beside what is planned."""
+def runtime_bytes(problem: Problem, graph: Graph) -> int:
+    """Bytes that the runtime keeps for a graph's ops in addition to what is planned."""
     from lowtide.runtimes.registry import runtime_of
 
     return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
@@ -446,11 +441,11 @@ def beside(problem: Problem, graph: Graph) -> int:
 
 def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:
     """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
-    ordered again; None where it keeps nothing."""
+    reordered; None where it keeps nothing."""
     from lowtide.transform.seams import NO_ELIMINATION
 
-    if not beside(problem, problem.graph):
+    if not runtime_bytes(problem, problem.graph):
         return None
     ids = [problem.graph.ops[i].id for i in way.order]
     graph = _applied(cutter, way, NO_ELIMINATION, ids).graph if way.regions else problem.graph
-    return way.peak + beside(problem, graph)
+    return way.peak + runtime_bytes(problem, graph)

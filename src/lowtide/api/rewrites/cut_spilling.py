@@ -2,12 +2,12 @@
 
 1. The model uncut, as `FastMemory` plans it. Where nothing moves, nothing is cut.
 2. Ways to cut its order: the front of peaks (as `lowtide curve` has it), then of working sets, what is left where all
-   that is not in use may lie in slow memory. Seams where they are allowed.
+   that is not in use may be in slow memory. Concat elimination where it is allowed.
 3. What each of them moves at the least, looked at quickly: along its own order, with the tensors streamed that have to
    be, then with those besides by which that falls.
 4. The best of them in full, by the method that spills: all orders, a bound, addresses. The least traffic wins; of
    equals the fewest ops.
-5. Where parts may be cut again (`rounds`), and something moves: parts that are searched to fit in one arena of the fast
+5. Where tiles may be tiled (`rounds`), and something moves: parts that are searched to fit in one arena of the fast
    memory's size, in the second half of the time. Of these nothing is streamed.
 """
 
@@ -26,7 +26,7 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.cut_search import CutSearch
 from lowtide.api.rewrites.cutting import check_format
 from lowtide.api.rewrites.decisions import as_rewrites, exactness
-from lowtide.api.rewrites.moves import TileAgain
+from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.api.rewrites.objective import LeastTraffic, objective_of
 from lowtide.errors import InputError
 from lowtide.graph import Kind
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
 
-_UNCUT, _WAYS, _FRONT, _SEAMS, _LOOKED = 0.15, 0.45, 0.5, 0.55, 0.7
+_UNCUT, _WAYS, _FRONT, _CONCATS, _LOOKED = 0.15, 0.45, 0.5, 0.55, 0.7
 """Shares of the time after which the search of the uncut graph, for working sets, for the front of peaks, for seams,
 and the quick look at what there is are over."""
 
@@ -78,7 +78,7 @@ class Candidate:
         return (self.traffic_bytes, len(self.parts.graph.ops))
 
 
-def _joined(parts: PartGraph, t: int) -> int:
+def _materialised(parts: PartGraph, t: int) -> int:
     """What a tensor is put together to in the end, if that is one of the graph that was cut; else the tensor."""
     while t in parts.slices:
         readers = parts.graph.consumers.get(t, ())
@@ -115,10 +115,10 @@ def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, l
     if uncut.keys["status"] == "impossible":
         opening.keys["stopped"] = "complete"
     if "moves" not in opening.keys:
-        opening.keys["search"] = {**opening.keys.get("search", {}), **search.floor()}
+        opening.keys["search"] = {**opening.keys.get("search", {}), **search.lower_bound()}
     search.interrupted |= uncut.keys["stopped"] == "interrupt"
     moves: list[Move[Answer]] = [TileForTraffic(search, uncut)]
-    moves += [TileAgainForTraffic(search, uncut)] if "rounds" in job.allow else []
+    moves += [NestForTraffic(search, uncut)] if "rounds" in job.allow else []
     return opening, moves
 
 
@@ -145,12 +145,12 @@ class TileForTraffic(Move[Answer]):
         return None if found is None else found.under(search.job.allow)
 
 
-class TileAgainForTraffic(TileForTraffic):
+class NestForTraffic(TileForTraffic):
     """Tiles tiles until all of it fits in one arena of the fast memory's size."""
 
     def find(self) -> Answer | None:
         """The best plan with more than one level of tiles."""
-        return self.search.best_again(self.uncut)
+        return self.search.best_nested(self.uncut)
 
 
 @dataclass
@@ -194,7 +194,7 @@ class CutSpilling:
 
         return Cutter(self.problem.graph, exact_bits=self.job.exact_bits)
 
-    def floor(self) -> dict[str, int]:
+    def lower_bound(self) -> dict[str, int]:
         """What the op needs whose smallest part along one axis needs most, and which it is: no cuts go below."""
         from lowtide.ops.floor import floor
 
@@ -218,17 +218,17 @@ class CutSpilling:
                 break
         return None if best is uncut else best
 
-    def best_again(self, uncut: Answer) -> Answer | None:
+    def best_nested(self, uncut: Answer) -> Answer | None:
         """The plan with more than one level of tiles."""
         search = self._arena_search(uncut, 1.0, _ROOM)
-        search.job, search.again = replace(search.job, allow=("fission", "rounds")), True
+        search.job = replace(search.job, allow=("fission", "rounds"))
         left = self.limits.left_seconds
         limits = replace(self.limits, seconds=left * (1.0 - _PLACED), started=Limits.now())
         search.limits = replace(limits, seconds=limits.seconds * _FIRST)
         found = search.best_cut()
         if found is not None:
             incumbent = Incumbent(objective_of(search.job), found)
-            search.interrupted = find_better(incumbent, [TileAgain(search)], limits)
+            search.interrupted = find_better(incumbent, [TilePeak(search), NestTiles(search)], limits)
             found = incumbent.best
         self.interrupted = self.interrupted or search.interrupted
         if found is None or found.parts is None or self.interrupted:
@@ -259,7 +259,7 @@ class CutSpilling:
 
     def _part_graphs(self, uncut: Answer | None) -> Iterator[PartGraph]:
         """Ways of the fronts, those of fewer ops first; then parts that are searched to fit in one arena of the fast
-        memory's size; then seams, and regions in what they left whole."""
+        memory's size; then concat elimination, and regions in the rest."""
         graph = self.problem.graph
         order = uncut.order if uncut is not None and uncut.order else tuple(range(len(graph.ops)))
         if "fission" in self.job.allow:
@@ -268,11 +268,11 @@ class CutSpilling:
             if uncut is not None and uncut.order and not self.interrupted:
                 yield from self._fitting(uncut)
         if "seams" in self.job.allow and uncut is not None and uncut.order:
-            yield from self._arena_search(uncut, _SEAMS).seams()
+            yield from self._arena_search(uncut, _CONCATS).seams()
 
     def _fitting(self, uncut: Answer) -> Iterator[PartGraph]:
         """Parts that are all in the fast memory, in the order that was found; none, if none are."""
-        search = self._arena_search(uncut, _SEAMS)
+        search = self._arena_search(uncut, _CONCATS)
         search.job = replace(search.job, allow=("fission",))
         answer = search.best_cut()
         self.interrupted = self.interrupted or search.interrupted
@@ -289,7 +289,7 @@ class CutSpilling:
         return with_file(apply(self.cutter, way.regions, [self.problem.graph.ops[i].id for i in order]))
 
     def _ways(self, order: Sequence[int]) -> list[Way]:
-        """Ways of both fronts in which no op that runs whole is too large by itself, those of fewer ops first."""
+        """Ways of both fronts in which no untiled op is too large by itself, those of fewer ops first."""
         from lowtide.optimize.regions import front_ways, working_ways
 
         memory, graph = self.problem.memory, self.problem.graph
@@ -340,7 +340,7 @@ class CutSpilling:
                 continue
             sizes = [kinds[t].size for t in (*op.inputs, *op.outputs) if kinds[t].kind is not Kind.CONSTANT]
             if sum(round_up(size, unit) for size in sizes) > self.goal.fast.capacity_bytes:
-                whole = op.inputs[0] if part.role == "slice" else _joined(parts, op.outputs[0])
+                whole = op.inputs[0] if part.role == "slice" else _materialised(parts, op.outputs[0])
                 found |= {whole: None} if whole in tensors else {}
         return list(found)
 

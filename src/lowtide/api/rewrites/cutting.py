@@ -10,7 +10,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.moves import TileAgain
+from lowtide.api.rewrites.moves import NestTiles, TilePeak
 from lowtide.api.rewrites.multi_pass import MultiPass, check_multi_pass
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
@@ -74,6 +74,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         The model is in a format whose ops cannot be cut.
     """
     from lowtide.api.rewrites.cut_search import CutSearch
+    from lowtide.transform.statistics import statistics
 
     recomputes = "recompute" in job.allow
     if recomputes:
@@ -89,15 +90,16 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     bounds = [] if uncut.keys["stopped"] == "interrupt" else _region_bounds(job, problem, uncut, limits)
     search = CutSearch(job, goal, problem, uncut, limits)
     search.joins = all(bound.bytes < uncut.keys["peak_bytes"] for bound in bounds)
-    search.again = "rounds" in job.allow and "seams" not in job.allow
     search.least = min((bound.bytes for bound in bounds), default=0)
     opening = uncut.under(job.allow)
     if job.costs is not None and timed:
         opening.keys["cost"] = job.costs.of_plan(job.costs.model(search.cutter).whole())
     _say_bound(opening.keys, bounds)
     moves: list[Move[Answer]] = [Tile(search, bounds)]
-    moves += [MultiPass(search)] if recomputes else []
-    moves += [TileAgain(search)] if "rounds" in job.allow else []
+    moves += [TilePeak(search), NestTiles(search)] if "rounds" in job.allow else []
+    if recomputes:  # soon where norms keep operators from being tiled
+        norms = any(s.groups for s in statistics(problem.graph))
+        moves.insert(1 if norms else len(moves), MultiPass(search))
     return opening, moves
 
 
@@ -171,7 +173,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
     Parameters
     ----------
     least
-        Whether no cuts of the graph as it stands need less than its best order.
+        Whether no cuts of the unmodified graph need less than its best order.
     """
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.sections import by_sections, products
@@ -226,12 +228,12 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     from lowtide.ops.part import adapter
 
     if adapter(problem.graph) is None:
-        mend = "plan it without --allow fission" if allow else "name a file of one of these formats"
+        fix = "plan it without --allow fission" if allow else "name a file of one of these formats"
         if problem.graph.dialect == "labels":
-            mend = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
+            fix = "say `--allow recompute,fission --budget 40%` for a training step whose ops have labels"
         elif problem.place.startswith("zoo:") and has_operators(problem.place):
-            mend = f"write it first: `lowtide zoo {problem.place.removeprefix('zoo:')} -o NAME.onnx`"
-        raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
+            fix = f"write it first: `lowtide zoo {problem.place.removeprefix('zoo:')} -o NAME.onnx`"
+        raise InputError(f"only ONNX and TFLite models are cut; {fix}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
         raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
     if "unjoined" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):

@@ -1,4 +1,4 @@
-"""What a plan with cuts decided: as its rewrites say it, and made again from them to be written."""
+"""What a plan with cuts decided: as its rewrites say it, and rebuilt from them to be written."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def write_parts(
 
 
 def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> PartGraph:
-    """The lowered graph of a plan that tiles, made again from its decision; tensors that lie in others apart.
+    """The lowered graph of a plan that tiles, rebuilt from its decision, without aliases.
 
     Raises
     ------
@@ -147,17 +147,17 @@ def decision_of(plan: Plan, graph: Graph, target: Target) -> Decision:
     for level, _, parts in levels(plan, user) if in_parts(plan.rewrites) or plan.rounds else ():
         found.append(level)
         graph = parts.graph
-    told = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
-    known = {(a.tensor, a.of, a.op, a.first): a for a in (Candidates(graph, target).all if told else ())}
+    listed = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    known = {(a.tensor, a.of, a.op, a.first): a for a in (Candidates(graph, target).all if listed else ())}
     try:
-        aliases = tuple(known[r.tensor, r.of, r.op, r.offset] for r in told)
+        aliases = tuple(known[r.tensor, r.of, r.op, r.offset] for r in listed)
     except KeyError:
         raise InputError("its tensors cannot lie in others so; plan the model again", user.source) from None
     return Decision(tuple(found), aliases, tuple(plan.order))
 
 
 def all_cuts(plan: Plan, graph: Graph) -> Iterator[tuple[Cutter, Cut]]:
-    """Every cut of every level, of regions and of seams, and of which graph.
+    """Every tiled operator of every level, and of which graph.
 
     Raises
     ------

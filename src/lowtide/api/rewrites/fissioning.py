@@ -1,4 +1,4 @@
-"""Plans of training steps whose ops run in parts and run again: the best of both, within bytes or within time."""
+"""Plans of training steps that tile and recompute: the best of both, within bytes or within time."""
 
 from __future__ import annotations
 
@@ -98,6 +98,11 @@ class TileStep(Move[Answer]):
     allow: tuple[str, ...]
     closes: bool = True
 
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """What was tried, and the seconds of each kind."""
+        return self.step.limits.tally.figures()
+
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The plan of least peak within a bound on time, or of least time within the budget."""
         with noting(limits.interrupt):
@@ -107,7 +112,7 @@ class TileStep(Move[Answer]):
 
 
 def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
-    """Peaks of a training step in parts and again, and what each adds to its time. Raises as `step_moves`."""
+    """Peaks of a tiled and recomputed training step, and what each adds to its time. Raises as `step_moves`."""
     from lowtide.optimize.parted import front
     from lowtide.optimize.recompute.front import Front, FrontPoint
 
@@ -211,7 +216,8 @@ class _Step:
     def changed(self) -> Answer | None:
         """The best choice, placed; within a budget what comes nearest to it. None: nothing is found within the time."""
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        whole, begun = self._whole(), list[Found]()
+        begun: Sequence[Found] = ()
+        whole = self._whole()
         if not isinstance(self.job.repeats, Microbatch):
             with self.limits.interrupt:
                 begun = reached(self.plans, whole, replace(self.costs, max_overhead=self._most_added()))
@@ -272,7 +278,7 @@ class _Step:
         return unmodified(self.problem.graph, self.problem.target, self.once.order, self.bandwidth)
 
     def choices(self, whole: Parted | None = None) -> list[Parted]:
-        """The step as it stands, and its regions in parts."""
+        """The unmodified step, and its tiled regions."""
         from lowtide.optimize.step_regions import all_but_updates, step_regions, why_no_batches
 
         micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
@@ -286,7 +292,7 @@ class _Step:
         return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
 
     def _joint(self, whole: Parted) -> list[Parted]:
-        """The step as it stands, and regions in parts, as many as there are until Ctrl-C."""
+        """The unmodified step, and tiled regions, as many as there are until Ctrl-C."""
         from lowtide.optimize.parted import part_counts
         from lowtide.optimize.step_regions import step_regions
 
@@ -457,7 +463,7 @@ def _room_of(placed: Placed) -> int:
 
 
 def floor_bytes(memory: MemoryModel) -> int:
-    """What the step needs whatever is cut or run again: all inputs that are read when it starts, all results at the
+    """What the step needs whatever is tiled or recomputed: all inputs that are read when it starts, all results at the
     end; of those that share memory the largest."""
     held: dict[Kind, dict[int, int]] = {Kind.INPUT: {}, Kind.OUTPUT: {}}
     for t in memory.graph.tensors:

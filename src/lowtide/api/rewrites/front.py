@@ -1,4 +1,4 @@
-"""The front of peak against the time that running ops again takes, or storing tensors and loading them."""
+"""The Pareto front of peak and time of recomputation and offload."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def front(
     cost: CostFile | str | Path | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Front:
-    """Peaks that running ops again reaches, and what each adds to the time: for a budget of `plan` with `allow`
+    """Peaks that recomputation reaches, and what each adds to the time: for a budget of `plan` with `allow`
     ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`; `allow` may
     be ``"recompute,swap"`` or ``"swap"``, for tensors that leave memory, or ``"recompute,fission"``, with
     ``swap`` and ``merge`` or without, for a training step, one sweep for each number of parts; `cost` is for these.
@@ -82,15 +82,15 @@ def front(
     order = goal.find_order(problem, search, replace(limits, seconds=limits.seconds * _ORDER)).order
     sequence = sequenced(problem.memory, order)
     sequence = sequence if host is None else host.problem(sequence)
-    floor, _ = least_possible(sequence)
+    least, _ = least_possible(sequence)
     highest = max(sequence.core(problem.memory.alignment).footprints(sequence.without_views(order)), default=0)
-    budgets = [highest - (highest - floor) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
+    budgets = [highest - (highest - least) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
     found, stopped = sweep(sequence, order, budgets, replace(limits, seconds=limits.seconds * _SWEEP))
     return Front(
         problem.graph.name,
         problem.target.name,
         problem.own_order_peak_bytes,
-        floor,
+        least,
         sequence.costs.counted,
         tuple(_points(problem, sequence, order, found, limits, host)),
         stopped == "complete",
@@ -147,6 +147,6 @@ def _real(problem: Problem, sequence: Sequenced, spent: Spent, changes: int) -> 
     units = spent.units + sequence.unmoved_units
     if not changes or not any(problem.memory.overwrites):
         return spent.peak, units
-    whole = apply(problem.graph, sequence.with_views(spent.order), moved_tensors(sequence))
-    at = whole.graph.index_of
-    return profile(Problem.of(whole.graph, problem.target).memory, [at[v] for v in whole.order]).peak, units
+    runs = apply(problem.graph, sequence.with_views(spent.order), moved_tensors(sequence))
+    at = runs.graph.index_of
+    return profile(Problem.of(runs.graph, problem.target).memory, [at[v] for v in runs.order]).peak, units

@@ -38,7 +38,7 @@ def loop_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
     Raises
     ------
     InputError
-        The target's runtime has no loops, something asked for does not go with them, or no input can be handed over.
+        The target's runtime has no loops, something asked for does not go with them, or no input can be streamed.
     """
     check_looping(job, goal, problem)
     opening = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
@@ -98,14 +98,14 @@ def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
     if not job.search.best:
         raise InputError("--allow loops starts from the best order; leave out --method")
     if not problem.graph.dialect:
-        mend = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
-        raise InputError(f"it does not say what its ops mean, so that no rows are known; {mend}", problem.place)
+        fix = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
+        raise InputError(f"it does not say what its ops mean, so that no rows are known; {fix}", problem.place)
 
 
 def _best_path(
     rules: LoopRules, problem: Problem, orders: Sequence[Sequence[int]], room: int, limits: Limits, *, stream: bool
 ) -> tuple[LoopPath, list[LoopSearch], bool]:
-    """The path of least peak over the orders, inputs handed over where that is asked for and no worse; the searches
+    """The path of least peak over the orders, inputs streamed where that is asked for and no worse; the searches
     that found such paths; and whether Ctrl-C ended them."""
     from lowtide.optimize.loop_orders import LoopOrders
     from lowtide.optimize.loop_seeds import region_seeds
@@ -167,7 +167,7 @@ def _within(limits: Limits, share: float) -> Limits:
 
 
 def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> LoopSearch | None:
-    """The search in which inputs are handed over, as many as go together, the largest first; None if the time was up
+    """The search in which inputs are streamed, as many as go together, the largest first; None if the time was up
     before one was found.
 
     Raises
@@ -236,7 +236,7 @@ def exactness(rules: LoopRules, looped: LoopGraph) -> Exactness:
 
 
 def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int | None) -> PlanLoop:
-    """What a plan says of a loop, with addresses if the plan has an arena. `block`: what stands for its rings."""
+    """What a plan says of a loop, with addresses if the plan has an arena. `block`: the tensor of its line buffers."""
     graph, alignment = rules.graph, answer.problem.target.alignment
     at = answer.keys.get("workspace_offsets") if block is None else answer.keys.get("offsets")
     begin = (at or {}).get(str(op if block is None else block), 0)
@@ -268,7 +268,7 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int |
 
 
 def _merges(rules: LoopRules, loop: Loop) -> dict[str, LoopMerge]:
-    """How what leaves a loop becomes whole."""
+    """How what leaves a loop is materialised."""
     kept = {r.tensor for r in loop.line_buffers}
     result: dict[str, LoopMerge] = {}
     for o, axes in zip(loop.ops, loop.axes, strict=True):

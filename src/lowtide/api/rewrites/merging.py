@@ -21,11 +21,11 @@ def merged_step(graph: Graph, families: Families) -> tuple[Graph, list[PlanMerge
     from lowtide.transform.sibling_ops import NoMerge
     from lowtide.transform.siblings import apply, candidates
 
-    reckon = reckoned(families)
+    predict = reckoned(families)
 
-    def seconds(whole: Graph, ops: Sequence[Op]) -> float:
-        size = {t.id: t.size for t in whole.tensors}
-        return sum(reckon(op.type, op.flops or 0, sum(size[t] for t in (*op.inputs, *op.outputs))) for op in ops)
+    def seconds(own: Graph, ops: Sequence[Op]) -> float:
+        size = {t.id: t.size for t in own.tensors}
+        return sum(predict(op.type, op.flops or 0, sum(size[t] for t in (*op.inputs, *op.outputs))) for op in ops)
 
     merges: list[PlanMerge] = []
     for decision in candidates(graph):

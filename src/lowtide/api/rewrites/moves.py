@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_TILED_AGAIN = frozenset({"fission", "halos"})
+_NESTED = frozenset({"fission", "halos"})
 """What tiles may do of a graph that is tiled already."""
 
 
 @dataclass
-class TileAgain(Move[Answer]):
+class NestTiles(Move[Answer]):
     """Tiles the lowered graph of a plan: a level on top of those that it has.
 
     Attributes
@@ -32,6 +32,11 @@ class TileAgain(Move[Answer]):
     """
 
     user: CutSearch
+    means: frozenset[str] = _NESTED
+
+    def find(self, search: CutSearch) -> Answer | None:
+        """The best plan with regions along the order."""
+        return search.best_cut()
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
         """The best plan with one more level of tiles."""
@@ -40,17 +45,28 @@ class TileAgain(Move[Answer]):
         job, user = self.user.job, self.user
         if base.parts is None:
             return None
-        job = replace(job, allow=tuple(word for word in job.allow if word in _TILED_AGAIN))
+        job = replace(job, allow=tuple(word for word in job.allow if word in self.means))
         search = CutSearch(job, user.goal, base.problem, base, limits, user=user, first=base.parts)
-        found = search.best_cut()
+        found = self.find(search)
         if search.interrupted:
             raise KeyboardInterrupt
         return None if found is None else found.under(user.job.allow)
 
 
 @dataclass
+class TilePeak(NestTiles):
+    """The same where a plan is highest: a few operators, all others as they are."""
+
+    means: frozenset[str] = frozenset({"fission"})
+
+    def find(self, search: CutSearch) -> Answer | None:
+        """The best plan with short regions at the peak."""
+        return search.best_at_peak()
+
+
+@dataclass
 class Alias(Move[Answer]):
-    """Places tensors in others, so that pieces are not copied.
+    """Places tensors in others, so that slices are not copied.
 
     Attributes
     ----------
@@ -100,7 +116,7 @@ class Alias(Move[Answer]):
         answer = self.goal.solve(aliased, self.job.search, limits)
         keys: PlanKeys = {
             **answer.keys,
-            "rewrites": [*(base.keys.get("rewrites") or ()), *lies_in(aliased, aliases)],
+            "rewrites": [*(base.keys.get("rewrites") or ()), *as_rewrites(aliased, aliases)],
             "proved_over": "orders",
             "exactness": base.keys.get("exactness") or "bits",
             "search": {
@@ -131,7 +147,7 @@ def _required(answer: Answer) -> int:
     return answer.keys["required_bytes"]
 
 
-def lies_in(problem: Problem, aliases: Aliases) -> list[LiesIn]:
+def as_rewrites(problem: Problem, aliases: Aliases) -> list[LiesIn]:
     """What a plan says of tensors that lie in others."""
     rewrites: list[LiesIn] = []
     for alias in aliases:

@@ -1,14 +1,14 @@
-"""Rounds of cuts where the ordered parts are highest: along whatever dimension pays there, all else stays as it is.
+"""Tiles where ordered tiles are highest: along whatever dimension pays there; all else stays as it is.
 
-A search for regions along the parts' order (`CutSearch`) has to bring every step below a limit, and one that no cut
-lowers ends it. But such a step may be one of the order, which gives way once what stood around it is lower::
+A search for regions along the tiles' order (`CutSearch`) has to bring every step below a limit, and one that no tiles
+lower ends it. But such a step may be one of the order, which gives way once what was around it is lower::
 
-    join of kept rows 1,060,864    cut by channels     951,552
-    slices of the input 1,059,072  no cut lowers it  1,059,072    then: slices later, 964,992
+    join of cached rows 1,060,864    tiles along channels     951,552
+    slices of the input 1,059,072    no tiles lower it      1,059,072    then: slices later, 964,992
 
-So each step above a limit is cut if a short region is below it there, the rest stays, and the parts are ordered again.
-The limit falls by bisection over what orders of the new parts come to. Nothing rests on what is hoped for: the peak is
-that of the parts in the order that was found.
+So each step above a limit is tiled if a short region is below it there, the rest stays, and the tiles are reordered.
+The limit falls by bisection over what orders of the new tiles come to. Nothing rests on what is hoped for: the peak is
+that of the tiles in the order that was found.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lowtide.analyse.liveness import largest_single_op
+from lowtide.analyse.liveness import largest_single_op, profile
 from lowtide.api.problem import Problem
-from lowtide.api.rewrites.cut_orders import PartOrders, Proposal
+from lowtide.api.rewrites.cut_orders import Proposal
 from lowtide.optimize.regions import PeakCuts
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter
@@ -26,127 +26,82 @@ from lowtide.transform.parts import apply
 
 _LONGEST = 12
 """Ops of a region at the most."""
-_MOST = 3
-"""Rounds, and parts at the most."""
 _MOST_PARTS = 2**14
+"""Tiles at the most, where no number is asked for."""
 _FIRST, _NEARLY = 32, 128
 """The first limit is such a part below the peak, the next ones twice as far; and the bisection ends when the limit is
 known to such a part."""
-_LEAST_GAIN = 512
-"""A round is made for such a part of the peak at the least."""
-_AGAIN = 0.75
-"""Share of the time that is left then for these rounds."""
-_NEAR = 16
-"""Parts stripe by stripe are a start, too, if they are higher by such a part at the most."""
 _TRIAL, _BEST = 0.1, 0.4
-"""Shares of the time that is left for the order of parts under one limit, and for that of the best of them."""
-
-Round = tuple[Cutter, Proposal]
-"""What is cut, with what its ops mean, and the parts."""
+"""Shares of the time that is left for the order of tiles under one limit, and for that of the best of them."""
 
 
 @dataclass
-class PeakRounds:
-    """Cuts parts again where they are highest.
+class PeakTiles:
+    """Searches for tiles of a graph where an order of it is highest.
 
     Attributes
     ----------
-    orders
-        The search for orders of the parts.
-    wanted
-        Whether parts may be cut again.
+    order
+        Positions in the graph.
+    enough
+        Bytes; no lower peak is of use.
+    most_ops
+        Of the tiled graph; 0: any number.
+    interrupted
+        Whether Ctrl-C ended a search.
     """
 
-    orders: PartOrders
-    wanted: bool = True
+    cutter: Cutter
+    problem: Problem
+    order: Sequence[int]
+    enough: int
+    most_ops: int = 0
+    interrupted: bool = False
 
-    def lowest(self, proposal: Proposal, limits: Limits) -> tuple[Proposal, list[Round]]:
-        """Parts in an order of low peak, and rounds in which they are cut again where they are highest, in that order
-        or stripe by stripe."""
-        best = self.orders.improved(proposal, limits)
-        turn, peak = self.orders.turn, best.own_peak
-        near = turn is not None and peak < turn.own_peak <= peak + peak // _NEAR
-        starts = [turn, best] if near and turn is not None else [best]
-        return best, self.rounds(starts, _part(limits, _AGAIN))
+    def lowest(self, limits: Limits) -> Proposal | None:
+        """The tiles of the lowest peak, in an own order of it; None: none is lower than the order's."""
+        peak = profile(self.problem.memory, self.order).peak
+        cuts = PeakCuts(self.cutter, self.problem.memory, self.order, _LONGEST)
+        best: Proposal | None = None
+        for found in self._falling(cuts, peak, limits):
+            best = found
+        if best is None or best.own_peak <= self.enough:
+            return best
+        return self._ordered(best, self.enough, _part(limits, _BEST))
 
-    def rounds(self, starts: Sequence[Proposal], limits: Limits) -> list[Round]:
-        """The parts of each round, of the one before, each lower than that by `_LEAST_GAIN` at the least.
-
-        Parameters
-        ----------
-        starts
-            The same parts in several own orders, the lowest last.
-        """
-        found: list[Round] = []
-        exact = self.orders.job.search.method.name == "exact"
-        while self.wanted and exact and len(found) < _MOST:
-            peak = starts[-1].own_peak
-            if self._over(limits) or peak <= self.orders.enough(starts[-1]):
-                break
-            best = self._round(starts, limits)
-            if best is None or best[1].own_peak > peak - peak // _LEAST_GAIN:
-                break
-            found.append(best)
-            starts = [best[1]]
-        return found
-
-    def _over(self, limits: Limits) -> bool:
-        return self.orders.interrupted or limits.over()
-
-    def _round(self, starts: Sequence[Proposal], limits: Limits) -> Round | None:
-        best: Round | None = None
-        peak = starts[-1].own_peak
-        for start in starts:
-            cutter = self._cutter(start)
-            order = range(len(start.parts.graph.ops))
-            cuts = PeakCuts(cutter, start.problem.memory, order, _LONGEST)
-            for again in self._falling(start, cuts, limits):
-                if again.own_peak < peak:
-                    best, peak = (cutter, again), again.own_peak
-        if best is None:
-            return None
-        enough = self.orders.enough(best[1])
-        return best[0], self._ordered(best[1], enough, _part(limits, _BEST)) if peak > enough else best[1]
-
-    def _cutter(self, proposal: Proposal) -> Cutter:
-        ops = proposal.parts.graph.ops
-        lies_over = any(op.overwrites is not None for op in ops)
-        only = {op.id for op in ops if op.overwrites is None} if lies_over else None
-        return Cutter(proposal.parts.graph, exact_bits=self.orders.job.exact_bits, only=only)
-
-    def _falling(self, start: Proposal, cuts: PeakCuts, limits: Limits) -> Iterator[Proposal]:
-        """What is found under limits that fall as long as less is found, and rise again where nothing is."""
-        low, high, step = self.orders.enough(start), start.own_peak, max(1, start.own_peak // _FIRST)
-        while high - low > start.own_peak // _NEARLY and not self._over(limits):
+    def _falling(self, cuts: PeakCuts, peak: int, limits: Limits) -> Iterator[Proposal]:
+        """What is found under limits that fall as long as less is found, and rise where nothing is: ever lower."""
+        low, high, step = self.enough, peak, max(1, peak // _FIRST)
+        while high - low > peak // _NEARLY and not (self.interrupted or limits.over()):
             limit = max(low + (high - low) // 2, high - step)
-            again = self._below(start, cuts, limit, limits)
-            if again is None or again.own_peak >= high:
+            found = self._below(cuts, peak, limit, limits)
+            if found is None or found.own_peak >= high:
                 low = limit
             else:
-                high, step = again.own_peak, 2 * step
-                yield again
+                high, step = found.own_peak, 2 * step
+                yield found
 
-    def _below(self, start: Proposal, cuts: PeakCuts, limit: int, limits: Limits) -> Proposal | None:
+    def _below(self, cuts: PeakCuts, peak: int, limit: int, limits: Limits) -> Proposal | None:
         way = cuts.below(limit, limits)
-        if way is None or not way.regions or way.ops > (self.orders.job.max_ops or _MOST_PARTS):
+        if way is None or not way.regions or way.ops > (self.most_ops or _MOST_PARTS):
             return None
-        graph = start.parts.graph
-        parts = apply(cuts.cutter, way.regions, [graph.ops[i].id for i in way.order])
-        again = replace(start, parts=parts, problem=Problem.of(parts.graph, start.problem.target))
-        if largest_single_op(again.problem.memory) >= start.own_peak:
+        graph, target = self.problem.graph, self.problem.target
+        parts = apply(self.cutter, way.regions, [graph.ops[i].id for i in way.order])
+        problem = Problem.of(parts.graph, target)
+        if largest_single_op(problem.memory) >= peak:
             return None
-        return self._ordered(again, limit, _part(limits, _TRIAL))
+        return self._ordered(Proposal(parts, problem, peak, 0, {}), limit, _part(limits, _TRIAL))
 
     def _ordered(self, proposal: Proposal, enough: int, limits: Limits) -> Proposal:
         from lowtide.schedule.windows import improved
 
         own = range(len(proposal.parts.graph.ops))
         order, seen = improved(proposal.problem.memory, own, limits, enough)
-        self.orders.interrupted = self.orders.interrupted or seen
+        self.interrupted = self.interrupted or seen
         return proposal.in_order(order)
 
 
 def _part(limits: Limits, share: float) -> Limits:
-    """Limits of a search that is over after a share of what time is left."""
+    """Limits of a search that is over after a share of the time that is left."""
     started = limits.seconds - limits.left_seconds
     return replace(limits, seconds=started + share * limits.left_seconds, trace=None)

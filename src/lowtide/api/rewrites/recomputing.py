@@ -1,4 +1,4 @@
-"""Plans that run ops again, or store values and load them: the best order first, and where it does not fit, the
+"""Plans that recompute operators or offload values: the best order first, and where it does not fit, the
 cheapest sequence that does."""
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def repeated(call: RecomputeCall) -> Answer:
 
 @dataclass(frozen=True)
 class RecomputeCall:
-    """A job whose best order is known, and the ops of it as they may run again."""
+    """A job whose best order is known, and its operators as they may be recomputed."""
 
     job: Job
     goal: OneArena
@@ -152,7 +152,7 @@ class RecomputeCall:
 
     @property
     def max_overhead(self) -> float | None:
-        """Part of the time that running ops again may add."""
+        """Part of the time that recomputation may add."""
         return None if self.job.costs is None else self.job.costs.max_overhead
 
     @property
@@ -245,7 +245,7 @@ def _crowded_ops(call: RecomputeCall) -> list[int]:
 
 
 def _bound(call: RecomputeCall, room: int) -> PriceBound:
-    """The best price cut: what running ops again, or transfers, cost at least within so many bytes."""
+    """The best price cut: what recomputation or transfers cost at least within so many bytes."""
     from lowtide.optimize.recompute.bound import price_bound
     from lowtide.optimize.recompute.swap_bound import swap_time_bound
 
@@ -288,7 +288,7 @@ def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
 
 
 def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answer:
-    """What a published method makes of it, asked again for a smaller peak where addresses lose bytes."""
+    """What a published method makes of it, asked a second time for a smaller peak where addresses lose bytes."""
     budget, scale, best = call.goal.budget or 0, call.sequence.costs.scale, None
     for part in _SEARCHED:
         result = method.repeat(call.sequence, call.once.order, room, call.until(part))
@@ -374,7 +374,7 @@ def _roomier(
 def recomputation_keys(
     call: RecomputeCall, best: Answer, bound: PriceBound, least_peak: PeakBound | None = None
 ) -> PlanKeys:
-    """What the plan says of running ops again; no bound on its peak but the largest op, and `least_peak`."""
+    """What the plan says of recomputation; no bound on its peak but the largest op, and `least_peak`."""
     from lowtide.optimize.recompute.bound import certificate
 
     sequence = call.sequence

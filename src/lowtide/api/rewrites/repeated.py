@@ -1,4 +1,4 @@
-"""The model of a plan whose ops run again: made again from what the plan says, and written."""
+"""The model of a plan with recomputed operators: rebuilt from what the plan says, and written."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def write_repeated(
     copy_external: bool = False,
     outputs: Outputs | None = None,
 ) -> None:
-    """Write the ONNX model of a plan whose ops run again: a node for each run, weights and all other nodes as they
-    were.
+    """Write the ONNX model of a plan with recomputed operators: a node for each run, all else as it
+    was.
 
     Raises
     ------
     InputError
         As `repeated_graph`, and `lowtide.write.onnx_parts.write_onnx_parts`; or a body (of an If, a Loop) reads what
-        is made again, by its name.
+        is recomputed, by its name.
     """
     from lowtide.transform.runs import as_parts
     from lowtide.write.onnx_parts import write_onnx_parts
@@ -57,7 +57,7 @@ def _only_in_bodies(op: Op) -> set[int]:
 
 
 def repeated_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> tuple[Graph, Runs]:
-    """The user's graph, and that of a plan whose ops run again, made again from its order.
+    """The user's graph, and that of a plan with recomputed operators, rebuilt from its order.
 
     Raises
     ------

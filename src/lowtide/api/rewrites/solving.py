@@ -126,7 +126,7 @@ def _warm(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
 
 
 def _starts(job: Job, problem: Problem, limits: Limits) -> list[Answer]:
-    """The plan that the search begins with, made again: without tensors in others, then with them; empty: there is
+    """The plan that the search begins with, rebuilt: without aliases, then with them; empty: there is
     none."""
     from lowtide.api.rewrites.decisions import as_rewrites
 

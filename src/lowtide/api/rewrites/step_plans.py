@@ -1,4 +1,4 @@
-"""A choice of parts as plans: that of each body, and that of what stands around it."""
+"""A choice of tiles as plans: that of each body, and that of what is around it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDING = 0.5
 
 @dataclass(frozen=True)
 class Placed:
-    """A choice with its plans: of each body, and of what stands around."""
+    """A choice with its plans: of each body, and of what is around."""
 
     answer: Answer
     parts: tuple[PlanFission, ...]
@@ -72,7 +72,7 @@ class StepPlans:
         return with_plans
 
     def _plans(self, choice: Parted, spent: Spent | None) -> Placed:
-        """Plans of a choice: the body's, then that of what stands around it."""
+        """Plans of a choice: the body's, then that of what is around it."""
         if choice.within:
             return self._several_placed(choice, spent)
         if choice.region is None:
@@ -100,7 +100,7 @@ class StepPlans:
         return PlanFission(op=op, ops=words, ends=list(choice.fission.ends), body=plan), loop
 
     def _several_placed(self, choice: Parted, spent: Spent | None) -> Placed:
-        """Several regions: each body as it begins, then what stands around them as it was searched."""
+        """Several regions: each body as it begins, then what is around them as it was searched."""
         from lowtide.optimize.together import around
 
         placed_ones = [self._part(inner, inner.order, k) for k, inner in enumerate(choice.within)]
@@ -124,7 +124,7 @@ class StepPlans:
         limits = until(self.limits, _ENDING) if self.limits.interrupt.seen else self.limits.saying("placing the parts")
         host = None
         if self.bandwidth is not None:
-            host = Host(self.bandwidth, choice.sequence.costs.units, self.cost_file, again=True)
+            host = Host(self.bandwidth, choice.sequence.costs.units, self.cost_file, recomputes=True)
         return RecomputeCall(job, goal, problem, choice.sequence, once, limits, host)
 
     def _sequence(self, call: RecomputeCall, order: Sequence[int], *, roomy: bool = False) -> Answer:

@@ -1,4 +1,4 @@
-"""What a step reaches whole by fewer words: with runs again alone, with transfers alone, with both, and as POFO has it.
+"""What an untiled step reaches by recomputation alone, transfers alone, both, and as POFO has it.
 A search by all words begins there, so that it is above none of them."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ bound on time."""
 
 
 def reached(plans: StepPlans, whole: Parted, costs: Costs) -> list[Found]:
-    """Sequences of the whole step within the budget, or within the bound on time in `costs`. Once one of them adds no
+    """Sequences of the untiled step within the budget, or within the bound on time in `costs`. Once one of them adds no
     time none is asked further."""
     found: list[Found] = []
     budget = plans.goal.budget
@@ -62,8 +62,8 @@ def _call(
     host = None
     sequence = whole.still.sequence
     if plans.bandwidth is not None and "swap" in words:
-        host = Host(plans.bandwidth, whole.sequence.costs.units, plans.cost_file, again="recompute" in words)
+        host = Host(plans.bandwidth, whole.sequence.costs.units, plans.cost_file, recomputes="recompute" in words)
         sequence = host.problem(sequence)
-    told = f"trying {' and '.join(words)} alone"
-    limits = share(plans.limits, plans.limits.seconds * part, told)
+    phase = f"trying {' and '.join(words)} alone"
+    limits = share(plans.limits, plans.limits.seconds * part, phase)
     return RecomputeCall(job, plans.goal, plans.problem, sequence, plans.once, limits, host)

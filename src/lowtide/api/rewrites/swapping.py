@@ -35,18 +35,18 @@ class Host:
         Nanoseconds of the graph's ops.
     cost_file
         The file's sha256.
-    again
+    recomputes
         Whether ops may run more than once, too.
     """
 
     bandwidth: Bandwidth
     each: tuple[int, ...]
     cost_file: str
-    again: bool
+    recomputes: bool
 
     def problem(self, plain: Sequenced) -> Sequenced:
         """The problem in nanoseconds, its values free to leave memory."""
-        return with_swaps(in_nanoseconds(plain, self.each), self.bandwidth, recompute=self.again)
+        return with_swaps(in_nanoseconds(plain, self.each), self.bandwidth, recompute=self.recomputes)
 
     def planned(self, problem: Sequenced, rewrites: Sequence[Rewrite], order: Sequence[int]) -> int:
         """Nanoseconds of a plan's order: ids of ops, clones and transfers."""
@@ -129,8 +129,8 @@ def _each(graph: Graph, costs: Costs) -> tuple[int, ...]:
     if any(op.cost is not None for op in graph.ops):
         return tuple([round((op.cost or 0) * _NANO) for op in graph.ops])
     if not costs.file.dialect:
-        reckon, works = reckoned(costs.file.families), [work_of(graph, op, None) for op in graph.ops]
-        seconds = [reckon(op.type, work.flops, work.bytes) for op, work in zip(graph.ops, works, strict=True)]
+        predict, works = reckoned(costs.file.families), [work_of(graph, op, None) for op in graph.ops]
+        seconds = [predict(op.type, work.flops, work.bytes) for op, work in zip(graph.ops, works, strict=True)]
         return tuple([round(each * _NANO) for each in seconds])
     from lowtide.cost.model import CostModel
     from lowtide.transform.cut import Cutter

@@ -1,7 +1,7 @@
 """The rows of a sweep: a grid of models, targets, budgets and options, a row planned, and where rows are kept.
 
-Finished rows go line by line into a journal beside the table, each with what it is of; a run that is killed, whenever,
-leaves a journal from which the next one goes on. The table is written whole when all rows are there, in the order of
+Finished rows go line by line into a journal next to the table, each with what it is of; a run that is killed, whenever,
+leaves a journal from which the next one goes on. The table is written once all rows are there, in the order of
 the grid, so that it does not matter who did which row when.
 """
 
@@ -128,7 +128,7 @@ def _wrong_call(task: Task) -> InputError | None:
 
 
 def model_names(given: Iterable[str]) -> list[str]:
-    """Models; a folder stands for those in it and below, sorted.
+    """Models; a folder means those in it and below, sorted.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def row_of(task: Task) -> dict[str, Any]:
 
 
 class Journal:
-    """Rows that are done, in a file beside the table. A last line that was not written whole is dropped."""
+    """Rows that are done, in a file next to the table. An incomplete last line is dropped."""
 
     def __init__(self, table: str | Path) -> None:
         self.path = Path(f"{table}.journal")
@@ -218,7 +218,7 @@ class Journal:
         return rows
 
     def open(self, *, keep: bool) -> io.BufferedWriter:
-        """The file to append to, behind its last whole line; `keep`: what is there stays."""
+        """The file to append to, behind its last complete line; `keep`: what is there stays."""
         try:
             if not keep:
                 self.path.unlink(missing_ok=True)

@@ -80,7 +80,7 @@ def sweep(
     vary
         Options of `lowtide.plan`, each with its values, as ``{"seed": [0, 1], "allow": ["", "fission"]}``.
     out
-        The table, ``.csv`` or ``.parquet``, written whole when all rows are there. Until then finished rows are in
+        The table, ``.csv`` or ``.parquet``, written once all rows are there. Until then finished rows are in
         ``OUT.journal``; the same call goes on from there.
     jobs
         Processes; as many as there are cores by default. 1: in this one.

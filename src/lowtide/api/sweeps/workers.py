@@ -1,6 +1,6 @@
 """Who does the rows of a sweep: processes of this machine, or the workers of a Dask cluster.
 
-Either hands rows over as they end, in any order, and goes on when a worker dies: its row is done again by another one,
+Either hands rows over as they end, in any order, and goes on when a worker dies: another one does its row,
 `MOST_TRIES` times, and then has that as its error.
 """
 
@@ -112,7 +112,7 @@ def _uninterrupted(task: Task) -> dict[str, Any]:
 
 
 def _end(pool: ProcessPoolExecutor, processes: set[BaseProcess]) -> None:
-    """Terminate the processes of a pool; Ctrl-C again meanwhile says nothing new."""
+    """Terminate the processes of a pool; a second Ctrl-C meanwhile says nothing new."""
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,22 +22,12 @@ from lowtide_research.bench import arena_tables
 from lowtide_research.bench.arena_tables import PARTS
 from lowtide_research.bench.networks import files_in, graph_of
 from lowtide_research.bench.options import flag, listed, time_limit
-from lowtide_research.bench.parts import METHODS
 from lowtide_research.bench.placing import OURS, OURS_TO_CAPACITY, Allocator, Ours, Row, allocators, measure
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide_research.bench.tables import Lines, Page, row_lines
+from lowtide_research.bench.tables import Page
 from lowtide_research.bench.timing import one_line
 from lowtide_research.zoo.published import Figure, printed
 from lowtide_research.zoo.published.cases import HMCOS
-
-TRAINING = ("gpt_training:layers=72,ahead=1", "gpt_training:layers=60,micro=4,ahead=2")
-"""Some 18,000 and 25,000 tensors."""
-
-TARGETS = ("strict", "hmcos", "generic")
-ALIGNMENTS = (1, 64)
-"""Of ``"layout"``: every network under each of them."""
-
-MODELS = (".graph.json", ".onnx")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +39,9 @@ class AllocateSuite(TableSuite[Row]):
     parts
         Keys of `PARTS`; all of them if empty, without ``"instances"`` where there are none.
     networks
-        Names of the zoo; all of them if empty.
+        Of HMCOS's, by name; all of them if empty.
     instances
         Directory of ``*.csv`` as minimalloc's; a number before the ending (``A.1048576.csv``) is the capacity.
-    graphs
-        Directory of ``*.graph.json`` and ``*.onnx``; ``"layout"`` is run on these too.
-    methods
-        Whose orders; those of the papers' comparisons if empty.
     allocators
         Names of `lowtide_research.bench.placing.allocators`; all if empty.
     time
@@ -63,28 +49,19 @@ class AllocateSuite(TableSuite[Row]):
     """
 
     name: ClassVar[str] = "allocate"
-    words: ClassVar[str] = "what arenas need, by every allocator and by every method's order"
+    words: ClassVar[str] = "what arenas need, by every allocator, and HMCOS's Table 1"
     description: ClassVar[str] = (
         "Buffers placed by the known greedy rules and by every engine of lowtide, beside the bytes that\n"
-        "are live at once; the arenas of every method's orders; order and arena chosen together."
+        "are live at once; the arenas of HMCOS's networks."
     )
-    examples: ClassVar[tuple[str, ...]] = (
-        "--part instances --instances DIR",
-        "--part layout --graphs DIR -o results --label layout",
-    )
+    examples: ClassVar[tuple[str, ...]] = ("--part instances --instances DIR", "--part hmcos-1 -o results")
 
-    parts: Sequence[str] = listed(
-        "instances, training, hmcos-1, orders, layout (default: all there is input for)", "--part"
-    )
-    networks: Sequence[str] = listed("of the zoo, for orders and layout (default: all)")
+    parts: Sequence[str] = listed("instances, hmcos-1 (default: all there is input for)", "--part")
+    networks: Sequence[str] = listed("of HMCOS's (default: all)")
     instances: str | Path | None = field(
         default=None, metadata=flag("place the buffers of every *.csv there (minimalloc's format)", "DIR")
     )
-    graphs: str | Path | None = field(
-        default=None, metadata=flag("layout: every *.graph.json and *.onnx there too", "DIR")
-    )
-    methods: Sequence[str] = listed("whose orders (default: the papers')")
-    allocators: Sequence[str] = listed("greedy rules, engines, external ones that are installed (default: all)")
+    allocators: Sequence[str] = listed("greedy rules, engines (default: all)")
     time: float = time_limit(20.0, "each search")
 
     def rows(self, watch: Watch) -> Iterator[Row]:
@@ -94,12 +71,9 @@ class AllocateSuite(TableSuite[Row]):
             raise InputError("part instances needs files; give --instances their directory")
         for name in self._networks():
             zoo.network(name)
-        for method in self.methods:
-            make(method)
         known = allocators()
         check_names("allocator", self.allocators, known)
         self._instances()
-        self._models()
         wanted = [known[name] for name in self.allocators or known]
         return self._measured(wanted)
 
@@ -107,24 +81,16 @@ class AllocateSuite(TableSuite[Row]):
         return self.parts or [p for p in PARTS if p != "instances" or self.instances is not None]
 
     def _networks(self) -> Sequence[str]:
-        return [n.removeprefix("zoo:") for n in self.networks] or [n for n in zoo.names() if not n.startswith("magis_")]
+        return [n.removeprefix("zoo:") for n in self.networks] or [case.name for case in HMCOS]
 
     def _instances(self) -> Sequence[Path]:
         return [] if self.instances is None else files_in(self.instances, ".csv")
 
-    def _models(self) -> Sequence[Path]:
-        return [] if self.graphs is None else files_in(self.graphs, *MODELS)
-
     def _measured(self, wanted: Sequence[Allocator]) -> Iterator[Row]:
-        parts: dict[str, Callable[[], Iterator[Row]]] = {
-            "instances": lambda: self._of_instances(wanted),
-            "training": lambda: self._of_training(wanted),
-            "hmcos-1": self._of_hmcos,
-            "orders": self._of_orders,
-            "layout": self._of_layouts,
-        }
-        for part in (p for p in PARTS if p in self._parts()):
-            yield from parts[part]()
+        if "instances" in self._parts():
+            yield from self._of_instances(wanted)
+        if "hmcos-1" in self._parts():
+            yield from self._of_hmcos()
 
     def _of_instances(self, wanted: Sequence[Allocator]) -> Iterator[Row]:
         for path in self._instances():
@@ -140,44 +106,12 @@ class AllocateSuite(TableSuite[Row]):
                 if allocator.name == OURS and limited:
                     yield measure(problem, Ours(OURS_TO_CAPACITY, capacity=int(capacity)), self.time, about)
 
-    def _of_training(self, wanted: Sequence[Allocator]) -> Iterator[Row]:
-        for name in TRAINING:
-            graph = zoo.build(name).graph()
-            for target in ("strict", "generic"):
-                model = memory_model(graph, resolve(target))
-                problem, about = _of_order(model, tuple(range(len(graph.ops))), "training", name, "own")
-                for allocator in wanted:
-                    yield measure(problem, allocator, self.time, about)
-
     def _of_hmcos(self) -> Iterator[Row]:
         target = replace(resolve("hmcos"), alignment=64)
         for case in (c for c in HMCOS if c.name in self._networks()):
             graph = graph_of(case)
-            yield from _orders(graph, target, "hmcos-1", case.name, ("rpo", "serenity", "hmcos"), self.time)
-            yield _layout(graph, target, "hmcos-1", case.name, self.time)
-
-    def _of_orders(self) -> Iterator[Row]:
-        for name in self._networks():
-            graph = zoo.build(name).graph()
-            yield from _orders(graph, resolve("generic"), "orders", name, self.methods or METHODS, self.time)
-
-    def _of_layouts(self) -> Iterator[Row]:
-        from lowtide.api import load
-
-        sources: list[tuple[str, Callable[[], Graph]]] = [
-            (name, lambda name=name: zoo.build(name).graph()) for name in self._networks()
-        ]
-        sources += [(path.name, lambda path=path: load(path)) for path in self._models()]
-        for name, build in sources:
-            try:
-                graph = build()
-            except InputError as error:
-                yield Row("layout", name, 0, OURS, order=OURS, status="error", reason=_without(error, self.graphs))
-                continue
-            for target in TARGETS:
-                for alignment in ALIGNMENTS:
-                    rules = replace(resolve(target), alignment=alignment)
-                    yield _layout(graph, rules, "layout", name, self.time)
+            yield from _orders(graph, target, case.name, self.time)
+            yield plan_row(graph, target, case.name, self.time)
 
     def line(self, row: Row) -> str:
         """Height, and how much it is of the load."""
@@ -199,34 +133,9 @@ class AllocateSuite(TableSuite[Row]):
             for row in rows
         ]
 
-    def record(self, results: Results[Row]) -> object:
-        """Version 1; `published` are the figures of papers that stand beside a row."""
-        return {
-            "suite": self.name,
-            "schema": 1,
-            "machine": results.machine,
-            "options": {
-                "parts": list(self._parts()),
-                "networks": list(self._networks()),
-                "instances": [p.name for p in self._instances()],
-                "graphs": [p.name for p in self._models()],
-                "methods": list(self.methods or METHODS),
-                "allocators": list(self.allocators or allocators()),
-                "time": self.time,
-            },
-            "complete": results.complete,
-            "cpu_seconds": results.cpu_seconds,
-            "rows": results.rows,
-            "published": published_figures(results.rows),
-        }
-
     def page(self, results: Results[Row]) -> Page:
         """The tables of each part that has rows."""
         return arena_tables.page(results, self.time, published_figures(results.rows))
-
-    def lines(self, results: Results[Row]) -> Lines:
-        """One line per row."""
-        return row_lines(Row, results.rows)
 
 
 def published_figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
@@ -241,19 +150,12 @@ def published_figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
     )
 
 
-def _without(error: InputError, directory: str | Path | None) -> str:
-    """What is wrong, without the directory that it is in: results name none."""
-    return " ".join(str(error).replace(f"{Path(directory)}/" if directory else "", "").split())
-
-
-def _of_order(
-    model: MemoryModel, order: tuple[int, ...], part: str, name: str, method: str
-) -> tuple[Problem, dict[str, Any]]:
+def _of_order(model: MemoryModel, order: tuple[int, ...], name: str, method: str) -> tuple[Problem, dict[str, Any]]:
     """The buffers of an order, and what a row says of them."""
     steps = profile(model, order)
     problem = arena_buffers(model, order, steps.in_place, model.alignment, steps).problem
     return problem, {
-        "part": part,
+        "part": "hmcos-1",
         "instance": name,
         "target": model.target.name,
         "alignment": model.alignment,
@@ -262,41 +164,28 @@ def _of_order(
     }
 
 
-def _orders(
-    graph: Graph, target: Target, part: str, name: str, methods: Sequence[str], seconds: float
-) -> Iterator[Row]:
+def _orders(graph: Graph, target: Target, name: str, seconds: float) -> Iterator[Row]:
     """The arena of each method's order, by TFLite's greedy and by our engines."""
     model = memory_model(graph, target)
     known = allocators()
-    for method in methods:
-        about: dict[str, Any] = {"part": part, "instance": name, "target": target.name, "alignment": model.alignment}
-        scheduler = make(method)
-        reason = scheduler.supports(model)
-        if reason is not None:
-            yield Row(**about, order=method, buffers=0, allocator=OURS, status="unsupported", reason=reason)
-            continue
-        try:
-            schedule = scheduler.schedule(model, Limits(seconds))
-        except Exception as error:  # one that fails is a row, and the others go on
-            reason = one_line(error)
-            yield Row(**about, order=method, buffers=0, allocator=OURS, status="error", reason=reason)
-            continue
+    for method in ("rpo", "serenity", "hmcos"):
+        schedule = make(method).schedule(model, Limits(seconds))
         if schedule.stopped == "interrupt":
             raise KeyboardInterrupt
-        problem, about = _of_order(model, schedule.order, part, name, method)
+        problem, about = _of_order(model, schedule.order, name, method)
         for allocator in (known["tflite"], Ours(thorough=False)):
             row = measure(problem, allocator, seconds, about)
             late = row.status == "ok" and schedule.stopped in ("time", "memory")
             yield replace(row, status="time") if late else row
 
 
-def _layout(graph: Graph, target: Target, part: str, name: str, seconds: float) -> Row:
+def plan_row(graph: Graph, target: Target, name: str, seconds: float) -> Row:
     """The plan of a graph: order and arena together, checked, with every byte replayed."""
     from lowtide.api import plan
     from lowtide.verify.check.plan import verify_plan
 
     about: dict[str, Any] = {
-        "part": part,
+        "part": "hmcos-1",
         "instance": name,
         "target": target.name,
         "alignment": target.alignment,

@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench allocate`, for people, and its CSV."""
+"""Tables of `lowtide bench allocate`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from lowtide_research.zoo.published import Figure, figures
 PARTS = MappingProxyType(
     {
         "instances": "buffers from files",
-        "training": "training steps of the zoo, own order",
         "hmcos-1": "HMCOS's networks, target hmcos, alignment 64",
-        "orders": "networks by the order of each method, target generic",
-        "layout": "order and arena together",
     }
 )
 """What is run, in this order, and the titles of its tables."""
@@ -50,11 +47,7 @@ def page(results: Results[Row], seconds: float, published: Sequence[Figure]) -> 
 
 def _tables(part: str, rows: Sequence[Row], published: Sequence[Figure]) -> list[Table]:
     """Those of a part."""
-    if part in ("instances", "training"):
-        return _by_allocator(part, rows)
-    if part == "hmcos-1":
-        return [_hmcos(rows, published)]
-    return _by_method(rows) if part == "orders" else _layouts(rows)
+    return _by_allocator(part, rows) if part == "instances" else [_hmcos(rows, published)]
 
 
 def _by_allocator(part: str, rows: Sequence[Row]) -> list[Table]:
@@ -63,10 +56,9 @@ def _by_allocator(part: str, rows: Sequence[Row]) -> list[Table]:
     tables = []
     for what, show in (("height / load", _ratio), ("CPU seconds", _seconds)):
         lines: list[Sequence[str]] = [("instance", "buffers", "load", *names)]
-        for (instance, target), of in _groups(rows, lambda r: (r.instance, r.target)).items():
+        for (name,), of in _groups(rows, lambda r: (r.instance,)).items():
             by_name = {r.allocator: r for r in of}
             load = next((r.load_bytes for r in of if r.load_bytes is not None), 0)
-            name = f"{instance} {target}" if target else instance
             cells = [show(by_name[n]) if n in by_name else "" for n in names]
             lines.append((name, f"{of[0].buffers:,}", f"{load:,}", *cells))
         tables.append(Table(f"{PARTS[part]}: {what}", lines))
@@ -129,55 +121,6 @@ def _hmcos(rows: Sequence[Row], published: Sequence[Figure]) -> Table:
             )
         )
     return Table(PARTS["hmcos-1"], lines)
-
-
-def _by_method(rows: Sequence[Row]) -> list[Table]:
-    """Peaks, and arenas over loads, a column for each method's order."""
-    methods = list(dict.fromkeys(r.order for r in rows))
-    tables = []
-    for title, allocator, show in (
-        ("exact peak, KiB", OURS, lambda r: "" if r.peak_bytes is None else f"{r.peak_bytes / 1024:.1f}"),
-        ("arena / load by TFLite's greedy", "tflite", _ratio),
-        ("arena / load by lowtide's engines", OURS, _ratio),
-    ):
-        lines: list[Sequence[str]] = [("network", *methods)]
-        for (network,), of in _groups(rows, lambda r: (r.instance,)).items():
-            shown = {
-                r.order: (show(r) if r.status in ("ok", "time") else r.status) for r in of if r.allocator == allocator
-            }
-            lines.append((network, *(shown.get(m, "") for m in methods)))
-        tables.append(Table(f"{PARTS['orders']}: {title}", lines))
-    return tables
-
-
-def _layouts(rows: Sequence[Row]) -> list[Table]:
-    """How many arenas are the load, by target and alignment; and every one that is not."""
-    lines: list[Sequence[str]] = [
-        ("target", "alignment", "networks", "arena = load", "arena = exact peak", "bytes replayed", "CPU s")
-    ]
-    for (target, alignment), of in _groups(rows, lambda r: (r.target, r.alignment)).items():
-        done = [r for r in of if r.height_bytes is not None]
-        lines.append(
-            (
-                target, str(alignment), str(len(of)), str(sum(r.height_bytes == r.load_bytes for r in done)),
-                str(sum(r.height_bytes == r.peak_bytes for r in done)), str(sum(r.replayed for r in done)),
-                f"{sum(r.cpu_seconds for r in of):.1f}",
-            )
-        )  # fmt: skip
-    tables = [Table(PARTS["layout"], lines, frozenset({0}))]
-    above = [r for r in rows if r.height_bytes is not None and r.height_bytes != r.load_bytes]
-    if above:
-        lines = [("network", "target", "alignment", "peak", "load", "arena", "above", "this order needs", "where")]
-        lines += [
-            (
-                r.instance, r.target, str(r.alignment), f"{r.peak_bytes or 0:,}", f"{r.load_bytes or 0:,}",
-                f"{r.height_bytes or 0:,}", f"{100 * ((r.ratio or 1) - 1):.2f} %",
-                f"{r.lower_bound_bytes or 0:,}{LEAST * r.optimal}", r.lost,
-            )
-            for r in above
-        ]  # fmt: skip
-        tables.append(Table("arenas above their load", lines, frozenset({0, 1, 8})))
-    return tables
 
 
 def _groups(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:

@@ -12,8 +12,6 @@ from lowtide_research.bench.machine import Machine
 from lowtide_research.zoo.published import UNITS
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 370, 20, 20, 140, 40
-BAR_WIDTH = 40
-ROWS = 30
 BLUE, RED, GREY, BLACK = "#4a78b0", "#b03a3a", "#888888", "#222222"
 NAMES = {"exact": "lowtide"}
 
@@ -67,30 +65,15 @@ class Distribution:
     bins: tuple[Bin, ...]
 
 
-def histogram(distribution: Distribution) -> str:
-    """Bars, one line per bin, with the methods beside the bins that they fall into."""
+def text(distribution: Distribution) -> str:
+    """What was drawn, and where each method is in it."""
     scale = UNITS[distribution.unit]
-    bins = _coarser(distribution.bins, ROWS)
-    most = max(b.orders for b in bins)
-    rows = [(f"from {distribution.unit}", "% of orders", "", "")]
-    for b in bins:
-        marks = [
-            NAMES.get(m.method, m.method) for m in distribution.marks if b.lower_bytes <= m.peak_bytes < b.upper_bytes
-        ]
-        if distribution.constraint_bytes is not None and b.lower_bytes <= distribution.constraint_bytes < b.upper_bytes:
-            marks.append(f"limit {distribution.constraint}")
-        share = 100 * b.orders / distribution.orders
-        length = -(-BAR_WIDTH * b.orders // most)
-        rows.append(
-            (f"{b.lower_bytes / scale:.3f}", f"{share:.3f}" if b.orders else "", "#" * length, ", ".join(marks))
-        )
-    tail = [("method", f"peak, {distribution.unit}", "", "orders as good or better")]
+    rows = [("method", f"peak, {distribution.unit}", "", "orders as good or better")]
     for m in distribution.marks:
-        note = "proved least" if m.optimal else "" if m.status == "ok" else f"stopped by {m.status}"
-        tail.append(
-            (NAMES.get(m.method, m.method), f"{m.peak_bytes / scale:.3f}", note, f"{100 * m.share_at_most:.4g} %")
-        )
-    return "\n\n".join([_about(distribution), columns(rows, right=[0, 1]), columns(tail, right=[1, 3])])
+        note = "proved optimal" if m.optimal else "" if m.status == "ok" else f"stopped by {m.status}"
+        name, peak = NAMES.get(m.method, m.method), f"{m.peak_bytes / scale:.3f}"
+        rows.append((name, peak, note, f"{100 * m.share_at_most:.4g} %"))
+    return "\n\n".join([_about(distribution), columns(rows, right=[1, 3])])
 
 
 def _about(distribution: Distribution) -> str:
@@ -109,12 +92,6 @@ def _about(distribution: Distribution) -> str:
         lines.append("interrupted: this is what was done")
     lines.append(f"lowtide {m.lowtide}, commit {m.commit or 'not known'}; {m.python}, {m.cpu}")
     return "\n".join(lines)
-
-
-def _coarser(bins: Sequence[Bin], most: int) -> list[Bin]:
-    step = -(-len(bins) // most)
-    groups = (bins[i : i + step] for i in range(0, len(bins), step))
-    return [Bin(g[0].lower_bytes, g[-1].upper_bytes, sum(b.orders for b in g)) for g in groups]
 
 
 def svg(distribution: Distribution) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from typing import Protocol, TypeVar
 
 from lowtide.errors import LowtideError
@@ -47,15 +46,3 @@ def model_table(
 def measured_with(m: Machine, *others: str) -> str:
     """Version and commit, the runtimes, the processor."""
     return f"lowtide {m.lowtide}, commit {m.commit}; {'; '.join((*others, m.cpu))}."
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """Of what is installed."""
-    return {package: _version(package) for package in packages}
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

@@ -17,7 +17,7 @@ from lowtide.errors import InputError
 from lowtide_research.bench.models import measured, measured_with, model_table
 from lowtide_research.bench.options import flag, listed, memory_limit, random_seed, time_limit
 from lowtide_research.bench.suite import Results, TableSuite, Watch
-from lowtide_research.bench.tables import Lines, Page, row_lines
+from lowtide_research.bench.tables import Page
 
 ZOO = (
     "nasnet_a_cifar", "nasnet_a_imagenet", "amoebanet_a_cifar", "amoebanet_a_imagenet", "darts_cifar", "darts_imagenet",
@@ -164,16 +164,6 @@ class OnnxruntimeSuite(TableSuite[Row]):
         sizes = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
         return f"{row.model}: {row.error or sizes}"
 
-    def record(self, results: Results[Row]) -> object:
-        """With the version of onnxruntime."""
-        return {
-            "machine": results.machine,
-            "onnxruntime": _version(),
-            "level": self.level,
-            "rows": results.rows,
-            "complete": results.complete,
-        }
-
     def page(self, results: Results[Row]) -> Page:
         """A line for each model, and what the columns mean."""
         about = measured_with(results.machine, f"onnxruntime {_version()}, CPU, one thread")
@@ -181,10 +171,6 @@ class OnnxruntimeSuite(TableSuite[Row]):
         return Page(
             "onnxruntime: before, planned, measured", f"{about}\n{_ABOUT.format(level=self.level)}", [table], bare=True
         )
-
-    def lines(self, results: Results[Row]) -> Lines:
-        """One line for each model, the fields of `Row`."""
-        return row_lines(Row, results.rows)
 
 
 def _version() -> str:

@@ -11,7 +11,6 @@ from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
 from lowtide.allocate.buffers import Problem, load_bound
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.stop import Limits
-from lowtide_research.bench.external import VelaHillClimb, external_allocators
 from lowtide_research.bench.timing import one_line, quickest
 
 OURS = "lowtide"
@@ -32,7 +31,7 @@ class Row:
     target, alignment, order
         Of a network: its memory rules, and which method's order.
     allocator
-        A greedy rule, an engine, `OURS`, or a peer.
+        A greedy rule, an engine, or `OURS`.
     status
         ``"ok"``, or why there is no height: ``"unsupported"``, ``"error"``; ``"time"`` if the limit ended the search
         for the order.
@@ -49,7 +48,7 @@ class Row:
     replayed
         Whether the whole plan was checked and every byte replayed; all other heights are checked for overlaps.
     cpu_seconds
-        Processor time of all threads, of placing alone (``"layout"``: of the whole plan), the least of `runs` runs.
+        Processor time of all threads, of placing alone (`plan_row`: of planning), the least of `runs` runs.
     lost
         Where the arena loses bytes, in words.
     """
@@ -130,12 +129,12 @@ class Ours:
         return allocate_best(problem, limits, THOROUGH if self.thorough else ENGINES)
 
 
-Allocator = Greedy | Ours | Engine | VelaHillClimb
+Allocator = Greedy | Ours | Engine
 
 
 def allocators() -> dict[str, Allocator]:
-    """Every one there is by name: the greedy rules, our engines, all of ours, external ones that are installed."""
-    everyone: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours(), *external_allocators()]
+    """Every one there is by name: the greedy rules, our engines, and all engines in turn."""
+    everyone: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours()]
     return {a.name: a for a in everyone}
 
 

@@ -11,13 +11,12 @@ def suites() -> dict[str, type[Suite[Any]]]:
     """Suites by name, in the order in which they are shown."""
     from lowtide_research.bench.allocation import AllocateSuite
     from lowtide_research.bench.ort import OnnxruntimeSuite
-    from lowtide_research.bench.pte import ExecutorchSuite
     from lowtide_research.bench.sampling import SpaceSuite
     from lowtide_research.bench.schedule import ScheduleSuite
     from lowtide_research.bench.spilling import SpillSuite
     from lowtide_research.bench.tflm import TfliteSuite
 
     every: tuple[type[Suite[Any]], ...] = (
-        ScheduleSuite, SpaceSuite, OnnxruntimeSuite, TfliteSuite, ExecutorchSuite, AllocateSuite, SpillSuite,
+        ScheduleSuite, SpaceSuite, OnnxruntimeSuite, TfliteSuite, AllocateSuite, SpillSuite,
     )  # fmt: skip
     return {suite.name: suite for suite in every}

@@ -24,7 +24,7 @@ from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
 from lowtide.target import resolve
-from lowtide_research.bench.drawing import Bin, Distribution, Mark, histogram, svg
+from lowtide_research.bench.drawing import Bin, Distribution, Mark, svg, text
 from lowtide_research.bench.measure import Cell, Subject, measure
 from lowtide_research.bench.networks import graph_of
 from lowtide_research.bench.options import flag, listed, memory_limit, random_seed, time_limit
@@ -126,13 +126,13 @@ class SpaceSuite(Suite[Row]):
         return distribution(results)
 
     def text(self, results: Results[Row]) -> str:
-        """The histogram, with the methods beside the bins that they fall into."""
-        return histogram(distribution(results))
+        """How many orders, and where each method is among them."""
+        return text(distribution(results))
 
     def files(self, results: Results[Row], stem: str) -> dict[str, str]:
-        """JSON, and the histogram as text and as a picture."""
+        """JSON, and the histogram as a picture."""
         shown = distribution(results)
-        return {f"{stem}.json": json_text(shown), f"{stem}.txt": histogram(shown) + "\n", f"{stem}.svg": svg(shown)}
+        return {f"{stem}.json": json_text(shown), f"{stem}.svg": svg(shown)}
 
     def stem(self, results: Results[Row], label: str) -> str:
         """With the network's name."""

@@ -17,7 +17,7 @@ from lowtide_research.bench.networks import SUFFIX, files_in, graph_of
 from lowtide_research.bench.options import flag, listed, memory_limit, random_seed, time_limit
 from lowtide_research.bench.parts import GRAPHS, METHODS, PARTS, Part, by_method
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide_research.bench.tables import Lines, Page, limits_record, limits_text
+from lowtide_research.bench.tables import Page, limits_text
 from lowtide_research.zoo.published import printed
 from lowtide_research.zoo.published.cases import FILE, Case, case_of
 
@@ -131,29 +131,6 @@ class ScheduleSuite(TableSuite[Cell]):
         best = best_bounds(rows, lambda c: c.graph_key, lambda c: c.lower_bound_bytes)
         return [replace(c, optimal=c.peak_bytes == best[c.graph_key]) for c in rows]
 
-    def record(self, results: Results[Cell]) -> object:
-        """Version 1."""
-        chosen = self._chosen()
-        return {
-            "suite": self.name,
-            "schema": 1,
-            "machine": results.machine,
-            "options": {
-                "networks": list(self.networks),
-                "graphs": self._files() if GRAPHS in chosen else [],
-                "methods": list(self.methods),
-                "parts": list(chosen),
-                **limits_record(self.time, self.search_memory, self.seed),
-            },
-            "complete": results.complete,
-            "cpu_seconds": results.cpu_seconds,
-            "cells": results.rows,
-        }
-
     def page(self, results: Results[Cell]) -> Page:
         """A table of peaks, one of seconds, one of ops for each part."""
         return schedule_tables.page(results, limits_text(self.time, self.search_memory, self.seed))
-
-    def lines(self, results: Results[Cell]) -> Lines:
-        """One line per cell."""
-        return schedule_tables.lines(results.rows)

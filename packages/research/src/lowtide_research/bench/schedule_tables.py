@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench schedule`, for people, and its CSV."""
+"""Tables of `lowtide bench schedule`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from lowtide_research.bench.parts import FIGURES, GRAPHS, PARTS
 from lowtide_research.bench.suite import Results
 from lowtide_research.bench.tables import (
     LEAST,
-    Lines,
     Page,
     Table,
-    field_names,
     machine_text,
     number,
     seconds_text,
-    values,
 )
 from lowtide_research.zoo.published import UNITS, Figure
 
@@ -164,17 +161,3 @@ SHOWS = (_peak, _seconds, _work)
 
 def _size(cell: Cell, size: int) -> str:
     return f"{size / UNITS[cell.unit]:.{DECIMALS[cell.unit]}f}"
-
-
-SHOWN_FIGURES = ("peak", "time", "variables", "arena")
-
-
-def lines(cells: Iterable[Cell]) -> Lines:
-    """One line per cell: its own fields, then what is published for it (peak and arena in bytes, time in seconds)."""
-    own = field_names(Cell)
-    yield [*own, *(f"published_{kind}" for kind in SHOWN_FIGURES), "published_in"]
-    for cell in cells:
-        figures = [_published(cell, kind) for kind in SHOWN_FIGURES]
-        amounts = ["" if f is None else f"{f.relation.strip('=')}{f.amount:g}" for f in figures]
-        sources = "; ".join(dict.fromkeys(f"{f.paper}, {f.table}" for f in cell.published))
-        yield [*values(cell, own), *amounts, sources]

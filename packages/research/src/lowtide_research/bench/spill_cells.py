@@ -45,7 +45,7 @@ AGAIN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Network:
-    """One of COSMA's, or one of a series that grows. `name` is a name of the zoo, or ``file:NAME``."""
+    """One of COSMA's, or a wide one. `name` is a name of the zoo, or ``file:NAME``."""
 
     label: str
     name: str
@@ -80,9 +80,6 @@ NAS = tuple(
         ("DARTS", "darts_imagenet"),
     )
 )
-GROWTH = tuple(
-    Network(f"NASNet-A, {n} cells a stack", f"nasnet_a_imagenet:n={n}", "nas") for n in (1, 2, 3, 5, 6, 7)
-) + tuple(Network(f"DARTS, {n} cells a stack", f"darts_imagenet:n={n}", "nas") for n in (1, 2, 3, 6, 8, 10))
 WIDE = tuple(
     Network(label, name, "nas")
     for label, name in (
@@ -106,7 +103,6 @@ SCHEMES: dict[str, SpillMethod] = {
     "spill": Spill(),
 }
 """In the paper: default or MPMF order (ours is proved least; the paper's is HMCOS's on NAS networks)."""
-GROWTH_SCHEMES = ("cosma-dnc", "spill")
 WIDE_SCHEMES = ("belady exact", "greedy exact", "spill")
 
 

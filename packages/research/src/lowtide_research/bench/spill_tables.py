@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench spill`, for people, and its CSV."""
+"""Tables of `lowtide bench spill`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from lowtide_research.bench.off_chip import OffChip
-from lowtide_research.bench.spill_cells import BUDGETS, SpillCell
+from lowtide_research.bench.spill_cells import SpillCell
 from lowtide_research.bench.suite import Results
 from lowtide_research.bench.tables import (
     LEAST,
-    Lines,
     Page,
     Table,
-    field_names,
     machine_text,
-    row_lines,
     seconds_text,
-    values,
 )
 from lowtide_research.spill.cosma.sizes import ProgramSize
 from lowtide_research.zoo.published import Figure, printed
@@ -50,7 +46,6 @@ def page(results: Results[SpillCell | ProgramSize | OffChip], limits: str) -> Pa
         about.append("Interrupted: these are the cells that were done.")
     tables = [
         *_networks([c for c in cells if c.part == "networks"]),
-        *_growth([c for c in cells if c.part == "growth"]),
         *_wide([c for c in cells if c.part == "wide"]),
         *_sizes([row for row in results.rows if isinstance(row, ProgramSize)]),
         *_off_chip([row for row in results.rows if isinstance(row, OffChip)]),
@@ -213,16 +208,6 @@ def _above(cells: Sequence[SpillCell]) -> list[str]:
     return result
 
 
-def _growth(cells: Sequence[SpillCell]) -> list[Table]:
-    if not cells:
-        return []
-    schemes = list(dict.fromkeys(c.scheme for c in cells))
-    rows = [["network", "ops", *(f"{s}, {what}" for s in schemes for what in ("KiB", "CPU s"))]]
-    for first, row in sorted(_rows(cells), key=lambda r: r[0].ops):
-        rows.append([first.label, f"{first.ops:,}", *(f(row[s]) for s in schemes for f in (_traffic, _seconds))])
-    return [Table(f"how time grows with ops, at {BUDGETS[1]}", rows)]
-
-
 def _sizes(sizes: Sequence[ProgramSize]) -> list[Table]:
     if not sizes:
         return []
@@ -266,19 +251,3 @@ def _geometric(rows: Sequence[OffChip]) -> str:
 def _of_sums(rows: Sequence[OffChip]) -> str:
     least = sum(r.least_peak_bytes for r in rows)
     return f"{sum(r.own_bytes for r in rows) / least:.2f}" if least else ""
-
-
-def lines(rows: Sequence[SpillCell | ProgramSize | OffChip]) -> Lines:
-    """One line per cell, with the published time; without cells, one per figure of SERENITY's study or program."""
-    cells = [row for row in rows if isinstance(row, SpillCell)]
-    if not cells:
-        for kind in (OffChip, ProgramSize):
-            of_kind = [row for row in rows if isinstance(row, kind)]
-            yield from row_lines(kind, of_kind) if of_kind else ()
-        return
-    own = field_names(SpillCell)
-    yield [*own, "published_seconds", "published_in"]
-    for cell in cells:
-        figure = cell.published[0] if cell.published else None
-        about = [f"{figure.amount:g}", f"{figure.paper}, {figure.table}"] if figure else ["", ""]
-        yield [*values(cell, own), *about]

@@ -18,8 +18,6 @@ from lowtide_research.bench.options import flag, listed, memory_limit, random_se
 from lowtide_research.bench.spill_cells import (
     BUDGETS,
     ENDLESS,
-    GROWTH,
-    GROWTH_SCHEMES,
     HUMAN,
     NAS,
     SCHEMES,
@@ -32,14 +30,14 @@ from lowtide_research.bench.spill_cells import (
     Subject,
 )
 from lowtide_research.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide_research.bench.tables import Lines, Page, limits_record, limits_text
+from lowtide_research.bench.tables import Page, limits_text
 from lowtide_research.spill.cosma.sizes import ProgramSize, program_sizes
 from lowtide_research.zoo.published.cases import FILE
 
-PARTS = ("networks", "growth", "wide", "sizes", "off-chip")
+PARTS = ("networks", "wide", "sizes", "off-chip")
 
 Row: TypeAlias = SpillCell | ProgramSize | OffChip
-"""Of the first three parts, of ``"sizes"``, of ``"off-chip"``."""
+"""Of the first two parts, of ``"sizes"``, of ``"off-chip"``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +66,12 @@ class SpillSuite(TableSuite[Row]):
     )
     description: ClassVar[str] = (
         "COSMA's networks at its three budgets: non-compulsory traffic and times of every scheme, beside\n"
-        "the published figures; how time grows; sizes of the integer programs; SERENITY's off-chip study."
+        "the published figures; sizes of the integer programs; SERENITY's off-chip study."
     )
     examples: ClassVar[tuple[str, ...]] = (
         "--graphs graphs --time 60 -o results",
         "--networks NASNet-A,DARTS --schemes 'belady own,spill'",
-        "--part growth,off-chip -o results --label more",
+        "--part wide,off-chip -o results --label more",
     )
 
     networks: Sequence[str] = listed("COSMA's, by name (default: all)")
@@ -82,7 +80,7 @@ class SpillSuite(TableSuite[Row]):
     )
     schemes: Sequence[str] = listed("such as 'belady own', cosma, spill (default: all)")
     settings: Sequence[str] = listed("activations, parameters (default: both)", metavar="A,B")
-    parts: Sequence[str] = listed("networks, growth, wide, sizes, off-chip, or all", "--part")
+    parts: Sequence[str] = listed("networks, wide, sizes, off-chip, or all", "--part")
     time: float = time_limit()
     search_memory: int | str = memory_limit()
     seed: int = random_seed()
@@ -114,14 +112,13 @@ class SpillSuite(TableSuite[Row]):
         settings: list[Setting] = [s for s in SETTINGS if s in self.settings or not self.settings]
         for part, of_part, schemes in (
             ("networks", networks, asked),
-            ("growth", GROWTH, [s for s in asked if s in GROWTH_SCHEMES]),
             ("wide", WIDE, [s for s in asked if s in WIDE_SCHEMES]),
         ):
             for network in of_part if part in parts else ():
                 graph = network.graph(directory)
                 for setting in settings if part == "networks" else SETTINGS[:1]:
                     subject = Subject.of(part, network, setting, graph, limits)
-                    yield from subject.cells(BUDGETS[1:2] if part == "growth" else BUDGETS, schemes, limits, watch)
+                    yield from subject.cells(BUDGETS, schemes, limits, watch)
         for network in networks if "sizes" in parts else ():
             yield from program_sizes(spill_problem(network.graph(directory), resolve("strict"), ENDLESS), network.label)
         if "off-chip" in parts:
@@ -142,28 +139,6 @@ class SpillSuite(TableSuite[Row]):
         proved = [replace(c, optimal=c.traffic_bytes == best[c.problem_key]) for c in cells]
         return [*proved, *(row for row in rows if not isinstance(row, SpillCell))]
 
-    def record(self, results: Results[Row]) -> object:
-        """A list for each type of row."""
-        return {
-            "machine": results.machine,
-            "options": {
-                "networks": list(self.networks),
-                "schemes": list(self.schemes),
-                "settings": list(self.settings),
-                "parts": list(self._parts()),
-                **limits_record(self.time, self.search_memory, self.seed),
-            },
-            "complete": results.complete,
-            "cpu_seconds": results.cpu_seconds,
-            "cells": [row for row in results.rows if isinstance(row, SpillCell)],
-            "sizes": [row for row in results.rows if isinstance(row, ProgramSize)],
-            "off_chip": [row for row in results.rows if isinstance(row, OffChip)],
-        }
-
     def page(self, results: Results[Row]) -> Page:
         """The tables of the parts that were run."""
         return spill_tables.page(results, limits_text(self.time, self.search_memory, self.seed))
-
-    def lines(self, results: Results[Row]) -> Lines:
-        """One line per cell; without cells, one per page or program."""
-        return spill_tables.lines(results.rows)

@@ -1,23 +1,25 @@
 """What a benchmark suite is, and how one is run.
 
 A suite is a frozen dataclass whose fields are its options (the command line makes its flags from them). It yields rows,
-one for each thing measured; what is done when Ctrl-C comes is kept. Rows become tables for people, CSV and JSON.
+one for each thing measured; what is done when Ctrl-C comes is kept. Rows become tables for people, and JSON.
 """
 
 from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from lowtide.errors import InputError
 from lowtide.stop import Progress
 from lowtide_research.bench.machine import Machine, machine
-from lowtide_research.bench.tables import Lines, Page, csv_text, json_text
+from lowtide_research.bench.tables import Page, json_text
 
 R = TypeVar("R")
+FOLDERS = ("graphs", "instances", "models")
+"""Options that name folders or files: results name none."""
 
 
 def _quiet(*_: object) -> None:
@@ -87,8 +89,10 @@ class Suite(Protocol[R]):
         return rows
 
     def record(self, results: Results[R]) -> object:
-        """What the JSON holds; programs read its keys."""
-        ...
+        """What the JSON holds: the options, without the folders that they name, and the rows."""
+        options = {f.name: getattr(self, f.name) for f in fields(cast(Any, self)) if f.name not in FOLDERS}
+        about = {"suite": self.name, "machine": results.machine, "options": options}
+        return about | {"complete": results.complete, "cpu_seconds": results.cpu_seconds, "rows": results.rows}
 
     def text(self, results: Results[R]) -> str:
         """What a terminal shows."""
@@ -104,14 +108,10 @@ class Suite(Protocol[R]):
 
 
 class TableSuite(Suite[R], Protocol[R]):
-    """A suite whose results are tables: shown on a terminal, and written as Markdown and as CSV."""
+    """A suite whose results are tables: shown on a terminal, and written as Markdown."""
 
     def page(self, results: Results[R]) -> Page:
         """The tables, with what is to be said of them."""
-        ...
-
-    def lines(self, results: Results[R]) -> Lines:
-        """The CSV, its head first."""
         ...
 
     def text(self, results: Results[R]) -> str:
@@ -119,10 +119,9 @@ class TableSuite(Suite[R], Protocol[R]):
         return self.page(results).text()
 
     def files(self, results: Results[R], stem: str) -> dict[str, str]:
-        """JSON, CSV and Markdown."""
+        """JSON and Markdown."""
         return {
             f"{stem}.json": json_text(self.record(results)),
-            f"{stem}.csv": csv_text(self.lines(results)),
             f"{stem}.md": self.page(results).markdown(),
         }
 

@@ -1,12 +1,9 @@
-"""Results as tables for people, in a terminal or in Markdown, and as CSV."""
+"""Results as tables for people, in a terminal or in Markdown."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,9 +13,6 @@ from lowtide_research.bench.machine import Machine
 
 LEAST = "*"
 """Stands behind what is proved least."""
-
-Lines: TypeAlias = Iterable[Sequence[object]]
-"""Of a CSV, the head first."""
 
 
 @dataclass(frozen=True)
@@ -80,33 +74,9 @@ class Page:
         return ["\n".join(self.remarks)] if self.remarks else []
 
 
-def csv_text(lines: Lines) -> str:
-    """One line per row; nothing where a value is None."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
-
-
 def json_text(record: object) -> str:
     """Dataclasses by their fields."""
     return msgspec.json.format(msgspec.json.encode(record), indent=1).decode() + "\n"
-
-
-def field_names(row: type[Any]) -> list[str]:
-    """The columns of a row that a CSV can hold: no figures of papers, no counters."""
-    return [f.name for f in fields(row) if f.name not in ("published", "counters")]
-
-
-def values(row: object, names: Sequence[str]) -> list[object]:
-    """Of these fields."""
-    return [getattr(row, name) for name in names]
-
-
-def row_lines(kind: type[Any], rows: Iterable[object]) -> Lines:
-    """A line for each row of one type, with the names of its fields above."""
-    names = field_names(kind)
-    yield names
-    yield from (values(row, names) for row in rows)
 
 
 def machine_text(m: Machine) -> str:
@@ -119,11 +89,6 @@ def limits_text(seconds: float, memory: int | str, seed: int) -> str:
     """One line on what each cell might use."""
     states = parse_size(memory, "search memory")
     return f"Limits per cell: {seconds:g} s of wall time, {states:,} B for states; seed {seed}."
-
-
-def limits_record(seconds: float, memory: int | str, seed: int) -> dict[str, float]:
-    """The same for JSON."""
-    return {"time": seconds, "search_memory_bytes": parse_size(memory, "search memory"), "seed": seed}
 
 
 def number(n: int | None) -> str:

@@ -232,3 +232,37 @@ def _softmax() -> Any:
     o = s.SoftmaxOptionsT()
     o.beta = 1.0
     return o
+
+
+BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+"""MobileNetV2's inverted residuals: expansion, channels, how many, first stride (Sandler et al. 2018, table 2)."""
+
+
+def channels_of(width: float, channels: int) -> int:
+    """Channels at a width: a multiple of 8, no more than a tenth less than asked for."""
+    scaled = width * channels
+    made = max(8, int(scaled + 4) // 8 * 8)
+    return made + 8 if made < 0.9 * scaled else made
+
+
+def mobilenet_v2(width: float = 0.35, size: int = 224, classes: int = 1000) -> Net:
+    """MobileNetV2 in int8 with random weights."""
+    net = Net(seed=0)
+    given = net.tensor((1, size, size, 3))
+    x = net.conv(given, channels_of(width, 32), (3, 3), (2, 2))
+    for expansion, channels, count, stride in BLOCKS:
+        for k in range(count):
+            step = stride if k == 0 else 1
+            depth = net.shape(x)[3]
+            y = net.conv(x, depth * expansion, (1, 1)) if expansion > 1 else x
+            y = net.conv(
+                net.conv(y, 1, (3, 3), (step, step), SAME, depthwise=True), channels_of(width, channels), (1, 1)
+            )
+            x = net.add(x, y) if step == 1 and net.shape(y)[3] == depth else y
+    x = net.conv(x, 1280, (1, 1))
+    x = net.pool(x, "AVERAGE_POOL_2D", (net.shape(x)[1], net.shape(x)[2]), (1, 1), VALID)
+    x = net.conv(x, classes, (1, 1))
+    o = s.SoftmaxOptionsT()
+    o.beta = 1.0
+    net.ends([given], [net.unary("SOFTMAX", net.reshape(x, (1, classes)), o, scale=1 / 256, zero=-128)])
+    return net
