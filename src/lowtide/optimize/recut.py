@@ -13,7 +13,7 @@ kept, with their measured bytes. All other ops are free, and the search looks fo
 peak, regions at the peak get twice as many stripes. The parts are ordered once more, and that peak counts, not the
 estimate.
 
-Regions that forward tiles to each other (`lowtide.optimize.handed`) form a chain and are tiled anew together, within
+Regions that forward tiles to each other form a chain and are tiled anew together, within
 the bytes that the rest of the graph leaves. If that fails, the highest regions of a chain are tried at each other pace,
 and in twice as many stripes.
 """

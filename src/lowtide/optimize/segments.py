@@ -1,8 +1,8 @@
 """Segments of an order: the ops between two tensors that alone are live, as graphs of their own.
 
-A segment graph has its ops, one op for the producers of its first tensor, and one that reads its last
-tensor. If the previous segment forwards slices, several such ops make one slice each. If the segment forwards slices
-itself, the last op reads those. Then the first tensor is freed while the last one grows.
+A segment graph has its ops, one op for the producers of its first tensor, and one that reads its last tensor. If the
+previous segment forwards slices, several such ops make one slice each. If the segment forwards slices itself, the last
+op reads those. Then the first tensor is freed while the last one grows.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ Aliases are legal if no order makes them wrong:
 - slices of one tensor are disjoint, and no op writes other bytes into a slice,
 - except for an in-place op: all other ops that touch its bytes run before it in every order.
 
-Contiguous slices are live by themselves; a strided tensor is one storage, from the first
-write to the last read.
+Contiguous slices are live by themselves; a strided tensor is one storage, from the first write to the last read.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ class LoopGraph:
     loops
         Of each new op's id.
     blocks
-        For an op whose line buffers and accumulators overlap an input, their tensor: its first
-        output. For other ops they are workspace.
+        For an op whose line buffers and accumulators overlap an input, their tensor: its first output. For other ops
+        they are workspace.
     """
 
     graph: Graph
