@@ -34,9 +34,9 @@ _MOST_PASSES = 16
 _CUT_SECONDS = 4.0
 """For the regions of one segment."""
 _NEAR = 1.005
-"""Limits nearer than this are not told apart."""
+"""Limits within this factor count as equal."""
 _WORK = (0.1, 0.3, 1.0)
-"""Bounds on the operations that run again, as parts of all, which are searched before wider ones."""
+"""Limits on recomputed operations, as fractions of all; searched before wider ones."""
 _STEP = 0.8
 """What is asked for next is no less than this part of what there is: far below, much is tried in vain."""
 
@@ -205,7 +205,7 @@ class Checkpoints:
                 passed = edge.how == "passes"
                 for later in edges[at]:
                     behind = later.how == "passes"
-                    together = passed and not behind  # what was made in pieces is put together
+                    together = passed and not behind  # slices are concatenated
                     if self._refused.get((edge, before, behind), -1) >= limit:
                         continue
                     if together and 2 * self.marks[at].size > limit:

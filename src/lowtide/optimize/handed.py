@@ -112,7 +112,7 @@ def best_forwarded(
         if found.peak < below:
             best, below = found, found.peak
         materialised = {t for t in way.forwarded if _is_materialised(found.parts, t)}
-        if not materialised or found.peak <= way.peak or limits.over():  # without these no way was reckoned lower
+        if not materialised or found.peak <= way.peak or limits.over():  # without these no path had a lower estimate
             break
         dims = {t: along for t, along in dims.items() if t not in materialised}
     return (None if best is None else replace(best, evaluated=evaluated)), False

@@ -33,7 +33,7 @@ _NEVER = 2**60
 """More than any cut."""
 
 _UNITS, _Q = 2**36, 2**10
-"""Units of all ops together, about; and the number that a unit has in a cut, beside that of a byte."""
+"""Units of all ops together, about; and the weight of a unit in a cut, relative to a byte."""
 
 _STEPS, _SPAN = (4, 1, 0.25), 12
 """By which powers of two prices are tried, and as far as which."""

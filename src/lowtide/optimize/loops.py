@@ -29,7 +29,7 @@ from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
 
 _LOWEST = 64
-"""Part of the peak of the whole ops below which nothing is looked for at first."""
+"""Fraction of the untiled peak below which the search does not begin."""
 _OVERTIME = 4
 """How often the best path of what is known is still worked out when the time is up."""
 _AT_ONCE = 16
@@ -158,7 +158,7 @@ class LoopSearch:
             steps = list(islice(search, _AT_ONCE))
             more = [found for found in steps if isinstance(found, int)]
             self.paths.add(step for step in steps if isinstance(step, Step) and self._of_use(step))
-            if more:  # said again and again until it goes on
+            if more:  # repeated until it goes on
                 self._paused.append((more[0], search))
             elif len(steps) == _AT_ONCE:
                 searches.append(search)

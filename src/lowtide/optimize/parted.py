@@ -37,7 +37,7 @@ _FINALISTS = 3
 """Numbers of parts that are searched for longer."""
 
 _ROUNDED = 1e-12
-"""Part of a time that rounding costs to whole units may add."""
+"""Fraction of a time that rounding costs to units may add."""
 
 _BUDGETS, _SWEEP_STEPS = 24, 64
 """Of a sweep of one number of parts: budgets, and repairs that are tried for each."""

@@ -316,7 +316,7 @@ def _as_before(parts: PartGraph, changed: PartGraph, new: Sequence[Region]) -> G
     late: dict[int, int] = {}
     for k, op in enumerate(parts.graph.ops):
         part = parts.parts.get(op.id)
-        if part is None or part.of is not None:  # numbers of what stands between parts are others in each part graph
+        if part is None or part.of is not None:  # ops between parts have other ids in each part graph
             late[op.id if part is None or part.of is None else part.of] = k
     last = {k: max(late[op] for op in region.of) for k, region in enumerate(changed.regions) if region in new}
     regions = _regions_of(

@@ -33,7 +33,7 @@ from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, needed
 
 Event = tuple[Literal["ran"], int] | tuple[Literal["joined"], int, frozenset[int]]
-"""An op runs whole, or parts of a tensor are put together for which some of its readers wait."""
+"""An untiled op runs, or a tensor is materialised from its tiles for some readers that wait."""
 
 MOST_BETWEEN = 64
 """Ops from one to another of a region that are looked at; further apart, they may be in one."""

@@ -15,7 +15,7 @@ from lowtide.target import Target
 from lowtide.transform.alias import Alias, How, box_place
 
 MOST_UNITS = 2**20
-"""Units of equal size that a whole falls into at the most where pieces lie in it row by row: the checker walks them."""
+"""Maximum number of equal units in a strided tensor: the checker visits each."""
 
 
 class Candidates:

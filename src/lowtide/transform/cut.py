@@ -35,7 +35,7 @@ from lowtide.ops.part import Accumulating, Spelling, accumulating, spelling
 Pace = Literal["pull", "push", "late", "pull again", "late again"]
 """What stripes of a region are equal parts of. pull: of what the last ops make, and the others run as far as they are
 needed. push: of what the first ones make, and the others run as far as they can. late: likewise, but who makes no less
-than it reads runs no further than its readers do. again: rows that stripes before made run again, where that is less to
+than it reads runs no further than its readers do. again: recomputed halos, where that is less to
 keep (`Cutter.recomputed_ops`)."""
 PACES: tuple[Pace, ...] = ("pull", "push", "late")
 RECOMPUTED_HALO: tuple[Pace, ...] = ("pull again", "late again")
@@ -262,7 +262,7 @@ class Cutter:
         If a consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
         activation joins the convolution before it.
         """
-        kept_for: dict[int, frozenset[int]] = {}  # of ops that run again: the tensors that are kept in their place
+        kept_for: dict[int, frozenset[int]] = {}  # of ops with recomputed halos: the tensors that are kept in their place
         for op in within:
             instead: set[int] = set()
             for _, t, dims in self.reads(op):

@@ -28,7 +28,7 @@ from lowtide.ops.meaning import meaning
 from lowtide.topological import topological
 
 PARTS = "Parts"
-"""Type of the op that stands for a region."""
+"""Type of the op of a region."""
 
 
 Estimate = Callable[[str, float, float], float]

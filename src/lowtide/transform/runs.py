@@ -47,7 +47,7 @@ class Runs:
 
 
 STORE, LOAD = "StoreToHost", "LoadFromHost"
-"""Types of the ops that store a tensor on the host and load it again."""
+"""Types of the ops that store a tensor on the host and reload it."""
 
 
 @dataclass

@@ -24,11 +24,10 @@ from lowtide.ops.meaning import Meaning
 from lowtide.transform.cut import Cutter
 
 _SLICED = 16
-"""What is there whole and is sliced for the parts of an op is smaller than its result by this factor at least: slices
-are copies."""
+"""An untiled operand that tiles slice is smaller than the result by at least this factor: slices are copies."""
 
 _MOST_SLICES = 64
-"""Pieces of what a concat makes at the most where its operands are sliced."""
+"""Maximum number of slices of a concat's result where its operands are sliced."""
 
 
 @dataclass(frozen=True)

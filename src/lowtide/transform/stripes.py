@@ -144,7 +144,7 @@ class _Stripes:
 
         def given(i: int, t: int, box: Box) -> int | None:
             if any(a >= b for a, b in box) and (isinstance(known.form, Concat) or not self._is_full(t, box)):
-                return None  # a tensor that is empty as it stands is given: an op may not be without it
+                return None  # an empty tensor is given unsliced: the op may require it
             at = self._given(t, box, stripe)
             return self._pad(t, at, box, lowered.padding) if i == 0 and any(map(any, lowered.padding)) else at
 

@@ -17,7 +17,7 @@ from lowtide.read.tflite.reader import graph_of
 from lowtide.transform.parts import PartGraph
 
 EMPTY = TfliteTensor("", (0,), "int8", 8, 0, 0, False, False, False, None)
-"""What stands at a number that nobody needs any more: it takes no memory."""
+"""The entry of an unused number: it takes no memory."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TfliteParts(ModelFile):
 def with_file(parts: PartGraph) -> PartGraph:
     """The part graph with the file that it will be, if the user's is a .tflite file."""
     file = parts.graph.file
-    file = file.source if isinstance(file, TfliteParts) else file  # parts that are cut again
+    file = file.source if isinstance(file, TfliteParts) else file  # nested tiles
     if not isinstance(file, TfliteFile):
         return parts
     return replace(parts, graph=replace(parts.graph, file=_parts_file(parts, file)))

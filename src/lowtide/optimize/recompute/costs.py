@@ -13,7 +13,7 @@ from lowtide.graph import Graph
 from lowtide.rewrites import CountedAs
 
 MOST_UNITS = 2**52
-"""Costs that are no whole numbers are counted in so many parts of their sum, at most."""
+"""Costs that are no integers are counted in at most so many units of their sum."""
 
 
 @dataclass(frozen=True)

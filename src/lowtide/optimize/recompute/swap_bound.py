@@ -110,7 +110,7 @@ def _best(
     recompute = not all(op.once for op in problem.ops)
     for v in ops:
         for way in _WAYS:
-            lowered, step = 0, 16 if recompute else 0  # without runs again all weights may be the largest
+            lowered, step = 0, 16 if recompute else 0  # without recomputation all weights may be the largest
             here = prices.cut(core, v, way, lowered)
             while here is not None and step and in_time():
                 there = prices.cut(core, v, way, lowered + step) if 0 <= lowered + step <= _FINEST else None
