@@ -262,7 +262,7 @@ class Cutter:
         If a consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
         activation joins the convolution before it.
         """
-        kept_for: dict[int, frozenset[int]] = {}  # of ops with recomputed halos: the tensors that are kept in their place
+        kept_for: dict[int, frozenset[int]] = {}  # of ops with recomputed halos: the tensors kept in their place
         for op in within:
             instead: set[int] = set()
             for _, t, dims in self.reads(op):
