@@ -68,14 +68,6 @@ class Decision:
     aliases: Aliases = ()
     order: tuple[int, ...] = ()
 
-    def on_top(self, level: Level) -> Decision:
-        """The decision with one more level; aliases and order are of another graph, and go."""
-        return Decision((*self.levels, level))
-
-    def last_replaced(self, level: Level) -> Decision:
-        """The decision with another last level."""
-        return Decision((*self.levels[:-1], level))
-
     def ordered(self, order: tuple[int, ...]) -> Decision:
         """The decision with another order."""
         return replace(self, order=order)

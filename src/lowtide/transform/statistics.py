@@ -14,7 +14,7 @@ Source: parallel variance of Chan, Golub and LeVeque (1983), with rows of equal 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -286,8 +286,3 @@ def _column(make: _Maker, read: int, batch: int, count: int, channels: int) -> i
         apart = make.reshape(read, (batch, count, 1))
         read = make.op("Expand", [apart, make.integers(wide)], wide)
     return make.reshape(read, (batch, channels, 1, 1))
-
-
-def recomputed_flops(graph: Graph, runs: Mapping[int, int]) -> int:
-    """Recomputed operations, from ``{op: additional runs}``."""
-    return sum((graph.op_by_id[op].flops or 0) * times for op, times in runs.items())
