@@ -90,7 +90,7 @@ def scaled(graph: Graph, factor: int, *, workspaces: bool = True) -> Graph:
 def least_footprint(graph: Graph, target: Target, op: int) -> int:
     """Least footprint of an op over every set of ops that may have run before it, by the definition."""
     memory, needs = work_out(graph, target), must_run_before(graph)[op]
-    return min(memory.footprint(graph, op, done) for done in every_downset(graph) if op not in done and needs <= done)
+    return min(memory.footprint(op, done) for done in every_downset(graph) if op not in done and needs <= done)
 
 
 def sample(seed: int, index: int) -> tuple[Random, Graph, Target]:

@@ -10,7 +10,7 @@ from lowtide.allocate.banks.boards import find_board
 from lowtide.allocate.csv_buffers import read_problem
 from lowtide.api.models import load
 from lowtide.errors import InputError
-from lowtide.files import MOST_SETTINGS_BYTES, read_whole
+from lowtide.files import MOST_SETTINGS_BYTES, read_all
 from lowtide.plan import read_plan
 from lowtide.target import read_toml
 
@@ -65,7 +65,7 @@ def test_what_is_small_enough_is_read_whole(tmp_path: Path):
     """To the last byte of the limit, and not beyond."""
     path = tmp_path / "t.toml"
     path.write_bytes(b"#" * MOST_SETTINGS_BYTES)
-    assert read_whole(path, "target", MOST_SETTINGS_BYTES) == b"#" * MOST_SETTINGS_BYTES
+    assert read_all(path, "target", MOST_SETTINGS_BYTES) == b"#" * MOST_SETTINGS_BYTES
     path.write_bytes(b"#" * (MOST_SETTINGS_BYTES + 1))
     with pytest.raises(InputError, match="1,048,577 bytes, and a target has at most 1,048,576"):
-        read_whole(path, "target", MOST_SETTINGS_BYTES)
+        read_all(path, "target", MOST_SETTINGS_BYTES)

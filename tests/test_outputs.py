@@ -46,7 +46,7 @@ def test_a_folder_that_takes_no_files_is_not_said_to_be_absent(tmp_path: Path, m
     def fail(final: Path) -> None:
         raise FileNotFoundError(2, "No such file or directory", str(final))
 
-    monkeypatch.setattr("lowtide.outputs._create_beside", fail)
+    monkeypatch.setattr("lowtide.outputs._create_temporary", fail)
     with pytest.raises(InputError, match="no file can be made in") as error, Outputs() as outputs:
         outputs.write(tmp_path / "a", b"1")
     assert str(tmp_path / "a") in str(error.value)

@@ -119,6 +119,8 @@ ELSEWHERE = {
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments",
     "optimize/test_handed.py": "transform/hand_on",
     "api/rewrites/test_multi_pass.py": "verify/check/sums",
+    "verify/check/test_sections.py": "verify/check/replaced_ops",
+    "optimize/recompute/test_swap_bound.py": "verify/check/price_bound",
     "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part "
     "ops/piece",
     "transform/test_seams.py": "transform/seam_parts",

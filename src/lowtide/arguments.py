@@ -35,7 +35,7 @@ def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _whole(value: object) -> bool:
+def _integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -60,7 +60,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
     "None": ("None", "None", lambda value: value is None),
     "str": ("text", "texts", _text),
     "bytes": ("bytes", "bytes", lambda value: isinstance(value, bytes)),
-    "int": ("a whole number", "whole numbers", _whole),
+    "int": ("a whole number", "whole numbers", _integer),
     "float": ("a number", "numbers", _number),
     "bool": ("True or False", "truths", _truth),
     "Path": ("a path", "paths", lambda value: isinstance(value, Path)),
@@ -108,7 +108,8 @@ _SHORT: Mapping[str, str] = {
     "NodeReport": "Callable",
     **dict.fromkeys(("Level", "Dialect"), "str"),
     **dict.fromkeys(
-        ("Chains", "Constants", "Enums", "InPlace", "Interpreter", "Layout", "Library", "Overlap", "Pieces"), "str"
+        ("Chains", "Constants", "Enums", "InPlace", "Interpreter", "Layout", "Library", "Overlap", "SlicePlacement"),
+        "str",
     ),
     "Simd": "str",
 }
@@ -230,5 +231,5 @@ def _is_list(value: object, kind: type, fits: Fits) -> bool:
 
 
 def _is_sequence(value: object, kind: type) -> bool:
-    """Whether a value is things one after the other, and no text, whose letters nobody means."""
+    """Whether a value is a sequence of things, and no text, which is given as one thing."""
     return isinstance(value, kind) and not isinstance(value, str | bytes | Mapping)

@@ -34,7 +34,7 @@ class CutCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_f
 
 
 class SearchCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="search", tag_field="kind"):
-    """Search found no order of peak at most `refuted_bytes`; `lowtide verify --prove` searches again."""
+    """Search found no order of peak at most `refuted_bytes`; `lowtide verify --prove` makes a second search."""
 
     refuted_bytes: int
     direction: str

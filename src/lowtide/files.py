@@ -18,19 +18,19 @@ Buffer = bytes | mmap.mmap
 
 HLO_ENDINGS = (".hlo", ".hlo.txt", "_after_optimizations.txt")
 """Of scheduled HLO text: as people name it, and as XLA names its dumps."""
-WHOLE_BYTES = 32 * 1024**2
+MAX_READ_BYTES = 32 * 1024**2
 """Model files up to this size are read as they are; larger ones are mapped, and their weights left out."""
 MOST_JSON_BYTES = 1024**3
 """Of a graph, a plan, or a list of buffers."""
 MOST_SETTINGS_BYTES = 1024**2
 """Of a target or a board."""
-_MOST_BESIDE, _LIKENESS = 1000, 0.75
+_MOST_NAMES, _LIKENESS = 1000, 0.75
 """Files of a folder that are looked at for one that was meant, and how like it that is: all models' names end alike."""
 
 
 @contextmanager
 def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryIO, int]]:
-    """A file and its size in bytes; it does not wait for a named pipe that nobody writes.
+    """A file and its size in bytes; it does not wait for a named pipe without a writer.
 
     Parameters
     ----------
@@ -53,7 +53,9 @@ def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryI
         raise InputError(f"cannot read the {what}: this is a directory; give the {what} in it", place) from None
     except OSError as error:
         hint = (
-            f"; this names a network: give the file of the {what}" if place.startswith("zoo:") else _beside(path, error)
+            f"; this names a network: give the file of the {what}"
+            if place.startswith("zoo:")
+            else _similar_names(path, error)
         )
         raise InputError(f"cannot read the {what}: {error.strerror or error}{hint}", place) from None
     except ValueError as error:
@@ -74,15 +76,15 @@ def open_bytes(path: Path) -> Iterator[Buffer]:
     with open_regular(path) as (file, size):
         if size == 0:
             raise InputError("the file is empty; export the model again", str(path))
-        if size <= WHOLE_BYTES:
+        if size <= MAX_READ_BYTES:
             yield file.read()
         else:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 yield mapped
 
 
-def read_whole(path: str | Path, what: str = "file", most_bytes: int = MOST_JSON_BYTES) -> bytes:
-    """The bytes of a file that is read whole.
+def read_all(path: str | Path, what: str = "file", most_bytes: int = MOST_JSON_BYTES) -> bytes:
+    """All bytes of a file.
 
     Raises
     ------
@@ -95,13 +97,13 @@ def read_whole(path: str | Path, what: str = "file", most_bytes: int = MOST_JSON
         return file.read(most_bytes + 1)
 
 
-def _beside(path: str | Path, error: OSError) -> str:
-    """Which files beside one that is not there it may have been meant to be."""
+def _similar_names(path: str | Path, error: OSError) -> str:
+    """Files in the folder of a missing file, one of which may have been meant."""
     if not isinstance(error, FileNotFoundError):
         return ""
     try:
         with os.scandir(os.path.dirname(path) or ".") as entries:
-            names = [entry.name for entry in islice(entries, _MOST_BESIDE)]
+            names = [entry.name for entry in islice(entries, _MOST_NAMES)]
     except OSError:
         return "; there is no such folder"
     return did_you_mean(os.path.basename(path), names, _LIKENESS)

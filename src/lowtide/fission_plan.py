@@ -21,12 +21,12 @@ class PlanFamily(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanFission(msgspec.Struct, frozen=True, kw_only=True):
-    """Ops that run in parts, one part after the other; op `op` of the plan stands for all of them.
+    """Ops that run in tiles, one tile after the other; op `op` of the plan takes the place of all of them.
 
-    `ops` are the user's, in own order, each with the word of its labels that is cut; part i has the rows from
-    ``ends[i - 1]`` to ``ends[i]``. `body` is a plan of its own, of the largest part: what the plan's op has as its
-    workspace. Its ops and tensors have the user's ids, tensors the size of a part; an op that copies rows of what is
-    read, where they do not lie together, has the next free id.
+    `ops` are the user's, in file order, each with the label that is cut; tile i has the rows from ``ends[i - 1]`` to
+    ``ends[i]``. `body` is a plan of its own, of the largest tile: the workspace of the plan's op. Its ops and tensors
+    have the user's ids, tensors the size of a tile; an op that copies rows of an operand, where they are not adjacent
+    in memory, has the next free id.
     """
 
     op: int
@@ -38,7 +38,7 @@ class PlanFission(msgspec.Struct, frozen=True, kw_only=True):
 class PlanMerge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Products of one operand that run as one wider product, and what hangs on them likewise. All are ids, and those of
     `products`, `gradients` (of their weights), `updates`, `backs` (gradients of the operand), `turns` and `unturns`
-    (transposes of the results, and those that make the gradients) stand in the same order.
+    (transposes of the results, and those that make the gradients) are in the same order.
 
     None of these ops runs, nor `sums`, which added up the operand's gradients, the last one last. In their place are
     `ops`, in turn: the product; what takes its result apart, transposed as by `turns`; what puts the gradients
@@ -46,7 +46,7 @@ class PlanMerge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     added; the weights' gradient; the update. `tensors` are new: weights, result, gradients, the operand's gradient and
     sums but the last where there are others, the weights' gradient, the updated weights.
 
-    The weights lie side by side, in order, each in one piece: so the step has one input for all, and one result.
+    The weights are adjacent, in order, each contiguous: so the step has one input for all, and one result.
     """
 
     products: list[int]
@@ -61,8 +61,8 @@ class PlanMerge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PartsCut(msgspec.Struct, frozen=True, kw_only=False):
-    """A minimum cut that shows what is needed when an op first runs in so many parts of an axis of `rows` rows, from
-    `fewest` to `most`; whole, of no rows, in one. `price`: of a byte and of a unit of time (`docs/proofs.md`)."""
+    """A minimum cut that shows what is needed when an op first runs in so many tiles of an axis of `rows` rows, from
+    `fewest` to `most`; untiled: one tile of no rows. `price`: of a byte and of a unit of time (`docs/proofs.md`)."""
 
     op: int
     rows: int
@@ -72,14 +72,14 @@ class PartsCut(msgspec.Struct, frozen=True, kw_only=False):
 
 
 class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A step whose ops run in parts: which, and what that costs by the families of a cost file.
+    """A step whose ops run in tiles: which, and what that costs by the families of a cost file.
 
-    `overhead` is the part by which the plan takes longer than the step as it stands, `max_overhead` what was allowed.
-    With `merged`, products of one operand run as one, and all but `uncut_seconds` speaks of the step as it is then.
-    `floor_bytes` is what no plan needs less than, whatever is cut or run again: the step's inputs are whole when it
-    starts, and its results when it ends. `least_peak_bytes` is what no plan within `max_overhead` needs less than,
-    whatever it cuts, runs again, and in any order; `least_seconds` what no plan within the budget takes less than.
-    `cuts` show it; without any it is the floor, or nothing.
+    `overhead` is the fraction by which the plan takes longer than the unmodified step, `max_overhead` what was allowed.
+    With `merged`, products of one operand run as one, and all but `uncut_seconds` is of the merged step. `floor_bytes`
+    is a lower bound for every plan, whatever is cut or recomputed: the step's inputs are materialised when it starts,
+    and its results when it ends. `least_peak_bytes` is a lower bound for plans within `max_overhead`, whatever they cut
+    and recompute, in any order; `least_seconds` is one for plans within the budget. `cuts` prove them; without cuts
+    `least_peak_bytes` is `floor_bytes`, and `least_seconds` is left out.
     """
 
     parts: list[PlanFission]

@@ -66,7 +66,7 @@ class Kind(StrEnum):
 class Quant:
     """How integers of a tensor stand for reals: ``real = scale * (integer - zero_point)``.
 
-    `scales` and `zero_points` hold one entry for the whole tensor, or one for each index along `axis`.
+    `scales` and `zero_points` hold one entry for all of the tensor, or one for each index along `axis`.
     """
 
     scales: tuple[float, ...]
@@ -94,9 +94,8 @@ class ModelFile:
 class Tensor:
     """A value: made by at most one op, read by any number.
 
-    `size` is what counts, in bytes. `alias_of` says that this tensor lies inside the storage of another one,
-    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target. A `piece` is
-    there by itself: what lies in other bytes of that tensor may come later and go earlier.
+    `size` is what counts, in bytes. `alias_of` says that this tensor is inside the storage of another one,
+    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target.
     An ``OUTPUT`` may also be consumed; an ``OUTPUT`` without a producer is a graph input passed through.
     `value` holds the bytes of a constant of at most `MAX_VALUE_BYTES`, row by row, little-endian, in `dtype` (below 8
     bits packed, the first element lowest); None where that is not in the file itself. `dtype` is a name of
@@ -112,12 +111,13 @@ class Tensor:
     alias_of: int | None = None
     alias_offset: int = 0
     piece: bool = False
+    """Of an alias, whether it is live by itself: other bytes of that tensor may be live later, and die earlier."""
     value: bytes | None = None
     quant: Quant | None = None
 
     @property
     def integers(self) -> tuple[int, ...]:
-        """What a small constant of whole numbers holds, row by row; nothing for any other tensor."""
+        """What a small constant of integers holds, row by row; nothing for any other tensor."""
         form = _INTEGERS.get(self.dtype or "")
         if self.value is None or form is None or len(self.value) % calcsize(form):
             return ()
@@ -148,10 +148,10 @@ class Op:
     `writes` are those inputs over whose bytes the op writes: who reads the old ones runs earlier, and what it makes
     there is ``alias_of`` them. ``None``: not known of an op that makes an alias (`lowtide.ops.effects`).
 
-    `cost` is how long a run takes, in a unit that the whole graph shares; ``None``: not known.
+    `cost` is how long a run takes, in a unit that all ops of the graph share; ``None``: not known.
 
-    `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
-    picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than
+    `attributes` holds all that the format says of the op in addition to its operands, under the format's names, as
+    plain, picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than
     `MAX_VALUE_BYTES` is an `Array` without value. By dialect:
 
     ``onnx``
@@ -161,7 +161,7 @@ class Op:
     ``tflite``
         The builtin options under the schema's names, defaults filled in, enumerations as numbers; subgraphs by index.
     ``labels``
-        ``labels`` (`lowtide.ops.labels`), and what whoever wrote the graph likes.
+        ``labels`` (`lowtide.ops.labels`), and whatever else its writer adds.
     ``aten``
         Arguments that are no tensors, under the names of the operator's schema; those left out are absent.
     """
@@ -210,9 +210,9 @@ class Graph:
     opset
         Version of the operator set that they are taken from, where the dialect has one (ONNX); 0: the newest.
     file
-        What the reader parsed, so that nobody opens `source` again; no part of equality.
+        What the reader parsed, so that no writer reads `source` a second time; no part of equality.
     file_order
-        Ids of all ops, the folded ones too, as they stand in the file; empty where they stand by their ids.
+        Ids of all ops, the folded ones too, in file order; empty where that is by their ids.
 
     Raises
     ------
@@ -426,7 +426,7 @@ def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
 
 
 def _check_constants(graph: Graph, tensors: Mapping[int, Tensor], place: str) -> None:
-    """No constant lies in memory that changes, and nothing is written into a constant."""
+    """No constant shares memory that changes, and no op writes into a constant."""
     if all(t.alias_of is None for t in graph.tensors):
         return
     roots = alias_roots(graph.tensors)

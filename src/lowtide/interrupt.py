@@ -23,7 +23,7 @@ def end_at_once() -> None:
         signal.signal(signal.SIGINT, _end)
 
 
-def raise_again() -> None:
+def raise_on_interrupt() -> None:
     """From here on Ctrl-C raises `KeyboardInterrupt`, as Python does."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)

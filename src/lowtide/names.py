@@ -1,5 +1,4 @@
-"""Names in a line: long ones are cut in the middle; those that people type are forgiven how they spell them; new ones
-are ones that nobody has."""
+"""Names in a line: long ones are cut in the middle, misspelled ones get a suggestion, and new ones are unique."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ LIKENESS = 0.6
 
 
 class FreeNames:
-    """Gives names that nobody has: the one that is asked for, or that with the least number behind it that is free.
+    """Gives unique names: the requested one, or that with the least number behind it that is free.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class FreeNames:
         self._next = dict.fromkeys(taken, first)
 
     def take(self, name: str) -> str:
-        """A name that is nobody's but whose it is from now on."""
+        """A name that was free, and is taken from now on."""
         free, k = name, self._next.get(name, self._first)
         while free in self._next:
             free, k = f"{name}_{k}", k + 1

@@ -50,7 +50,7 @@ class Outputs:
 
     @property
     def pending(self) -> Mapping[Path, Path]:
-        """Where each file lies until `commit`, by the name that it will have."""
+        """The temporary path of each file until `commit`, by the name that it will have."""
         return self._pending
 
     def protect(self, path: str | Path) -> None:
@@ -59,8 +59,7 @@ class Outputs:
 
     @contextmanager
     def create(self, target: str | Path) -> Iterator[BinaryIO]:
-        """A file to write `target` into; it lies under a temporary name in `target`'s directory until
-        `commit`.
+        """A file to write `target` into; until `commit` it has a temporary name in `target`'s directory.
 
         Raises
         ------
@@ -71,7 +70,7 @@ class Outputs:
         place = str(target)
         final = self._checked(Path(target), place)
         try:
-            temporary, file = _create_beside(final)
+            temporary, file = _create_temporary(final)
         except FileNotFoundError:
             why = f"there is no folder {str(final.parent)!r}; make it first"
             if final.parent.is_dir():  # such as one that a system makes of itself
@@ -89,7 +88,7 @@ class Outputs:
             raise InputError(f"cannot write the file: {error.strerror or error}", place) from None
 
     def write(self, target: str | Path, data: bytes) -> None:
-        """Write `data` as the whole of `target`. Raises as `create`."""
+        """Write `target` with exactly `data`. Raises as `create`."""
         with self.create(target) as file:
             file.write(data)
 
@@ -155,7 +154,7 @@ def _second_name(final: Path) -> Path | None:
     """Another name of a file that is about to be replaced, a copy where there are no links; None if there is none."""
     if not final.exists():
         return None
-    kept, file = _create_beside(final)
+    kept, file = _create_temporary(final)
     file.close()
     try:
         kept.unlink()
@@ -173,7 +172,7 @@ def _put_back(final: Path, kept: Path | None) -> None:
             os.replace(kept, final)
 
 
-def _create_beside(final: Path) -> tuple[Path, BinaryIO]:
+def _create_temporary(final: Path) -> tuple[Path, BinaryIO]:
     attempt = 0
     while True:
         temporary = final.parent / f".lowtide-{os.getpid()}-{attempt}.tmp"

@@ -13,7 +13,7 @@ import msgspec
 
 from lowtide.certificates import Certificate
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.fission_plan import StepFission
 from lowtide.names import brief
 from lowtide.profiles import PlanProfile
@@ -25,7 +25,7 @@ from lowtide.rewrites import (
     PlanHalos,
     PlanLoop,
     PlanPart,
-    PlanPiece,
+    PlanSlice,
     ProvedOver,
     Recomputation,
     RegionBound,
@@ -64,8 +64,8 @@ class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor of the planned graph; `alias_of` includes the views that the target makes.
 
-    One that a cut made is a `piece` of one of the user's, or holds `numbers`, the literal operand of a part.
-    `dtype` and `shape` (``"1x32x32x16"``, empty for a scalar) are those that the model says.
+    A tensor that a cut made is a slice of one of the user's tensors, or holds `numbers`, the literal operand of a tile.
+    `dtype` and `shape` (``"1x32x32x16"``, empty for a scalar) are the model's.
     """
 
     id: int
@@ -75,12 +75,12 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alias_of: int | None = None
     dtype: str | None = None
     shape: str | None = None
-    piece: PlanPiece | None = None
+    piece: PlanSlice | None = None
     numbers: list[int] | None = None
 
 
 class PlanRound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A round of cuts before the last: the part graph that the next round cuts again, in its own order."""
+    """A pass of cuts before the last one: the tiled graph that the next pass cuts further, in its own order."""
 
     ops: list[PlanOp]
     tensors: list[PlanTensor]
@@ -117,17 +117,17 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `runtime_arena_bytes` under tflm: the smallest kTensorArenaSize of an arena aligned to `alignment`.
 
-    It is `planned` (the head; the most `scratch` of an op is in it) and `persistent` (the tail) together, or, if that
-    is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the `build` that
-    the target speaks of; else at least that much is needed, and `unknown` names the operators of which it is not known
-    what their kernels take. `own_planned`: the head that TFLM makes of the file as it stands, by its own planner or
-    with the offsets that it holds. `least_beside`, `least_planning`: bytes that no build which the target leaves open
-    needs less than: beside the least head of any plan (below zero where other kernels may take less scratch), and in
-    all. `least_head`: that head, where it may be below the plan's lower bound: if kernels are not named, some may let
-    more overlap. `kernels`: under whose kernels the plan holds. `decided_by`: whose kernels these parts are of, those
-    that need the largest arena; `arenas`: what each library's need, where none is named, and `beyond` what builds of
-    them need that the figure is not for. `bodies`: for each op that runs other subgraphs, most bytes of theirs at once;
-    they are in the head, and no part of the peak.
+    It is `planned` (the head; the most `scratch` of an op is in it) plus `persistent` (the tail), or, if that is more,
+    `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the `build` of the
+    target; else at least that much is needed, and `unknown` names the operators whose kernels' needs are not known.
+    `own_planned`: the head that TFLM makes of the unmodified file, by its own planner or with the offsets in the file.
+    Lower bounds over all builds that the target leaves open: `least_beside` on what is added to the least head of any
+    plan (below zero where other kernels may take less scratch), `least_planning` on the sum, and `least_head` on that
+    head, where it may be below the plan's lower bound: kernels that are not named may let more overlap.
+    `kernels`: under whose kernels the plan holds. `decided_by`: whose kernels these parts are of, those that need the
+    largest arena; `arenas`: what each library needs, where none is named, and `beyond` what builds of them need that
+    the figure is not for. `bodies`: for each op that runs other subgraphs, most bytes of theirs at once; they are in
+    the head, and no part of the peak.
     """
 
     planned: int
@@ -150,7 +150,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that a runtime takes by its defaults for the file as it stands, and with the plan (None: not known)."""
+    """Bytes that a runtime takes by its defaults for the unmodified file, and with the plan (None: not known)."""
 
     runtime: str
     what: str
@@ -220,7 +220,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     states, variables, ops_moved
         How much the search took, whichever the method counts; and ops out of the own order.
     slow_bytes, slow_lower_bound_bytes
-        Of a plan for several memories: what lies in slow ones, and what no assignment of this order has less of.
+        Of a plan for several memories: bytes in slow ones, and the least that any assignment of this order has there.
     arena_lost
         Where an arena above its bound loses bytes.
     compute_seconds, transfer_seconds, stall_seconds, hidden_bytes
@@ -259,21 +259,21 @@ def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan file. `docs/contract.md` says what each key means; sizes are bytes.
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
-    With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
-    says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
-    With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
-    `spilling` says what was counted, `streams` what lies on the host whole, `cost` what ops take by a file.
+    With `memories`, `residency` says where tensors are and `offsets` is absent; `workspace_memories` (op id to name)
+    says in which memory a workspace is, and without moves `arena_bytes` is the sum of what the memories hold.
+    With `moves` the plan spills: sizes are of the fast memory, `optimal` is of the traffic (see `traffic_proof`);
+    `spilling` says what was counted, `streams` which tensors stay on the host, `cost` what ops take by a file.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
-    parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
+    parts are: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
-    With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by; with `rounds`, parts of these are cut again, and what is said of ops, tensors and
-    rewrites, origins and pieces too, is of the graph of the round before; likewise with `loops`, each an op of type
-    RowLoop, and with `fission`, of type Parts. `halos` says what rows add that run again. With `allow`, a budget is
-    impossible only by what `recomputation` or `fission` says for all plans. `profile`: what is in memory at each step.
+    With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the tiled graph's, and `exactness` says
+    what outputs may differ by; with `rounds`, tiles are cut further, and what is said of ops, tensors and rewrites,
+    origins and slices too, is of the graph of the pass before; likewise with `loops`, each an op of type RowLoop, and
+    with `fission`, of type Parts. `halos` says what recomputed rows add. With `allow`, a budget is impossible only by
+    what `recomputation` or `fission` proves for all plans. `profile`: what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     """
 
@@ -406,10 +406,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             """Draw live bytes with matplotlib: `lowtide.api.reporting.plot`, added as `apply` is."""
 
         def to_pandas(self, /) -> Any:
-            """What lies in memory as a table: `lowtide.api.reporting.to_pandas`, added as `apply` is."""
+            """What is in memory as a table: `lowtide.api.reporting.to_pandas`, added as `apply` is."""
 
     def save(self, path: str | Path) -> None:
-        """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""
+        """Write the plan file, completely or not at all. Raises `InputError` if it cannot be written."""
         from lowtide.outputs import Outputs
 
         with Outputs() as outputs:
@@ -441,7 +441,7 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
 
 def read_plan(path: str | Path) -> Plan:
     """Read a plan from a file. Raises `InputError` as `from_json`, and when the file cannot be read."""
-    return from_json(read_whole(path, "plan"), str(path))
+    return from_json(read_all(path, "plan"), str(path))
 
 
 def schema() -> dict[str, Any]:

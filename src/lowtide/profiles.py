@@ -9,11 +9,11 @@ Steps = tuple[int, int]
 
 
 class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Bytes at each step, and the steps at which each storage is there. Sizes are bytes, ids are the plan's.
+    """Bytes at each step, and the steps at which each storage is live. Sizes are bytes, ids are the plan's.
 
-    Without moves a storage goes by its root tensor: the one that is an alias of none; a piece of a whole that is there
-    by itself, by the smallest tensor in it. It is there in steps
-    ``starts[i]`` to ``ends[i] - 1``, from 0 if from before the first step, and up to the last step if to the end.
+    Without moves a storage goes by its root tensor: the one that is an alias of none; a part of a storage that is live
+    by itself, by the smallest tensor in it. It is live in steps ``starts[i]`` to ``ends[i] - 1``, from 0 if from before
+    the first step, and up to the last step if to the end.
     With moves `Plan.residency` says where and when, and `bytes`, `storages`, `starts` and `ends` are empty.
 
     Attributes
@@ -25,11 +25,11 @@ class PlanProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     storages, starts, ends
         Those tensors, each with its storage's life.
     sizes
-        Bytes of those storages that are larger than their tensor, or pieces smaller than it, by its id.
+        Bytes of those storages that are larger than their tensor, or parts smaller than it, by its id.
     lows
-        Bytes from that tensor's start to a piece's, by its id, where those are not 0.
+        Bytes from that tensor's start to a part's, by its id, where those are not 0.
     used
-        Steps from the first use of a storage to behind its last, by its root's id, if it is there for longer;
+        Steps from the first use of a storage to behind its last, by its root's id, if it is live for longer;
         ``[0, 0]`` if no op uses it.
     workspaces
         Bytes that ops need only while they run, by op id; ops that need none are left out.

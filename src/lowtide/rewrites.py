@@ -1,5 +1,5 @@
-"""What a plan says was changed of the graph: ops that run again, ops that are cut, what new ops and tensors are, what
-lies in what; and what that costs in time."""
+"""What a plan says was changed of the graph: recomputed ops, cut ops, new ops and tensors, aliases; and what that costs
+in time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an op that a cut made does, reads and makes: tensor ids, at the positions that the format numbers.
 
     ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"``,
-    ``"merge"`` and ``"pad"`` take pieces out, put them side by side, make one of two parts of a sum, and put padding
-    around a piece.
+    ``"merge"`` and ``"pad"`` take a slice, concatenate slices, add up two parts of a sum, and put padding around a
+    slice.
     """
 
     role: Literal["part", "slice", "join", "merge", "pad"]
@@ -38,7 +38,7 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: Rows | None = None
 
 
-class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlanSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over the rows `terms` of its axis
     alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding. Of a part of a resize
     only the rows `sure` are those of the tensor.
@@ -58,9 +58,9 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="recompute", tag_field="kind"):
-    """Op `op` is op `of` once more and stands behind it; `readers` read from it what `of` makes as `replaced`.
+    """Op `op` recomputes op `of`, behind it in file order; `readers` read from it what `of` makes as `replaced`.
 
-    `outputs` are its tensors, in the order of those of `of`; `more`: what else of it is read, and by whom.
+    `outputs` are its tensors, in the order of those of `of`; `more`: which others of them are read, and by which ops.
     """
 
     op: int
@@ -119,9 +119,9 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True, tag="swap", tag_field="kin
     """Op `store` copies tensor `tensor` to the host, or what another run of its op makes that it reads; `loads` bring
     it back.
 
-    In the plan's order a store stands where it has ended: it begins when the tensor is there and the stores before are
-    done, and nothing that stands behind it begins before its end. A load begins where it stands, behind the loads
-    before, and who reads what it loads waits for its end.
+    In the plan's order a store is at its end: it begins when the tensor is made and the stores before are done, and no
+    op behind it begins before its end. A load is at its begin, behind the loads before, and an op that reads what it
+    loads waits for its end.
     """
 
     tensor: int
@@ -130,10 +130,10 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True, tag="swap", tag_field="kin
 
 
 class Swapping(msgspec.Struct, frozen=True, kw_only=True):
-    """What transfers between memory and the host are reckoned with, and what they come to.
+    """How the time of transfers between memory and the host is predicted, and what they amount to.
 
-    Bytes per second each way; what each op of the user's graph takes, in nanoseconds, in the order of the file; and the
-    sha256 of the cost file that says so. Then bytes that the plan stores and loads, and nanoseconds without any op.
+    Bytes per second each way; what each op of the user's graph takes, in nanoseconds, in file order; and the sha256 of
+    the cost file with these times. Then bytes that the plan stores and loads, and nanoseconds in which no op runs.
     """
 
     to_host: float
@@ -152,9 +152,9 @@ time: from None to the op, or from the op to None."""
 
 
 class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whatever the order, running ops again costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has
-    the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So
-    within that cost in units there is no peak below ``touched + (flow - q cost) / p``.
+    """Whatever the order, recomputation costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has the
+    price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So within
+    that cost in units there is no peak below ``touched + (flow - q cost) / p``.
 
     With transfers ``waits = (a, b)`` are q times the weights of time that is waited before `op` and behind it; ``p <= a
     / to_host + b / from_host`` in bytes for each unit, and ``max(a, b) (all units - those of op)`` is taken from the
@@ -174,8 +174,8 @@ class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What running ops again costs: all ops `once`, and as the plan runs them; `lower_bound`: no plan within the
-    budget, in whatever order, costs less, as `certificate` shows (None: only that each op runs once).
+    """What recomputation costs: all ops `once`, and as the plan runs them; `lower_bound`: no plan within the budget, in
+    whatever order, costs less, as `certificate` shows (None: only that each op runs once).
 
     Where the cost has a bound, `max_overhead` is the part that may be added: no plan within that, in whatever order,
     has a peak below `least_peak_bytes`, as `peak_certificate` shows (None: a single op needs as much).
@@ -192,7 +192,7 @@ class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def overhead(self) -> float:
-        """Part of the cost that running ops again adds: 0.05 for five per cent."""
+        """Fraction of the cost that recomputation adds: 0.05 for five per cent."""
         return self.planned / self.once - 1 if self.once else 0.0
 
     @property
@@ -202,8 +202,9 @@ class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Sums(msgspec.Struct, frozen=True, kw_only=True, tag="sums", tag_field="kind"):
-    """Op `op`, a norm or a mean, is computed of sums over rows: `ops`, in turn, stand for it and for the reshapes
-    around it that are `gone` (it among them), and make `tensors`, their constants too; `docs/means.md` says which."""
+    """Op `op`, a norm or a mean, is computed of sums over rows: `ops`, in turn, take the place of it and of the
+    reshapes around it that are `gone` (it among them), and make `tensors`, their constants too; `docs/means.md` says
+    which."""
 
     op: int
     gone: list[int]
@@ -223,8 +224,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Sections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="sections", tag_field="kind"):
     """Op `op`, a product, is computed section by section: it, the sum with a bias `add` and the ops that took sections
-    out of what they make are `gone`; `ops`, in turn, stand for them and make `tensors`, constants too, columns of those
-    of the file (`PlanTensor.piece`)."""
+    out of what they make are `gone`; `ops`, in turn, take their place and make `tensors`, constants too, which are
+    columns of those of the file."""
 
     op: int
     add: int | None = None
@@ -237,7 +238,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 class CutOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run.
 
-    Stripe i runs those from ``ends[i - 1]`` on, or with `begins` those from ``begins[i]`` on, some of them again.
+    Stripe i runs those from ``ends[i - 1]`` on, or with `begins` those from ``begins[i]`` on, some of them recomputed.
     """
 
     op: int
@@ -253,7 +254,7 @@ class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field=
 
 
 class PlanHalos(msgspec.Struct, frozen=True, kw_only=True):
-    """Multiplications of convolutions and products: all of the model's, and those that rows add which run again."""
+    """Multiplications of convolutions and products: all of the model's, and those that recomputed rows add."""
 
     macs: int
     extra_macs: int
@@ -264,12 +265,12 @@ class PlanHalos(msgspec.Struct, frozen=True, kw_only=True):
         return self.extra_macs / self.macs if self.macs else 0.0
 
 
-class SeamOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Op `op` runs in parts along `axis`, each of the rows up to one of `ends`.
+class SplitOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Op `op` runs in tiles along `axis`, each of the rows up to one of `ends`.
 
-    What it sums over the axis is added up in the order `turns`, positions in `ends` (left out: as they stand); with
-    `into`, each part is added to the sum of those before by the op that computes it. A concat here is not run: rows
-    of what it makes are its operands.
+    What it sums over the axis is added up in the order `turns`, positions in `ends` (left out: in that order); with
+    `into`, each tile is added to the sum of those before by the op that computes it. A concat here is not run: rows
+    of its result are its operands.
     """
 
     op: int
@@ -279,17 +280,17 @@ class SeamOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     into: bool = False
 
 
-class CutSeams(msgspec.Struct, frozen=True, kw_only=True, tag="seams", tag_field="kind"):
-    """Ops that run on each operand of the concats that they read from."""
+class ConcatElimination(msgspec.Struct, frozen=True, kw_only=True, tag="seams", tag_field="kind"):
+    """Concats that are eliminated: the ops that read from them run on each of their operands."""
 
-    ops: list[SeamOp]
+    ops: list[SplitOp]
 
 
-class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="alias", tag_field="kind"):
-    """Tensor `tensor` lies in tensor `of`, `offset` bytes from its start, by what op `op` does: the concat that joins
-    it, the slice or split that takes it, the view whose source it is, or the op that writes over it.
+class TensorAlias(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="alias", tag_field="kind"):
+    """Tensor `tensor` is allocated inside tensor `of`, `offset` bytes from its start, because of op `op`: the concat
+    that reads it, the slice or split that takes it, the view whose source it is, or the op that writes over it.
 
-    With a `pitch`, it lies there row by row: row i is `run` bytes, `offset + i * pitch` from the start.
+    With a `pitch`, its rows are apart: row i is `run` bytes, `offset + i * pitch` from the start.
     """
 
     tensor: int
@@ -301,21 +302,21 @@ class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True, tag="split", tag_field="kind"):
-    """Tensors that no op materialises: their producers and consumers are cut along the same dimension, and pieces go
+    """Tensors that no op materialises: their producers and consumers are cut along the same dimension, and tiles go
     from one to the other."""
 
     tensors: list[int]
 
 
 LoopMerge = Literal["concat", "sum", "max", "min"]
-"""How what a loop hands on becomes whole: position by position, or by adding up, or as the greatest or the least."""
+"""How a result of a loop is materialised: position by position, or by adding up, or as the maximum or the minimum."""
 
 
-class PlanRing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a loop keeps of a tensor: `slots` positions of `bytes` bytes each, position p in slot p modulo `slots`.
+class PlanLineBuffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A circular line buffer: `slots` positions of a tensor of `bytes` bytes each, position p in slot p modulo `slots`.
 
-    It begins at `offset` in the arena; one that lies `over` another tensor has that one's memory and slots, position by
-    position (all positions, where that tensor is whole), and no offset of its own.
+    It begins at `offset` in the arena; with `over`, it has the memory and slots of that tensor, position by position
+    (all positions, where that tensor is materialised), and no offset of its own.
     """
 
     name: str
@@ -333,16 +334,16 @@ class PlanSum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ops that run together; op `op` of the plan stands for them. All keys are ids, as text.
+    """Ops that run together by row streaming; op `op` of the plan takes their place. All keys are ids, as text.
 
-    The last of `ops` drives: its `parts` positions are asked for one after the other, and an op runs until what the
-    next position of its reader needs is there (`docs/means.md`). `along`: of each op the axis of its access, as
+    The last of `ops` drives: its `parts` positions are requested one after the other, and an op runs until what the
+    next position of its reader needs is made (`docs/means.md`). `along`: of each op the axis of its access, as
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
-    tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
-    whole. `keep`: its rings, `sums`: accumulators, `kept_bytes`: of all of these where some rings share memory, as they
-    never have anything at once. `streamed`: names of graph inputs that the caller hands over.
-    `over`: the tensor that may lie over an input which dies in the loop: a result, or one of the plan's own that stands
-    for all rings and accumulators. `behind`: bytes that it has to begin below that input, at least.
+    tensor that is kept or written position by position, its dimensions along these. `merge`: how what leaves is
+    materialised. `keep`: its line buffers, `sums`: accumulators, `kept_bytes`: of all of these where some line buffers
+    share memory, as they are never live at once. `streamed`: names of graph inputs that the caller streams in.
+    `over`: the tensor that may share bytes of an input which dies in the loop: a result, or a tensor of the plan that
+    holds all line buffers and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
 
     op: int
@@ -351,7 +352,7 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     axis: dict[str, list[int]]
     parts: int
     merge: dict[str, LoopMerge]
-    keep: dict[str, PlanRing] = {}
+    keep: dict[str, PlanLineBuffer] = {}
     sums: dict[str, PlanSum] = {}
     kept_bytes: int | None = None
     streamed: dict[str, str] = {}
@@ -362,8 +363,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ops take by a cost file: predicted, not measured.
 
-    `overhead` is the part by which the plan takes longer than the model uncut, `max_overhead` what was allowed,
-    `cost_file` the file's sha256. Of so many ops the time was `measured`, lies `between` measured ones, or was reckoned
+    `overhead` is the fraction by which the plan takes longer than the model uncut, `max_overhead` what was allowed,
+    `cost_file` the file's sha256. Of so many ops the time was `measured`, is `between` measured ones, or was predicted
     from operations and bytes (`roofline`).
     """
 
@@ -385,23 +386,23 @@ ProvedOver = Literal["orders", "orders_and_joined_regions", "orders_and_regions"
 
 
 class RegionBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whatever is cut, in whatever order: `bytes` are needed where `op` of the user's graph runs, whole or in parts
-    (None: at the start or the end); with `joined`, by plans that put together what one region makes for others.
-    `lowtide verify` proves it again from the graph."""
+    """Whatever is cut, in whatever order: `bytes` are needed where `op` of the user's graph runs, untiled or tiled
+    (None: at the start or the end). `lowtide verify` re-proves it from the graph."""
 
     bytes: int
     op: int | None
     joined: bool = False
+    """Whether it holds only for plans that materialise what one region makes for others."""
 
 
-Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | Split | LiesIn
+Rewrite = Sections | Sums | Recompute | Swap | CutRegion | ConcatElimination | Split | TensorAlias
 
 
-def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:
-    """Whether ops run again, whole, so that each op of a plan is one of the user's."""
+def recomputes_ops(rewrites: Sequence[Rewrite] | None) -> bool:
+    """Whether ops are recomputed, and none is cut, so that each op of a plan is one of the user's."""
     return any(isinstance(r, Recompute) for r in rewrites or ()) and not in_parts(rewrites)
 
 
 def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:
-    """Whether ops are cut, so that a plan's are not the user's own."""
-    return any(isinstance(r, CutRegion | CutSeams | Sections) for r in rewrites or ())
+    """Whether ops are cut, so that a plan's ops are not the user's own."""
+    return any(isinstance(r, CutRegion | ConcatElimination | Sections) for r in rewrites or ())

@@ -49,7 +49,7 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """Every output of two runs, one beside the other."""
+    """Every output of two runs, compared."""
 
     outputs: tuple[OutputComparison, ...]
 
@@ -94,7 +94,7 @@ class FileRun:
     peak_bytes
         Most bytes of tensors in use at once, without what kernels take while they run.
     mark_bytes
-        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
+        Most bytes that the arena allocated at once: in its chunks, which may be larger, and with workspace.
     held_bytes
         What the arena took from the system, weights apart.
     grown_at
@@ -141,12 +141,12 @@ class RunReport(ComparedRuns):
     shipped
         The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
     arena_bytes
-        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
+        The block that the plan gives onnxruntime's arena, to compare with `exact.held_bytes`.
     input_bytes
         Bytes of the graph's inputs, which onnxruntime does not count.
     runs
         Number of different random inputs.
-    stands
+    unmodified
         The original in onnxruntime's own order with its memory reuse, but without its optimiser: what
         `Plan.runtime_figures` says of its defaults; None where the plan says nothing of it.
     timing
@@ -168,7 +168,7 @@ class RunReport(ComparedRuns):
     runs: int
     deterministic: bool
     order_kept: bool
-    stands: FileRun | None = None
+    unmodified: FileRun | None = None
     timing: Timing | None = None
     level: str = ""
 
@@ -226,7 +226,7 @@ class TfliteRunReport:
     """What all runtimes showed.
 
     `planned_bytes`, `required_bytes`: TFLM's head and arenas in the plan, for the `build` that it speaks of.
-    `predicted`: the same of the package that was run, and `stands` that of the file as it stands.
+    `predicted`: the same of the package that was run, and `unmodified` that of the unmodified file.
     """
 
     runtimes: tuple[RuntimeRun, ...]
@@ -235,7 +235,7 @@ class TfliteRunReport:
     required_bytes: int | None
     predicted: PackageArena | None = None
     build: str = ""
-    stands: PackageArena | None = None
+    unmodified: PackageArena | None = None
 
     def __repr__(self) -> str:
         return brief(self, "outputs inputs deterministic planned_bytes required_bytes build")

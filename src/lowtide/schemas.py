@@ -17,7 +17,7 @@ def json_schema(kind: type[msgspec.Struct], *, own_keys: str = "") -> dict[str, 
     kind
         What it is read as.
     own_keys
-        Objects may have any keys that begin so beside their own; empty: what the types say.
+        Objects may have any keys that begin so in addition to their own; empty: what the types say.
 
     >>> class Point(msgspec.Struct, forbid_unknown_fields=True):
     ...     x: int

@@ -126,7 +126,7 @@ def round_up(size: int, unit: int) -> int:
 
 
 def format_size(size: int) -> str:
-    """A size for people: exact bytes, and KiB, MiB or GiB beside them once they help.
+    """A size for people: exact bytes, and also KiB, MiB or GiB where that is shorter.
 
     >>> format_size(1536), format_size(12)
     ('1,536 B (1.50 KiB)', '12 B')

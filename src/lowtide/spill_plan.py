@@ -11,7 +11,7 @@ from lowtide.certificates import CutCertificate
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 
 HOST = "host"
-"""Name of what stands behind the last memory of a plan with spilling, without a bound."""
+"""Name of the unbounded memory behind the last memory of a plan with spilling."""
 
 
 class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,7 +27,7 @@ class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Residency(msgspec.Struct, frozen=True, kw_only=True):
-    """In steps `start` to `end - 1`, `tensor` lies in `memory`, `offset` bytes from its start."""
+    """In steps `start` to `end - 1`, `tensor` is in `memory`, `offset` bytes from its start."""
 
     tensor: int
     memory: str
@@ -48,9 +48,9 @@ class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "fro
 
 
 class PlanStream(msgspec.Struct, frozen=True, kw_only=True):
-    """`tensor` of the user's graph lies on the host throughout: slices of it are loads, pieces that are joined to it
-    are stored when they are done, and an op that reads it whole loads it. `stored_bytes` and `loaded_bytes` (for the
-    first time) are traffic; what any plan has to load of an input, or write of an output, is not in them."""
+    """`tensor` of the user's graph is on the host throughout: slices of it are loads, slices that are concatenated to
+    it are stored when they are made, and an op that reads all of it loads it. `stored_bytes` and `loaded_bytes` (for
+    the first time) are traffic; what any plan has to load of an input, or write of an output, is not in them."""
 
     tensor: int
     stored_bytes: int
@@ -60,7 +60,7 @@ class PlanStream(msgspec.Struct, frozen=True, kw_only=True):
 class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each.
 
-    `parameters`: constants lie in the fast memory while ops read them. `rematerialise`: ops may run again (`rewrites`).
+    `parameters`: constants are in the fast memory while ops read them. `rematerialise`: ops may be recomputed.
     """
 
     write_once: bool = True
@@ -75,7 +75,7 @@ class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TrafficPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Part of a bound on traffic: `bytes` that every order moves for it. A window is some `ops` (ids); a phase lasts
     from op `begin` to op `end`, which run in turn in every order (None: from the start, to the end). With `peak` it is
-    the whole graph: no order's peak without moves is below that, as `cut` shows if it is there, or else a search."""
+    all of the graph: no order's peak without moves is below that, as `cut` shows if it is given, or else a search."""
 
     bytes: int
     ops: list[int] = []

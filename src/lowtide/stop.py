@@ -13,12 +13,12 @@ from types import FrameType
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a search stands.
+    """How far a search is.
 
     Attributes
     ----------
     best_bytes, bound_bytes
-        The best peak of a whole plan so far, and the bound that holds for all that is searched; 0: not known.
+        The best peak of a complete plan so far, and the bound that holds for all that is searched; 0: not known.
     seconds
         How long it has run.
     phase
@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass
 class Patience:
-    """How long a search that proves nothing goes on without a gain: as long again as it took until the last one."""
+    """How long a search that proves nothing goes on without a gain: as long as it took until the last gain."""
 
     started: float = field(default_factory=time.perf_counter)
     gained: float = 0.0
@@ -171,16 +171,16 @@ class Limits:
             self.report(Progress(best_bytes, 0, time.perf_counter() - self.started, phase))
 
     def saying(self, phase: str) -> Limits:
-        """The same for a search whose figures are of a piece, or of something that is tried: no figures are reported,
-        and what is being done instead."""
+        """The same for a search whose figures are of a part of the graph, or of something that is tried: a phase is
+        reported, and no figures."""
         report = self.report
         if report is None:
             return self
         return replace(self, report=lambda progress: report(Progress(0, 0, progress.seconds, phase)))
 
     def over_choices(self) -> Limits:
-        """The same for searches that each make whole plans of one choice of changes: the best of them all is reported,
-        and no bound, for none holds for the other choices."""
+        """The same for searches that each make complete plans of one choice of changes: the best of them all is
+        reported, and no bound, for none holds for the other choices."""
         report = self.report
         if report is None:
             return self

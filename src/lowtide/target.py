@@ -1,6 +1,6 @@
 """Targets: what a runtime counts and allows.
 
-A target answers questions about one op at a time; what follows for whole storages and orders is worked out by
+A target answers questions about one op at a time; what follows for storages and orders is worked out by
 `lowtide.analyse.storage` for the planners and, apart from it, by `lowtide.verify`.
 """
 
@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from lowtide.arguments import check_fields
 from lowtide.errors import InputError
-from lowtide.files import MOST_SETTINGS_BYTES, read_whole
+from lowtide.files import MOST_SETTINGS_BYTES, read_all
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.folding import run_folded
@@ -29,7 +29,7 @@ from lowtide.toml_fields import fields_toml
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
 Overlap = Literal["never", "in_place", "diagonal"]
-Pieces = Literal["copied", "contiguous", "strided"]
+SlicePlacement = Literal["copied", "contiguous", "strided"]
 Layout = Literal["file", "channels_last", "either"]
 Chains = Literal["apart", "fused", "prologue"]
 Interpreter = Literal["auto", "plain", "recording"]
@@ -47,8 +47,8 @@ TORCH = "torch"
 """Name of the built-in target of eager kernels; no other target may have it (`read_toml`)."""
 
 LOOP_TYPE = "RowLoop"
-"""Type of the op that stands for a loop; no format has it. Its attribute ``behind`` says which inputs its first output
-may lie over, and how far below each that has to begin: what is written there lies behind what is still read."""
+"""Type of the op in the place of a loop; no format has it. Its attribute ``behind`` says of which inputs its first
+output may share bytes, and how far below each it has to begin: it writes only bytes that were read before."""
 MAX_ALIGNMENT = 2**30
 
 
@@ -72,13 +72,13 @@ class Target:
     in_place_normalisation
         Whether a softmax, or a normalisation with statistics of its own (layer, group, instance), may run in place.
     pieces
-        With `--allow alias`, where pieces that a concat joins, a slice takes or a split makes may lie in the whole:
-        ``"copied"``: nowhere; ``"contiguous"``: where their bytes are one stretch of it; ``"strided"``: also row by
-        row, for a code generator whose kernels read and write with a pitch.
+        With `--allow alias`, where an operand of a concat may be allocated inside its result, and the result of a slice
+        or a split inside its source: ``"copied"``: nowhere; ``"contiguous"``: where its bytes are one range there;
+        ``"strided"``: also row by row, for a code generator whose kernels read and write with a pitch.
     overwrite_inputs
         Whether a graph input may be overwritten in place; its memory is free after its last use in any case.
     keep_inputs
-        Whether graph inputs stay to the end, for a caller that runs the model again without setting them.
+        Whether graph inputs stay to the end, for a caller that reruns the model without setting them.
     alignment
         Offsets are multiples of this many bytes.
     constants
@@ -92,9 +92,9 @@ class Target:
         that makes rows of the leading dimension in turn (`lowtide.ops.raster`): ``"never"``; ``"in_place"``: exactly
         over one of equal size; ``"diagonal"``: also in part, behind what has been read.
     layout
-        How images lie in memory: ``"file"``: as the graph has them; ``"channels_last"``, for ONNX: behind each place
-        its channels; ``"either"``: so, but for what lies in others, or others in it, which is as the graph has it: for
-        kernels that read and write both.
+        The layout of images in memory: ``"file"``: as the graph has them; ``"channels_last"``, for ONNX: the channels
+        of a pixel are adjacent; ``"either"``: so, but for tensors inside others, or with others inside, which are as
+        the graph has them: for kernels that read and write both.
     chains
         ``"fused"``: what a chain of elementwise ops makes of one tensor between its first and its last op is made
         element by element, by its only reader, and is nowhere in memory; ``"prologue"``: also where that reader is a
@@ -106,8 +106,8 @@ class Target:
         Names of tensors that are persistent and have room for two, one aligned size apart: the application fills or
         empties one while the network works on the other.
     fixed
-        ``TENSOR=OFFSET`` each, in bytes: where a tensor has to lie in the arena, or in the first memory that it may lie
-        in. It is never written over another one.
+        ``TENSOR=OFFSET`` each, in bytes: the offset of a tensor in the arena, or in the first memory that it may be in.
+        It is never written over another one.
     folds
         Whether ops that read constants only are computed beforehand; else they run, and their outputs count.
     rule
@@ -137,7 +137,7 @@ class Target:
     in_place_reshape: bool = False
     in_place_batch_normalisation: bool = False
     in_place_normalisation: bool = False
-    pieces: Pieces = "copied"
+    pieces: SlicePlacement = "copied"
     overwrite_inputs: bool = True
     keep_inputs: bool = False
     alignment: int = 1
@@ -163,7 +163,7 @@ class Target:
         check_fields(self, str(self.name))
         if self.in_place not in get_args(InPlace):
             raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
-        for key, known in (("pieces", Pieces), ("overlap", Overlap), ("layout", Layout), ("chains", Chains)):
+        for key, known in (("pieces", SlicePlacement), ("overlap", Overlap), ("layout", Layout), ("chains", Chains)):
             if getattr(self, key) not in get_args(known):
                 raise _not_one(key, getattr(self, key), get_args(known), self.name)
         for key, plain_word in (("layout", "file"), ("chains", "apart")):
@@ -281,7 +281,7 @@ class Target:
         return self.layout == "either"
 
     def workspace(self, graph: Graph, op: Op) -> int:
-        """Bytes that the op needs while it runs, beside its tensors."""
+        """Bytes that the op needs while it runs, in addition to its tensors."""
         return op.workspace + (self.own_rule.workspace(graph, op) if self.rule else 0)
 
     def on_device(self, pointer: int) -> Target:
@@ -447,7 +447,7 @@ def read_toml(path: Path) -> Target:
         The file cannot be read, is no TOML, names an unknown base or key, or has a value of the wrong type.
     """
     try:
-        table = tomllib.loads(read_whole(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
+        table = tomllib.loads(read_all(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:
         raise InputError("not a TOML file: nested too deeply", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -30,7 +30,7 @@ def test_cut_is_the_least_footprint_and_its_flow_proves_it() -> None:
             certificate = cut_certificate(core, model, position)
             assert certificate.value_bytes == least_footprint(graph, target, op.id)
             check_cut(graph, memory, certificate)
-            assert memory.footprint(graph, op.id, set(certificate.downset)) == certificate.value_bytes
+            assert memory.footprint(op.id, set(certificate.downset)) == certificate.value_bytes
             cases += bool(certificate.cases)
     assert cases > 3
 

@@ -110,8 +110,8 @@ def test_least_footprint_is_the_least_of_the_in_place_cases(target: Target) -> N
                 for t in memory.overwritable[v]
                 if memory.storages[memory.storage_of[t]].users <= done | {v}
             ]
-            whole = memory.footprint(graph, v, done) + memory.saving(graph, v, done)
-            assert memory.footprint(graph, v, done) == min([whole, *(whole - s for s in saved)])
+            whole = memory.footprint(v, done) + memory.saving(v, done)
+            assert memory.footprint(v, done) == min([whole, *(whole - s for s in saved)])
 
 
 def implied(world: World, budget: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.optimize.loop_sharing import height, shared_places
 from lowtide.plan import Plan
-from lowtide.rewrites import PlanLoop, PlanRing
+from lowtide.rewrites import PlanLineBuffer, PlanLoop
 from lowtide.verify.check.loop_play import LoopPlay
 from lowtide.verify.check.loops import check_play
 from support.loop_files import SLOW, random_file, written
@@ -38,7 +38,7 @@ def plan(model: Path) -> Plan:
     return lowtide.plan(model, target="loops,alignment=1", allow="loops", stream_input=True, time=20)
 
 
-def own(loop: PlanLoop) -> dict[int, PlanRing]:
+def own(loop: PlanLoop) -> dict[int, PlanLineBuffer]:
     """Rings with memory of their own."""
     return {int(t): ring for t, ring in loop.keep.items() if ring.over is None}
 
@@ -75,7 +75,7 @@ def together(graph: Graph, loop: PlanLoop) -> set[Pair]:
     return {frozenset(pair) for pair in combinations(times, 2) if times[pair[0]] & times[pair[1]]}
 
 
-def meet(a: PlanRing, b: PlanRing) -> bool:
+def meet(a: PlanLineBuffer, b: PlanLineBuffer) -> bool:
     """Whether two rings share a byte."""
     begin, start = a.offset or 0, b.offset or 0
     return begin < start + b.slots * b.bytes and start < begin + a.slots * a.bytes
@@ -107,7 +107,7 @@ def test_no_other_rings_can(model: Path, plan: Plan) -> None:
     begin = (plan.workspace_offsets or {})[str(loop.op)]
     assert end < wide
     sums = {t: msgspec.structs.replace(s, offset=begin + wide - s.bytes) for t, s in loop.sums.items()}
-    at, apart = begin, dict[str, PlanRing](loop.keep)
+    at, apart = begin, dict[str, PlanLineBuffer](loop.keep)
     for t, ring in rings.items():
         apart[str(t)] = msgspec.structs.replace(ring, offset=at)
         at += ring.slots * ring.bytes

@@ -127,11 +127,11 @@ def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
         bounds = RegionBounds(cutter, memory_model(graph, target), materialised=joined)
         at = {op.id: bounds.at(op.id) for op in graph.ops}
         least.append(max(bounds.ends(), *at.values()))
-        facts = _Search(graph, target, 0, joined=joined).facts()
+        facts = _Search(graph, target, 0, materialised=joined).facts()
         inputs = facts.sizes(t.id for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers)
         assert bounds.ends() == inputs or end_needs(facts, bounds.ends())
         for op, value in at.items():
-            assert _Search(graph, target, value, joined=joined).refuted(op)
+            assert _Search(graph, target, value, materialised=joined).refuted(op)
     of_all, of_joined = least
     assert of_all <= of_joined <= _peak(graph, target)
     for regions in _decisions(cutter, random.Random(seed), 8):

@@ -21,7 +21,7 @@ from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph
 from lowtide.transform.seam_parts import apply_with_elimination
-from lowtide.transform.seams import ConcatElimination, find_elimination, operand_rows
+from lowtide.transform.seams import Elimination, find_elimination, operand_rows
 from support.seam_nets import dense_block, seam_net
 
 GENERIC = BUILT_IN["generic"]
@@ -59,7 +59,7 @@ def test_as_low_as_all_seams_and_lower_than_none(graph: Graph, accumulate: bool)
     reached = uncut if whole is None else min(uncut, _least(whole.graph)[0])
     assert best.peak <= reached
     if best.parts is None:
-        assert best.elimination == ConcatElimination(())
+        assert best.elimination == Elimination(())
         assert reached == uncut
         return
     assert best.peak < uncut

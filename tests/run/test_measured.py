@@ -38,8 +38,8 @@ def _ran(plan: Plan) -> RunReport:
     nodes = tuple(NodeMemory(op, f"n{op}", "Add", 8, 8) for op in plan.order)
     planned = FileRun("p", in_use.planned_bytes or 0, 0, 0, nodes)
     exact = FileRun("p", 0, 0, arena.planned_bytes or 0, nodes, "n3")
-    stands = FileRun("m", 0, 0, arena.default_bytes, ())
-    return RunReport((), planned, planned, planned, exact, arena.planned_bytes, 0, 2, True, True, stands)
+    unmodified = FileRun("m", 0, 0, arena.default_bytes, ())
+    return RunReport((), planned, planned, planned, exact, arena.planned_bytes, 0, 2, True, True, unmodified)
 
 
 def test_what_is_as_planned_passes(plan: Plan) -> None:
@@ -48,7 +48,7 @@ def test_what_is_as_planned_passes(plan: Plan) -> None:
     least = [msgspec.structs.replace(f, sure="at least") for f in plan.runtime_figures or []]
     ran = _ran(plan)
     assert ran.exact is not None
-    more = replace(ran, exact=replace(ran.exact, held_bytes=1 << 30), stands=None)
+    more = replace(ran, exact=replace(ran.exact, held_bytes=1 << 30), unmodified=None)
     check_measured(msgspec.structs.replace(plan, runtime_figures=least), more)
 
 
@@ -56,7 +56,7 @@ def test_each_miss_is_said_with_its_op(plan: Plan) -> None:
     """In use at a node, the arena's block, and what the defaults take."""
     ran = _ran(plan)
     assert ran.exact is not None
-    assert ran.stands is not None
+    assert ran.unmodified is not None
     node = replace(ran.planned.nodes[1], in_use_bytes=16)
     wrong = replace(ran.planned, nodes=(ran.planned.nodes[0], node, *ran.planned.nodes[2:]))
     with pytest.raises(VerificationError, match=rf"16 B in use, and 8 B was planned; at op {node.op} "):
@@ -65,7 +65,7 @@ def test_each_miss_is_said_with_its_op(plan: Plan) -> None:
         check_measured(plan, replace(ran, exact=replace(ran.exact, held_bytes=999)))
     with pytest.raises(VerificationError, match=r"arena 7 B for the file as it stands, .*; most is in use at op 3 "):
         check_measured(
-            plan, replace(ran, stands=replace(ran.stands, held_bytes=7)), (1, 2, 1, 9, 1, 1)[: len(plan.order)]
+            plan, replace(ran, unmodified=replace(ran.unmodified, held_bytes=7)), (1, 2, 1, 9, 1, 1)[: len(plan.order)]
         )
 
 

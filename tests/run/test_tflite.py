@@ -60,10 +60,10 @@ def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
     plan.apply(path, out)
     report = run_tflite(path, out, plan, inputs=1)
     check_measured(plan, report)
-    assert report.stands is not None
-    stands = replace(report.stands, arena_bytes=report.stands.arena_bytes - 16)
+    assert report.unmodified is not None
+    unmodified = replace(report.unmodified, arena_bytes=report.unmodified.arena_bytes - 16)
     with pytest.raises(VerificationError, match=r"the file as it stands, by bisection; .* was predicted"):
-        check_measured(plan, replace(report, stands=stands))
+        check_measured(plan, replace(report, unmodified=unmodified))
     said = package_arena(out)
     assert said is not None
     assert report.predicted == said

@@ -18,7 +18,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.plan import Plan
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from support.onnx_builder import model, value
 
 Pick = Callable[[Sequence[Any]], Any]
@@ -142,7 +142,7 @@ def weights_of(path: Path) -> dict[str, np.ndarray]:
 
 def places(graph: Graph, plan: Plan) -> dict[int, np.ndarray]:
     """Where in the arena each element of a tensor lies, counted in elements of four bytes."""
-    lies = {r.tensor: r for r in plan.rewrites or () if isinstance(r, LiesIn)}
+    lies = {r.tensor: r for r in plan.rewrites or () if isinstance(r, TensorAlias)}
     result: dict[int, np.ndarray] = {}
 
     def find(t: int) -> np.ndarray:
@@ -172,7 +172,7 @@ def run_in_arena(graph: Graph, plan: Plan, weights: Mapping[str, np.ndarray]) ->
     arena = np.frombuffer(bytearray(-(-(plan.arena_bytes or 0) // 4) * 4), dtype=np.float32).copy()
     at = places(graph, plan)
     over = {(out, read) for out, read in plan.in_place}
-    over |= {(r.of, r.tensor) for r in plan.rewrites or () if isinstance(r, LiesIn)}
+    over |= {(r.of, r.tensor) for r in plan.rewrites or () if isinstance(r, TensorAlias)}
     for t in graph.tensors:
         if t.id not in graph.producer and t.id in at:
             arena[at[t.id]] = right[t.id].reshape(-1)

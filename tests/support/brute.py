@@ -34,7 +34,7 @@ def peak_of(graph: Graph, target: Target, order: tuple[int, ...], memory: Checke
     before: set[int] = set()
     peak = 0
     for v in order:
-        peak = max(peak, memory.footprint(graph, v, before))
+        peak = max(peak, memory.footprint(v, before))
         before.add(v)
     return peak
 

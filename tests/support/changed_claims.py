@@ -157,7 +157,7 @@ class Case:
         return max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
 
     def _proved(self, value: int, *, joined: bool) -> bool:
-        search = _Search(self.graph, self.target, value, joined=joined)
+        search = _Search(self.graph, self.target, value, materialised=joined)
         inputs = search.sizes([t for t in self.net.inputs if t in self.graph.consumers])
         return (
             inputs >= value or end_needs(search.facts(), value) or any(search.refuted(op.id) for op in self.graph.ops)

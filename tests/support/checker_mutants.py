@@ -31,7 +31,7 @@ UNREACHED = {
     "`Alone` of ops/forms.py, and no access is made with it elsewhere",
     "check/parts:_rank 1": "ops with parts have run in them, and what spells parts refuses those that never add up",
     "check/aliases:_Watch.__init__ 1": "reached by more than 256 MiB alone (tests/verify/check/test_aliases.py)",
-    "check/banks:as_one_arena 17": "an alignment below 1 is refused as a plan file is read",
+    "check/banks:_check_alignment 1": "an alignment below 1 is refused as a plan file is read",
 }
 """Rules that no forged plan file can break, as patterns, with what sees to it."""
 

@@ -75,8 +75,8 @@ def peak_with(graph: Graph, target: Target, order: tuple[int, ...], pairs: dict[
     before: set[int] = set()
     peak = 0
     for v in order:
-        size = memory.footprint(graph, v, before)
-        possible = memory.saving(graph, v, before)
+        size = memory.footprint(v, before)
+        possible = memory.saving(v, before)
         taken = bool(graph.op_by_id[v].outputs) and graph.op_by_id[v].outputs[0] in pairs
         peak = max(peak, size if taken else size + possible)
         before.add(v)

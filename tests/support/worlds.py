@@ -162,7 +162,7 @@ def world_of(graph: Graph, target: Target, what: str) -> World:
     return World(
         [sum(bit[u] for u in needs[v]) for v in ids],
         f,
-        lambda d, i: memory.footprint(graph, ids[i], members(d)),
+        lambda d, i: memory.footprint(ids[i], members(d)),
         what,
         [users for size, users, _, _ in storages if size],
     )

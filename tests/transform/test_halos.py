@@ -90,7 +90,7 @@ def test_onnxruntime_has_in_use_what_is_planned(model: Path, plan: Plan) -> None
     report = lowtide.verify(model, from_json(plan.to_json()), run=True, timed=False)
     assert isinstance(report.run, RunReport)
     held = {rule.name: rule.result for rule in report.checks}
-    assert "run rows again" in held["parts"]
+    assert "recompute rows" in held["parts"]
     assert "cut_nodes" in held
     assert all(node.planned_bytes in (None, node.in_use_bytes) for node in report.run.planned.nodes)
 

@@ -19,7 +19,7 @@ from lowtide.transform import seam_parts, seams
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import Builder, PartGraph
 from lowtide.transform.seam_parts import apply_with_elimination, together
-from lowtide.transform.seams import ConcatElimination, find_elimination, operand_rows
+from lowtide.transform.seams import Elimination, find_elimination, operand_rows
 from support.seam_nets import seam_net
 from support.small_nets import Nets
 
@@ -283,7 +283,7 @@ def test_groups_that_lie_across_operands_are_not_cut(tmp_path: Path) -> None:
     (c,) = nets.node("Concat", both, axis=1)
     nets.node("Conv", [c, nets.floats((4, 3, 3, 3))], group=2)
     _, _, parts = _in_parts(nets, tmp_path, accumulate=True, fine=False)
-    assert parts.elimination == ConcatElimination(())
+    assert parts.elimination == Elimination(())
     patch = pytest.MonkeyPatch()
     with patch.context() as broken:
         broken.setattr(seams, "_rows", lambda known, index, ends: tuple(e * known.access.sizes[1] // 6 for e in ends))
@@ -325,4 +325,4 @@ def test_a_cut_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     ]
     for changed in wrong:
         with pytest.raises(ValueError, match=r"cut twice|pieces|parts|no op makes"):
-            apply_with_elimination(cutter, (), ConcatElimination(changed))
+            apply_with_elimination(cutter, (), Elimination(changed))

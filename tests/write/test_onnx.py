@@ -107,7 +107,7 @@ def test_a_mapped_file_is_written_alike(tmp_path, monkeypatch):
     """Files too large to read whole are copied in pieces, to the same bytes."""
     source = saved(_diamond(), tmp_path)
     write_onnx(source, [2, 0, 1, 3], tmp_path / "whole.onnx")
-    monkeypatch.setattr(files, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(files, "MAX_READ_BYTES", 0)
     monkeypatch.setattr("lowtide.write.onnx._CHUNK_BYTES", 7)
     write_model(source, [2, 0, 1, 3], tmp_path / "mapped.onnx")
     assert (tmp_path / "mapped.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()

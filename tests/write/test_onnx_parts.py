@@ -224,7 +224,7 @@ def test_a_mapped_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = saved(_chain(), tmp_path)
     _, parts = _columns(source)
     whole = _written(source, parts).read_bytes()
-    monkeypatch.setattr(files, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(files, "MAX_READ_BYTES", 0)
     assert _written(source, parts, "mapped.onnx").read_bytes() == whole
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.graph import MAX_BYTES
 
 _OTHER_NAMES = {"buffer": "id", "buffer_id": "id", "start": "lower", "begin": "lower"}
@@ -80,7 +80,7 @@ def read_problem(path: str | Path, pool: str | None = None) -> BufferFile:
     if pool is not None:
         raise InputError("a CSV of buffers has no pools; leave out --pool", str(path))
     try:
-        text = read_whole(path, "list of buffers").decode("utf-8-sig")
+        text = read_all(path, "list of buffers").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not a text file in UTF-8; give a CSV of buffers", str(path)) from None
     return parse_problem(text, str(path))

@@ -29,7 +29,7 @@ from lowtide.rewrites import (
     PlanHalos,
     PlanLoop,
     PlanPart,
-    PlanPiece,
+    PlanSlice,
     ProvedOver,
     Recomputation,
     Recompute,
@@ -233,7 +233,7 @@ def _slice(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
         found = parts.slices[tensor.id]
         terms = None if found.terms is None else list(found.terms)
         sure = None if found.sure is None else list(found.sure)
-        return {"piece": PlanPiece(of=found.of, box=list(found.box), terms=terms, sure=sure)}
+        return {"piece": PlanSlice(of=found.of, box=list(found.box), terms=terms, sure=sure)}
     return {"numbers": list(tensor.integers)} if tensor.id in parts.numbers else {}
 
 

@@ -27,7 +27,7 @@ import msgspec
 
 from lowtide.api.job import check_time
 from lowtide.errors import InputError
-from lowtide.files import MOST_SETTINGS_BYTES, read_whole
+from lowtide.files import MOST_SETTINGS_BYTES, read_all
 from lowtide.names import did_you_mean
 from lowtide.schemas import json_schema
 from lowtide.sizes import parse_size
@@ -85,7 +85,7 @@ def read_budgets(path: str | Path = FILE) -> list[Budgeted]:
         of, no budget, or a glob without a file.
     """
     place = str(path)
-    document = _document(place, read_whole(path, "file of budgets", MOST_SETTINGS_BYTES))
+    document = _document(place, read_all(path, "file of budgets", MOST_SETTINGS_BYTES))
     folder = Path(path).parent
     found: dict[str, Budgeted] = {}
     for glob, budget in document.models.items():

@@ -10,7 +10,7 @@ from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
 from lowtide.arguments import typed
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs, output_folder
 from lowtide.plan import Plan
@@ -107,4 +107,4 @@ def check_own(folder: str | Path) -> None:
 
 def _bytes_of(graph: Graph) -> bytes:
     """The file that a graph was read from; nothing if it is of none."""
-    return read_whole(Path(graph.source)) if graph.source and graph.file is not None else b""
+    return read_all(Path(graph.source)) if graph.source and graph.file is not None else b""

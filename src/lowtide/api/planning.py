@@ -24,7 +24,7 @@ from lowtide.arguments import Example, typed
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
 from lowtide.plan import Plan, Seconds, read_plan
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target
@@ -314,7 +314,7 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     uncut = None if answer.parts is None else problem.memory
-    aliased = any(isinstance(r, LiesIn) for r in plan.rewrites or ())  # which a runtime copies
+    aliased = any(isinstance(r, TensorAlias) for r in plan.rewrites or ())  # which a runtime copies
     memory = answer.problem.memory
     if aliased:
         memory = problem.memory if answer.parts is None else memory_model(answer.parts.graph, answer.problem.target)

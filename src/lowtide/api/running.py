@@ -15,7 +15,7 @@ from lowtide.errors import InputError, MissingExtraError
 from lowtide.extensions import networks
 from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
-from lowtide.rewrites import in_parts, runs_again
+from lowtide.rewrites import in_parts, recomputes_ops
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _onnx_files(
         planned = _with_weights(Path(planned), folder / "planned.onnx")
     if planned is None:
         planned = folder / "planned.onnx"
-        if runs_again(plan.rewrites):
+        if recomputes_ops(plan.rewrites):
             from lowtide.api.rewrites.repeated import write_repeated
 
             write_repeated(plan, original, planned, dims=dims, copy_external=True)

@@ -19,7 +19,7 @@ from lowtide.errors import InputError
 from lowtide.extensions import networks
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Swap, in_parts, runs_again
+from lowtide.rewrites import Swap, in_parts, recomputes_ops
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -153,7 +153,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     from lowtide.write import write_model
 
     assert files.out is not None
-    recomputes = runs_again(plan.rewrites)
+    recomputes = recomputes_ops(plan.rewrites)
     if any(isinstance(r, Swap) for r in plan.rewrites or ()):
         raise InputError("tensors leave memory in this plan, which no file can say; write the plan alone, with --plan")
     if recomputes and not str(files.out).lower().endswith(".onnx"):

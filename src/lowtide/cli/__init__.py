@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from lowtide.errors import LowtideError
-from lowtide.interrupt import SAID, raise_again
+from lowtide.interrupt import SAID, raise_on_interrupt
 from lowtide.version import __version__
 
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        raise_again()
+        raise_on_interrupt()
         return _run(arguments)
     except LowtideError as error:
         if verbose and error.__cause__ is not None:

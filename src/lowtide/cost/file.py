@@ -20,7 +20,7 @@ import msgspec
 
 from lowtide.cost.trials import CostTrial
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.schemas import json_schema
 from lowtide.version import __version__
 
@@ -174,7 +174,7 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
 
 def read_cost(path: str | Path) -> tuple[CostFile, str]:
     """A cost file and its sha256. Raises `InputError` as `parse_cost`, and when it cannot be read."""
-    data = read_whole(path, "cost file")
+    data = read_all(path, "cost file")
     return parse_cost(data, str(path)), sha256(data).hexdigest()
 
 

@@ -18,7 +18,7 @@ from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph
 from lowtide.transform.seam_parts import apply_with_elimination
-from lowtide.transform.seams import NO_ELIMINATION, ConcatElimination, find_elimination, operand_rows
+from lowtide.transform.seams import NO_ELIMINATION, Elimination, find_elimination, operand_rows
 
 _ROUNDS = 4
 """How often sums are added up in the order in which the last order had their operands."""
@@ -50,7 +50,7 @@ class BestElimination:
         Whether Ctrl-C ended the search.
     """
 
-    elimination: ConcatElimination
+    elimination: Elimination
     parts: PartGraph | None
     order: tuple[int, ...]
     peak: int
@@ -134,7 +134,7 @@ class _Search:
         self.concats = [op.id for op in cutter.graph.ops if operand_rows(cutter, op.id) is not None]
         self.tried = 0
 
-    def elimination(self, choice: _Choice) -> ConcatElimination:
+    def elimination(self, choice: _Choice) -> Elimination:
         """The elimination of a choice."""
         return find_elimination(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
 

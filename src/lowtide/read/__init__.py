@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowtide.errors import ForeignDimensionError, InputError
-from lowtide.files import HLO_ENDINGS, read_whole
+from lowtide.files import HLO_ENDINGS, read_all
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
 
@@ -62,7 +62,7 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
             raise ForeignDimensionError(
                 f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name, tuple(dims)
             )
-        data = read_whole(path)
+        data = read_all(path)
         if b'"live_intervals"' in data and b'"allowed_pools"' in data:
             raise InputError("this is a dsa-problem, no graph; place its buffers with lowtide allocate", name)
         return parse_inductor(data, name) if is_inductor(data) else parse_graph_json(data, name)

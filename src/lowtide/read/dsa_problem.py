@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.graph import MAX_BYTES
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -157,7 +157,7 @@ def read_dsa_problem(path: str | Path) -> list[PoolProblem]:
         Unreadable, no such document, ids that are not there or twice, a lifetime that is empty, sizes beyond 2^62
         bytes, or what cannot be honoured: a buffer that may lie in several pools, colocations, temporal exclusions.
     """
-    return parse_dsa_problem(read_whole(path, "placement problem"), str(path))
+    return parse_dsa_problem(read_all(path, "placement problem"), str(path))
 
 
 def parse_dsa_problem(data: bytes, place: str = "") -> list[PoolProblem]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.effects import in_order_of_writes
@@ -84,7 +84,7 @@ def read_graph_json(path: str | Path) -> Graph:
         Unreadable file, not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
         graph that `Graph` refuses.
     """
-    return parse_graph_json(read_whole(path), str(path))
+    return parse_graph_json(read_all(path), str(path))
 
 
 def parse_graph_json(data: bytes, source: str = "") -> Graph:

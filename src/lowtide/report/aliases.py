@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowtide.names import shorten
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.sizes import format_count, format_size
 
 MOST_NAMED = 3
@@ -12,9 +12,9 @@ MOST_NAMED = 3
 _WIDTH = 32
 
 
-def lies_in(plan: Plan) -> list[LiesIn]:
+def lies_in(plan: Plan) -> list[TensorAlias]:
     """What a plan has in others."""
-    return [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    return [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
 
 
 def alias_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ def alias_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     return [("lies in", f"{format_count(len(aliases), 'tensor')} in others{rows}{best}{least}"), *named]
 
 
-def _alias_text(alias: LiesIn, tensor: PlanTensor, of: PlanTensor, op: PlanOp) -> str:
+def _alias_text(alias: TensorAlias, tensor: PlanTensor, of: PlanTensor, op: PlanOp) -> str:
     """One of them, in the model's own names."""
     pitch = "" if alias.pitch is None else f", rows {alias.pitch:,} B apart"
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, Sections
+from lowtide.rewrites import ConcatElimination, CutRegion, Sections
 from lowtide.sizes import format_count, format_size
 
 EXACTNESS = {
@@ -36,10 +36,10 @@ def cut_text(plan: Plan) -> str:
     rounds = [*(plan.rounds or ()), plan]
     rewrites = [r for one in rounds for r in one.rewrites or ()]
     regions = [r for r in rewrites if isinstance(r, CutRegion)]
-    at_seams = sum(len(r.ops) for r in rewrites if isinstance(r, CutSeams))
+    at_seams = sum(len(r.ops) for r in rewrites if isinstance(r, ConcatElimination))
     cut = sum(len(r.ops) for r in regions) + at_seams
     by_sections = [r for r in rewrites if isinstance(r, Sections)]
-    of_first = sum(len(r.ops) for r in rounds[0].rewrites or () if isinstance(r, CutRegion | CutSeams))
+    of_first = sum(len(r.ops) for r in rounds[0].rewrites or () if isinstance(r, CutRegion | ConcatElimination))
     whole = sum(op.part is None for op in rounds[0].ops) - len(plan.folded)
     own = whole + of_first + sum(len(r.gone) - len(r.ops) for r in by_sections)
     without = (plan.search or {}).get("uncut_peak_bytes")

@@ -8,7 +8,7 @@ from lowtide.names import shorten
 from lowtide.plan import Plan
 from lowtide.report.columns import columns
 from lowtide.report.cuts import EXACTNESS
-from lowtide.rewrites import PlanLoop, PlanRing
+from lowtide.rewrites import PlanLineBuffer, PlanLoop
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
     return lines
 
 
-def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanRing) -> tuple[str, ...]:
+def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanLineBuffer) -> tuple[str, ...]:
     """Name, how many positions of which dimension, their bytes."""
     dims = ", ".join(str(d) for d in loop.axis[tensor])
     handed = ", handed over" if tensor in loop.streamed else ""

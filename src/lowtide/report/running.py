@@ -93,8 +93,10 @@ def run_text(run: RunReport) -> str:
             ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
         )
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
-    if run.stands is not None:
-        rows.append(("arena today", f"{format_size(run.stands.held_bytes)} for the file as it stands, optimiser off"))
+    if run.unmodified is not None:
+        rows.append(
+            ("arena today", f"{format_size(run.unmodified.held_bytes)} for the file as it stands, optimiser off")
+        )
     rows += timing_rows(run.timing, "onnxruntime's defaults; one thread each", faster_level(run.level))
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))

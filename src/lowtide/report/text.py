@@ -17,7 +17,7 @@ from lowtide.report.cuts import cut_text, not_cut_text
 from lowtide.report.figures import figures_rows
 from lowtide.report.fission import fission_rows
 from lowtide.report.loops import loop_rows
-from lowtide.rewrites import COUNTED, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts, runs_again
+from lowtide.rewrites import COUNTED, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts, recomputes_ops
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS, libraries_text
@@ -111,7 +111,7 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
     tail = alias_rows(plan, verbose=verbose)
-    kept = plan.loops or plan.fission is not None or runs_again(plan.rewrites)
+    kept = plan.loops or plan.fission is not None or recomputes_ops(plan.rewrites)
     cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not kept)
     tail += [("cut", cut_text(plan))] if cut else []
     without = not_cut_text(plan)

@@ -21,7 +21,7 @@ from functools import cached_property
 from lowtide.errors import InputError
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.profiles import PlanProfile
-from lowtide.rewrites import CutRegion, CutSeams, LiesIn, Recompute, Swap
+from lowtide.rewrites import ConcatElimination, CutRegion, Recompute, Swap, TensorAlias
 from lowtide.spill_plan import PlanMove
 
 KINDS = ("activation", "input", "output", "constant", "workspace")
@@ -232,7 +232,7 @@ class PlanView:
         rewrites = self.plan.all_rewrites
         parted = () if self.plan.fission is None else self.plan.fission.parts
         counts = {
-            "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams)),
+            "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | ConcatElimination)),
             "in parts": sum(len(part.ops) for part in parted),
             "run again": sum(isinstance(r, Recompute) for r in rewrites),
             "run again in each part": sum(
@@ -240,7 +240,7 @@ class PlanView:
             ),
             "stored on the host": sum(isinstance(r, Swap) for r in rewrites),
             "in loops": sum(len(loop.ops) for loop in self.plan.loops or ()),
-            "lying in others": sum(isinstance(r, LiesIn) for r in rewrites),
+            "lying in others": sum(isinstance(r, TensorAlias) for r in rewrites),
             "in place": len(self.plan.in_place) + len(self.plan.overlap or ()),
             "moves": len(self.moves),
         }

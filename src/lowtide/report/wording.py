@@ -12,7 +12,7 @@ from lowtide.report.cuts import EXACTNESS
 from lowtide.report.figures import NOBODYS, figures_line
 from lowtide.report.text import RUNTIME_ARENA, over_what, parts_text, proof_text, recomputed_text
 from lowtide.report.view import PlanView
-from lowtide.rewrites import runs_again
+from lowtide.rewrites import recomputes_ops
 from lowtide.sizes import format_count, format_size
 
 
@@ -151,7 +151,7 @@ def caveats(plan: Plan) -> Iterator[str]:
         types = ", ".join(plan.runtime_unknown)
         yield f"At least so much: it is not known what the kernels of {types} take."
     if plan.exactness:
-        what = "Ops run again" if runs_again(plan.rewrites) else "Ops were cut"
+        what = "Ops run again" if recomputes_ops(plan.rewrites) else "Ops were cut"
         yield f"{what}: outputs are {EXACTNESS[plan.exactness]}."
     if plan.cost is not None:
         yield "Times are predicted from a cost file, not measured."

@@ -89,8 +89,8 @@ def _tflm(plan: Plan, exact: dict[tuple[str, str], RuntimeFigure], seen: TfliteR
             yield from _apart("TFLM has", exact.get(("TFLM", "head")), before.head_bytes, after.head_bytes)
             smallest = exact.get(("TFLM", "kTensorArenaSize"))
             yield from _apart("TFLM needs", smallest, before.smallest_arena_bytes, after.smallest_arena_bytes)
-        if seen.stands is not None:
-            yield from _as_predicted(before, seen.stands, " for the file as it stands", unknown)
+        if seen.unmodified is not None:
+            yield from _as_predicted(before, seen.unmodified, " for the file as it stands", unknown)
     litert = seen.litert
     if litert is not None:
         arena = exact.get(("LiteRT", "arena"))
@@ -121,8 +121,8 @@ def _onnxruntime(plan: Plan, exact: dict[tuple[str, str], RuntimeFigure], seen: 
     if seen.exact is not None and block is not None and seen.exact.held_bytes != block:
         where = f"it grew at {seen.exact.grown_at}" if seen.exact.grown_at else ""
         yield f"onnxruntime's arena takes {seen.exact.held_bytes:,} B, and {block:,} B was said to be exact", where
-    if seen.stands is not None and not any(op.type in _KEPT for op in plan.ops):
-        yield from _apart("onnxruntime takes", arena, seen.stands.held_bytes, None)
+    if seen.unmodified is not None and not any(op.type in _KEPT for op in plan.ops):
+        yield from _apart("onnxruntime takes", arena, seen.unmodified.held_bytes, None)
 
 
 def _node(node: NodeMemory) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, Recompute, Sections, Sums, in_parts, runs_again
+from lowtide.rewrites import Exactness, Recompute, Sections, Sums, in_parts, recomputes_ops
 from lowtide.run.optimise import level_of
 from lowtide.run.ort_session import (
     AS_IT_STANDS,
@@ -270,7 +270,7 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     """Place in the planned file to op id; folded nodes keep theirs, the others follow the plan's order."""
     if not original or not rewritten:
         return {}
-    if runs_again(plan.rewrites):
+    if recomputes_ops(plan.rewrites):
         return _check_runs(original, rewritten, plan, planned)
     if in_parts(plan.rewrites):
         return _check_parts(original, rewritten, plan, planned)

@@ -15,7 +15,7 @@ import msgspec
 
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.names import brief
 from lowtide.outputs import Outputs
 from lowtide.torch.generate import expression
@@ -86,7 +86,7 @@ class Costs(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
 def read_costs(path: str | Path) -> Costs:
     """A cost table from a file. Raises `InputError` for one that is none."""
-    text = read_whole(path, "cost file")
+    text = read_all(path, "cost file")
     try:
         return msgspec.json.decode(text, type=Costs)
     except msgspec.DecodeError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.names import brief
 from lowtide.outputs import Outputs
 
@@ -100,7 +100,7 @@ def read_step_plan(path: str | Path) -> StepPlan:
         It is none, or of another version.
     """
     try:
-        plan = msgspec.json.decode(read_whole(path, "step plan"), type=StepPlan)
+        plan = msgspec.json.decode(read_all(path, "step plan"), type=StepPlan)
     except msgspec.DecodeError as error:
         raise InputError(f"it is no plan of a step: {error}; save it again", str(path)) from None
     if plan.version != VERSION:

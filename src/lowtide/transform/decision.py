@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Recompute, SeamOp, Sections, Split, Sums
+from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Recompute, Sections, Split, SplitOp, Sums
 from lowtide.transform.alias import Aliases
 from lowtide.transform.cut import Cut, Region
-from lowtide.transform.seams import NO_ELIMINATION, ConcatElimination, OperandTiles
+from lowtide.transform.seams import NO_ELIMINATION, Elimination, OperandTiles
 
-LevelRewrite = Sections | Sums | Recompute | CutRegion | CutSeams | Split
+LevelRewrite = Sections | Sums | Recompute | CutRegion | ConcatElimination | Split
 """What a plan says of one level."""
 
 
@@ -46,7 +46,7 @@ class Level:
     statistics: tuple[int, ...] = ()
     clones: tuple[Recompute, ...] = ()
     regions: tuple[Region, ...] = ()
-    elimination: ConcatElimination = NO_ELIMINATION
+    elimination: Elimination = NO_ELIMINATION
     split: frozenset[int] = frozenset()
 
 
@@ -73,24 +73,24 @@ class Decision:
         return replace(self, order=order)
 
 
-def tilings_as_rewrites(level: Level) -> list[CutRegion | CutSeams | Split]:
+def tilings_as_rewrites(level: Level) -> list[CutRegion | ConcatElimination | Split]:
     """The tilings of a level in the form of a plan file."""
     regions = [
         CutRegion(ops=[CutOp(op=c.op, axis=c.axis, ends=[*c.ends], begins=[*c.begins] or None) for c in region.cuts])
         for region in level.regions
     ]
     elimination = [
-        SeamOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
+        SplitOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
         for c in level.elimination.cuts
     ]
     split = [Split(tensors=sorted(level.split))] if level.split else []
-    return [*regions, *([CutSeams(ops=elimination)] if elimination else []), *split]
+    return [*regions, *([ConcatElimination(ops=elimination)] if elimination else []), *split]
 
 
 def level_of(rewrites: list[LevelRewrite]) -> Level:
     """The level of a plan file. `lowtide.transform.lower.why_not` says whether it is legal."""
     regions = [r for r in rewrites if isinstance(r, CutRegion)]
-    elimination = [c for r in rewrites if isinstance(r, CutSeams) for c in r.ops]
+    elimination = [c for r in rewrites if isinstance(r, ConcatElimination) for c in r.ops]
     return Level(
         products=tuple(r.op for r in rewrites if isinstance(r, Sections)),
         statistics=tuple(r.op for r in rewrites if isinstance(r, Sums)),
@@ -98,7 +98,7 @@ def level_of(rewrites: list[LevelRewrite]) -> Level:
         regions=tuple(
             Region(tuple(Cut(c.op, c.axis, tuple(c.ends), tuple(c.begins or ())) for c in r.ops)) for r in regions
         ),
-        elimination=ConcatElimination(
+        elimination=Elimination(
             tuple(OperandTiles(c.op, c.axis, tuple(c.ends), tuple(c.turns or ()), c.into) for c in elimination)
         ),
         split=frozenset(t for r in rewrites if isinstance(r, Split) for t in r.tensors),

@@ -28,7 +28,7 @@ from lowtide.transform.parts import PartGraph
 from lowtide.transform.rounds import nested
 from lowtide.transform.runs import Runs
 from lowtide.transform.seam_parts import apply_with_elimination
-from lowtide.transform.seams import ConcatElimination, OperandTiles
+from lowtide.transform.seams import Elimination, OperandTiles
 from lowtide.transform.sections import Sectioned, by_sections, of_user, products
 from lowtide.transform.statistics import Expanded, expand, statistics
 from lowtide.transform.tflite_file import with_file
@@ -199,7 +199,7 @@ def with_turns(base: Base, level: Level) -> Level:
         summed = known is not None and cut.axis in known.access.reduce
         return replace(cut, turns=tuple(range(len(cut.ends)))) if summed and not cut.turns else cut
 
-    return replace(level, elimination=ConcatElimination(tuple(complete(cut) for cut in level.elimination.cuts)))
+    return replace(level, elimination=Elimination(tuple(complete(cut) for cut in level.elimination.cuts)))
 
 
 def why_not(base: Base, level: Level) -> str | None:

@@ -16,7 +16,7 @@ from lowtide.rewrites import Recompute, Sections, Sums
 from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
-from lowtide.transform.seams import NO_ELIMINATION, ConcatElimination
+from lowtide.transform.seams import NO_ELIMINATION, Elimination
 from lowtide.transform.stripes import region_ops
 
 
@@ -53,7 +53,7 @@ class PartGraph:
     slices: Mapping[int, Piece]
     parts: Mapping[int, Part]
     numbers: frozenset[int]
-    elimination: ConcatElimination = NO_ELIMINATION
+    elimination: Elimination = NO_ELIMINATION
     split: frozenset[int] = frozenset()
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()

@@ -18,12 +18,12 @@ from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
 from lowtide.transform.parts import PartGraph, apply
-from lowtide.transform.seams import ConcatElimination, OperandTiles, operand_rows
+from lowtide.transform.seams import Elimination, OperandTiles, operand_rows
 from lowtide.transform.stripes import region_ops
 
 
 def apply_with_elimination(
-    cutter: Cutter, regions: Sequence[Region], elimination: ConcatElimination, order: Sequence[int] | None = None
+    cutter: Cutter, regions: Sequence[Region], elimination: Elimination, order: Sequence[int] | None = None
 ) -> PartGraph:
     """Tile a graph by concat elimination, and other ops of it in regions.
 
@@ -74,7 +74,7 @@ def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
 class _Eliminated:
     """The tiles of concat elimination."""
 
-    def __init__(self, builder: Builder, elimination: ConcatElimination) -> None:
+    def __init__(self, builder: Builder, elimination: Elimination) -> None:
         self.b, self.elimination = builder, elimination
         self.graph, self.cutter = builder.old, builder.cutter
         self.at: dict[int, tuple[int, dict[Range, int]]] = {}

@@ -61,7 +61,7 @@ class OperandTiles:
 
 
 @dataclass(frozen=True)
-class ConcatElimination:
+class Elimination:
     """Ops tiled by the operands of concats.
 
     Attributes
@@ -72,14 +72,14 @@ class ConcatElimination:
 
     cuts: tuple[OperandTiles, ...]
 
-    def turned(self, turns: Mapping[int, Sequence[int]]) -> ConcatElimination:
+    def turned(self, turns: Mapping[int, Sequence[int]]) -> Elimination:
         """The same with the parts of some sums added in other orders."""
-        return ConcatElimination(tuple(
+        return Elimination(tuple(
             replace(c, turns=tuple(turns[c.op])) if c.op in turns else c for c in self.cuts
         ))  # fmt: skip
 
 
-NO_ELIMINATION = ConcatElimination(())
+NO_ELIMINATION = Elimination(())
 
 
 def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
@@ -96,7 +96,7 @@ def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
 
 def find_elimination(
     cutter: Cutter, without: Collection[int] = (), *, accumulate: bool = False, fine: Collection[int] = ()
-) -> ConcatElimination:
+) -> Elimination:
     """Every op that can be tiled by the operands of a concat.
 
     Parameters
@@ -121,7 +121,7 @@ class _Finder:
         self.cuts: dict[int, OperandTiles] = {}
         self.concats: dict[int, OperandTiles] = {}
 
-    def run(self) -> ConcatElimination:
+    def run(self) -> Elimination:
         """What is cut, without what would be cut for nothing."""
         for op in self.graph.ops:
             if op.id not in self.without and not self._concat(op):
@@ -130,7 +130,7 @@ class _Finder:
         gone = [c for o, c in self.concats.items() if not self._is_materialised(self.graph.op_by_id[o].outputs[0])]
         position = self.graph.index_of
         cuts = sorted((*gone, *self.cuts.values()), key=lambda cut: position[cut.op])
-        return ConcatElimination(tuple(cuts)) if self.cuts else ConcatElimination(())
+        return Elimination(tuple(cuts)) if self.cuts else Elimination(())
 
     def _concat(self, op: Op) -> bool:
         """Whether an op is a concat, whose result is then sliced."""

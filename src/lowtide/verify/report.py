@@ -18,12 +18,12 @@ class HeldRule:
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of proving the bound again.
+    """What a second proof of the bound gave.
 
     Attributes
     ----------
     result
-        ``"re-proved"``: refuted again by search. ``"checked"``: a certificate that needs no search holds.
+        ``"re-proved"``: by a second search. ``"checked"``: a certificate that needs no search holds.
         ``"not re-proved"``: the search did not end.
     reason
         Which, and why.
@@ -54,9 +54,9 @@ class Report:
     footprint_bytes
         Per step of the plan's order.
     proof
-        What came of proving the bound again; None if it was not asked for.
+        What a second proof of the bound gave; None if none was wanted.
     arena_proof
-        The same of the bound of the arena; None if there is none, or it was not asked for.
+        The same of the bound of the arena; None if there is none, or none was wanted.
     run
         What running the model in both orders showed; None if it was not asked for.
     """

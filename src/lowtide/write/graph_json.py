@@ -11,7 +11,7 @@ import msgspec
 
 from lowtide.analyse.storage import body_bytes
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.graph import Graph, Op
 from lowtide.ops.table import names_only
 from lowtide.outputs import Outputs
@@ -58,7 +58,7 @@ def write_graph_json(
             return write_graph_json(source, order, target, own)
     place = str(source)
     outputs.protect(source)
-    data = read_whole(source)
+    data = read_all(source)
     graph = parse_graph_json(data, place)
     ids = [op.id for op in msgspec.json.decode(data, type=_Ids).ops]
     ops = [graph.op_by_id[i] for i in ids]

@@ -12,7 +12,7 @@ import lowtide
 from lowtide.errors import InputError
 from lowtide.report.aliases import MOST_NAMED
 from lowtide.report.text import plan_text
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.target import BUILT_IN
 from support.arena_run import AliasNets
 from support.onnx_builder import model, node, saved, value
@@ -30,7 +30,7 @@ def test_a_plan_says_what_lies_in_what(net: Path):
     """Aliases tagged as such, the rules it counts by, and the peak without; `generic` alone is as it was."""
     plain, plan = lowtide.plan(net), lowtide.plan(net, allow="alias")
     assert plan.rewrites
-    assert all(isinstance(r, LiesIn) for r in plan.rewrites)
+    assert all(isinstance(r, TensorAlias) for r in plan.rewrites)
     assert plan.peak_bytes < plain.peak_bytes
     assert plan.figures.unaliased_peak_bytes == plain.peak_bytes
     assert (plan.exactness, plan.allow, plan.version) == ("bits", ["alias"], 1)
@@ -44,7 +44,7 @@ def test_a_plan_says_what_lies_in_what(net: Path):
 def test_the_largest_are_named(net: Path):
     """Which tensor lies in which, from where, and by what; all of them with -v."""
     plan = lowtide.plan(net, allow="alias")
-    aliases = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    aliases = [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
     name, op = {t.id: t.name for t in plan.tensors}, {op.id: op for op in plan.ops}
     for alias in aliases:
         line = f" in {name[alias.of]} from byte {alias.offset:,}"

@@ -21,7 +21,7 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Swap
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.plan import verify_plan
-from lowtide.verify.check.recompute import Beside, proved_units
+from lowtide.verify.check.price_bound import PricedGraph, proved_units
 from support.command import run
 from support.sequences import STRICT, costly_graph, graph_file
 from support.swaps import least_time, swapping
@@ -158,8 +158,8 @@ def test_the_bound_is_never_above_the_least_time():
         graph = problem.model.graph
         units = dict(zip([op.id for op in graph.ops], problem.costs.units, strict=True))
         again = not all(op.once for op in problem.ops)
-        beside = Beside(rate.per_nanosecond, again)
-        assert proved_units(graph, work_out(graph, STRICT), budget, shown, units, 1, beside) == bound.units
+        priced = PricedGraph(graph, work_out(graph, STRICT), units, 1, rate.per_nanosecond, again)
+        assert proved_units(priced, budget, shown) == bound.units
     assert positive >= 5, positive
 
 

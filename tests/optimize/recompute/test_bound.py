@@ -15,7 +15,7 @@ from lowtide.optimize.recompute.bound import PriceBound, certificate, first_run_
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.rewrites import PriceCertificate
 from lowtide.verify.check.memory import work_out
-from lowtide.verify.check.recompute import proved_units
+from lowtide.verify.check.price_bound import PricedGraph, proved_units
 from support.sequences import STRICT, chained, costly_graph, least_cost, own
 
 seeds = st.integers(0, 2**32)
@@ -32,7 +32,7 @@ def proved(problem: Sequenced, budget: int, shown: PriceCertificate) -> int:
     """What verify finds that a certificate proves."""
     graph = problem.model.graph
     units = {op.id: cost for op, cost in zip(graph.ops, problem.costs.units, strict=True)}
-    return proved_units(graph, work_out(graph, STRICT), budget, shown, units, problem.costs.scale)
+    return proved_units(PricedGraph(graph, work_out(graph, STRICT), units, problem.costs.scale), budget, shown)
 
 
 @settings(max_examples=80, deadline=None)

@@ -14,7 +14,8 @@ from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, on_front,
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
-from lowtide.verify.check.recompute import footprints_of_runs, proved_peak
+from lowtide.verify.check.price_bound import PricedGraph, proved_peak
+from lowtide.verify.check.recompute import footprints_of_runs
 from support.sequences import STRICT, costly_graph, least_cost, own
 
 seeds = st.integers(0, 2**32)
@@ -48,7 +49,8 @@ def test_no_sequence_within_the_bound_is_lower_than_the_price_cut_says(seed: int
         graph = problem.model.graph
         units = {op.id: cost for op, cost in zip(graph.ops, problem.costs.units, strict=True)}
         memory = work_out(graph, STRICT)
-        assert proved_peak(graph, memory, extra, shown, units, problem.costs.scale) == bound.bytes
+        priced = PricedGraph(graph, memory, units, problem.costs.scale)
+        assert proved_peak(priced, extra, shown) == bound.bytes
 
 
 @pytest.mark.slow

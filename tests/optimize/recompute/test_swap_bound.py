@@ -17,7 +17,7 @@ from lowtide.optimize.recompute.swaps import Bandwidth, in_nanoseconds, with_swa
 from lowtide.rewrites import PriceCertificate
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
-from lowtide.verify.check.recompute import Beside, proved_peak, proved_units
+from lowtide.verify.check.price_bound import PricedGraph, proved_peak, proved_units
 from support.sequences import STRICT, own
 from support.swaps import least_time, swapping
 
@@ -78,11 +78,7 @@ def test_the_bound_is_never_above_the_least_time():
         assert peak.bytes > budget
         shown = certificate(problem, peak.priced())
         assert shown is not None
-        beside = Beside(rate.per_nanosecond, again)
-        graph = problem.model.graph
-        assert proved_peak(
-            graph, work_out(graph, STRICT), bound.units - 1, shown, units_of(problem), 1, beside
-        ) == peak.bytes  # fmt: skip
+        assert proved_peak(priced(problem, rate, again=again), bound.units - 1, shown) == peak.bytes
     assert positive >= 8
     assert uneven >= 3
 
@@ -101,9 +97,13 @@ def proved(problem: Sequenced, budget: int, bound: PriceBound, rate: Bandwidth, 
 
 def checked(problem: Sequenced, budget: int, shown: PriceCertificate, rate: Bandwidth, *, again: bool) -> int:
     """The same of a certificate."""
+    return proved_units(priced(problem, rate, again=again), budget, shown)
+
+
+def priced(problem: Sequenced, rate: Bandwidth, *, again: bool) -> PricedGraph:
+    """As the checker sees a problem."""
     graph = problem.model.graph
-    beside = Beside(rate.per_nanosecond, again)
-    return proved_units(graph, work_out(graph, STRICT), budget, shown, units_of(problem), 1, beside)
+    return PricedGraph(graph, work_out(graph, STRICT), units_of(problem), 1, rate.per_nanosecond, again)
 
 
 def test_certificates_that_say_more_are_refused():
@@ -125,7 +125,7 @@ def test_certificates_that_say_more_are_refused():
             checked(problem, 12, broken, rate, again=False)
     graph = problem.model.graph
     with pytest.raises(VerificationError, match="no weights"):
-        proved_units(graph, work_out(graph, STRICT), 12, shown, units_of(problem), 1)
+        proved_units(PricedGraph(graph, work_out(graph, STRICT), units_of(problem), 1), 12, shown)
 
 
 def test_the_lines_of_the_proof_hold_of_sequences():

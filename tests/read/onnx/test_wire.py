@@ -85,7 +85,7 @@ def test_a_mapped_file_reads_as_a_whole_one(tmp_path, monkeypatch):
     """The graph of a large file is the graph of the same file read whole."""
     path = saved(_heavy(64), tmp_path)
     whole = read_onnx(path)
-    monkeypatch.setattr(files, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(files, "MAX_READ_BYTES", 0)
     assert read_onnx(path) == whole
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(InputError, match=r"claims .* bytes more than there are"):

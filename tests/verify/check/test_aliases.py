@@ -19,7 +19,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.read import read_model
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.target import Target, resolve
 from lowtide.transform.alias import Alias, Forest
 from lowtide.transform.alias_candidates import Candidates
@@ -63,9 +63,9 @@ def _plan_of(graph: Graph, target: Target, aliases: tuple[Alias, ...], rng: Rand
     )
 
 
-def _entry(graph: Graph, alias: Alias) -> LiesIn:
+def _entry(graph: Graph, alias: Alias) -> TensorAlias:
     rows = (alias.run, alias.pitch) if alias.run < graph.tensor_by_id[alias.tensor].size else (None, None)
-    return LiesIn(tensor=alias.tensor, of=alias.of, op=alias.op, offset=alias.first, run=rows[0], pitch=rows[1])
+    return TensorAlias(tensor=alias.tensor, of=alias.of, op=alias.op, offset=alias.first, run=rows[0], pitch=rows[1])
 
 
 def _checked(graph: Graph, plan: Plan, target: Target) -> str | None:
@@ -147,10 +147,10 @@ def _relu_net(folder: Path) -> tuple[Path, Graph]:
     return path, read_model(path)
 
 
-def _lies(graph: Graph, tensor: str, of: str, by: str, offset: int, **more: int) -> LiesIn:
+def _lies(graph: Graph, tensor: str, of: str, by: str, offset: int, **more: int) -> TensorAlias:
     ids = {t.name: t.id for t in graph.tensors}
     op = next(op.id for op in graph.ops if by in {graph.tensor_by_id[t].name for t in op.outputs})
-    return LiesIn(tensor=ids[tensor], of=ids[of], op=op, offset=offset, **more)
+    return TensorAlias(tensor=ids[tensor], of=ids[of], op=op, offset=offset, **more)
 
 
 RIGHT = [("p", "y", "y", 0), ("q", "y", "y", 32)]
@@ -220,7 +220,7 @@ def test_a_plan_that_lists_other_aliases_than_it_uses_fails(tmp_path: Path):
     assert plan.rewrites
     graph = read_model(path)
     target = resolve(plan.target)
-    entries = [r for r in plan.rewrites if isinstance(r, LiesIn)]
+    entries = [r for r in plan.rewrites if isinstance(r, TensorAlias)]
     moved = msgspec.structs.replace(entries[0], offset=entries[0].offset + 16)
     for rewrites in (entries[1:], [moved, *entries[1:]]):
         with pytest.raises(VerificationError):
@@ -242,5 +242,5 @@ def test_a_tile_knows_the_rows_that_its_constant_names(tmp_path: Path) -> None:
     path = saved(net, tmp_path, "rows.onnx")
     plan = lowtide.plan(path, target="generic", allow="fission,alias", time=3)
     gathers = {op.id for op in plan.ops if op.type == "Gather"}
-    assert any(isinstance(r, LiesIn) and r.op in gathers for r in plan.rewrites or ())
+    assert any(isinstance(r, TensorAlias) and r.op in gathers for r in plan.rewrites or ())
     lowtide.verify(path, plan)

@@ -217,9 +217,7 @@ def test_random_certificates_hold_and_are_never_above_the_truth() -> None:
         good = cut_certificate(graph, target, v)
         assert "reaches" in check_cut(graph, memory, good)
         least = min(
-            memory.footprint(graph, v, before)
-            for before in every_downset(graph)
-            if v not in before and needs[v] <= before
+            memory.footprint(v, before) for before in every_downset(graph) if v not in before and needs[v] <= before
         )
         for _ in range(6):
             flow = list(good.flow)

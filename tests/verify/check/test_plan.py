@@ -287,7 +287,7 @@ def test_kind_none_proves_a_single_op_only() -> None:
             continue
         above += 1
         assert failure_of(graph, change(plan, certificate=NoCertificate()), GENERIC) == "bound"
-        unit = next_footprint(graph, work_out(graph, GENERIC), 0)
+        unit = next_footprint(work_out(graph, GENERIC), 0)
         assert plan.peak_bytes % unit == 0
         enough = change(plan.certificate, refuted_bytes=plan.peak_bytes - unit)
         assert failure_of(graph, change(plan, certificate=enough), GENERIC) == ""
@@ -477,9 +477,7 @@ def test_a_cut_certificate_reaches_the_exact_minimum() -> None:
             v = rng.choice(graph.ops).id
             memory, needs = work_out(graph, target), must_run_before(graph)
             least = min(
-                memory.footprint(graph, v, before)
-                for before in every_downset(graph)
-                if v not in before and needs[v] <= before
+                memory.footprint(v, before) for before in every_downset(graph) if v not in before and needs[v] <= before
             )
             assert cut_certificate(graph, target, v).value_bytes == least, (seed, target.name)
 

@@ -13,7 +13,7 @@ import lowtide
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan, from_json
-from lowtide.rewrites import CutSeams
+from lowtide.rewrites import ConcatElimination
 from lowtide.run_reports import RunReport
 from support.seam_nets import dense_block
 
@@ -43,7 +43,7 @@ def test_a_plan_at_seams_is_checked(way: str, model: Path, plans: dict[str, Plan
     assert plan.optimal
     assert plan.peak_bytes < best.peak_bytes
     assert (plan.version, plan.exactness) == (2, "sum")
-    assert any(isinstance(r, CutSeams) for r in plan.rewrites or ())
+    assert any(isinstance(r, ConcatElimination) for r in plan.rewrites or ())
     report = lowtide.verify(model, from_json(plan.to_json()), prove=True)
     assert "parts" in [rule.name for rule in report.checks]
 

@@ -194,6 +194,12 @@ def _other_piece(document: dict[str, Any]) -> None:
     weights["piece"]["box"][-1] = [0, weights["piece"]["box"][-1][1] - weights["piece"]["box"][-1][0] + 1]
 
 
+def _name_of_another(document: dict[str, Any]) -> None:
+    listed = _first(document)["tensors"]
+    new, old = (next(t for t in document["tensors"] if (t["id"] in listed) == is_new) for is_new in (True, False))
+    new["name"] = old["name"]
+
+
 def _promise(document: dict[str, Any]) -> None:
     document["exactness"] = "bits"
 
@@ -208,7 +214,7 @@ CHANGES = {
     _other_perm: "rewrites", _no_perm: "rewrites", _wide_shape: "rewrites", _section_left_out: "rewrites",
     _bias_forgotten: "rewrites", _more_gone: "rewrites", _fewer_gone: "rewrites", _other_op: "rewrites",
     _op_that_is_there: "rewrites", _fewer_ops: "rewrites", _fewer_tensors: "rewrites", _tensors_turned: "rewrites",
-    _twice: "rewrites", _other_piece: "rewrites", _promise: "parts", _claim: "regions",
+    _twice: "rewrites", _other_piece: "rewrites", _name_of_another: "ids", _promise: "parts", _claim: "regions",
 }  # fmt: skip
 
 

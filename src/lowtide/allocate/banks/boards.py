@@ -20,7 +20,7 @@ from typing import Any
 
 from lowtide.allocate.banks.bank import Bank
 from lowtide.errors import InputError
-from lowtide.files import MOST_SETTINGS_BYTES, read_whole
+from lowtide.files import MOST_SETTINGS_BYTES, read_all
 from lowtide.names import did_you_mean, spelling
 from lowtide.sizes import parse_size
 from lowtide.target import MAX_ALIGNMENT
@@ -89,7 +89,7 @@ def find_board(name: str | Path) -> Board:
         return built_in[meant[spelling(str(name))]]
     path = Path(name)
     try:
-        table = tomllib.loads(read_whole(path, "board", MOST_SETTINGS_BYTES).decode("utf-8"))
+        table = tomllib.loads(read_all(path, "board", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:
         raise InputError("not a TOML file: nested too deeply", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

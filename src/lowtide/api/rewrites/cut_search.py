@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.regions import Way
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
-    from lowtide.transform.seams import ConcatElimination
+    from lowtide.transform.seams import Elimination
     from lowtide.transform.sections import Sectioned
 
 _SEARCH = 0.6
@@ -425,7 +425,7 @@ class CutSearch:
         return nested(self.first, parts), looser(exact, self.uncut.keys.get("exactness"))
 
 
-def _applied(cutter: Cutter, way: Way, seams: ConcatElimination, order: Sequence[int]) -> PartGraph:
+def _applied(cutter: Cutter, way: Way, seams: Elimination, order: Sequence[int]) -> PartGraph:
     from lowtide.transform.seam_parts import apply_with_elimination
     from lowtide.transform.tflite_file import with_file
 

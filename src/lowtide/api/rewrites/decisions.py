@@ -11,7 +11,7 @@ from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, LiesIn, Recompute, Sections, Sums, Swap, in_parts
+from lowtide.rewrites import Exactness, Recompute, Sections, Sums, Swap, TensorAlias, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import Target
 from lowtide.transform.decision import Decision, Level, LevelRewrite, level_of, tilings_as_rewrites
@@ -113,7 +113,7 @@ def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Level, Base, PartGraph]]:
     """
     place = graph.source or graph.name
     for rewrites in (*(r.rewrites for r in plan.rounds or ()), plan.rewrites or ()):
-        own = [r for r in rewrites if not isinstance(r, LiesIn | Swap)]
+        own = [r for r in rewrites if not isinstance(r, TensorAlias | Swap)]
         try:
             level = level_of(own)
             base = base_of(graph, level)
@@ -147,7 +147,7 @@ def decision_of(plan: Plan, graph: Graph, target: Target) -> Decision:
     for level, _, parts in levels(plan, user) if in_parts(plan.rewrites) or plan.rounds else ():
         found.append(level)
         graph = parts.graph
-    listed = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    listed = [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
     known = {(a.tensor, a.of, a.op, a.first): a for a in (Candidates(graph, target).all if listed else ())}
     try:
         aliases = tuple(known[r.tensor, r.of, r.op, r.offset] for r in listed)

@@ -12,7 +12,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import Kind
-from lowtide.rewrites import Exactness, LoopMerge, PlanLoop, PlanRing, PlanSum
+from lowtide.rewrites import Exactness, LoopMerge, PlanLineBuffer, PlanLoop, PlanSum
 from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
@@ -242,7 +242,7 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int |
     begin = (at or {}).get(str(op if block is None else block), 0)
     places = {t: begin + at for t, at in loop.places(alignment).items()}
     kept = {
-        str(r.tensor): PlanRing(
+        str(r.tensor): PlanLineBuffer(
             name=graph.tensor_by_id[r.tensor].name,
             slots=r.slots,
             bytes=r.slot_bytes,

@@ -9,7 +9,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.search.driver import Move
 from lowtide.stop import Limits
 
@@ -147,12 +147,14 @@ def _required(answer: Answer) -> int:
     return answer.keys["required_bytes"]
 
 
-def as_rewrites(problem: Problem, aliases: Aliases) -> list[LiesIn]:
+def as_rewrites(problem: Problem, aliases: Aliases) -> list[TensorAlias]:
     """What a plan says of tensors that lie in others."""
-    rewrites: list[LiesIn] = []
+    rewrites: list[TensorAlias] = []
     for alias in aliases:
         by_rows = alias.run < problem.graph.tensor_by_id[alias.tensor].size
         rows = (alias.run, alias.pitch) if by_rows else (None, None)
-        entry = LiesIn(tensor=alias.tensor, of=alias.of, op=alias.op, offset=alias.first, run=rows[0], pitch=rows[1])
+        entry = TensorAlias(
+            tensor=alias.tensor, of=alias.of, op=alias.op, offset=alias.first, run=rows[0], pitch=rows[1]
+        )
         rewrites.append(entry)
     return rewrites

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lowtide.errors import InputError
-from lowtide.files import read_whole
+from lowtide.files import read_all
 from lowtide.graph import MAX_NESTED, Graph, Kind, Op, Tensor
 from lowtide.read.hlo.sharing import Sharing
 from lowtide.read.hlo.text import Array, Instruction, Module, Shape, module
@@ -42,7 +42,7 @@ def read_hlo(path: str | Path) -> Graph:
     InputError
         Unreadable file, no scheduled HLO text, an instruction that is malformed or names what is not there.
     """
-    return parse_hlo(read_whole(path, "HLO text"), str(path))
+    return parse_hlo(read_all(path, "HLO text"), str(path))
 
 
 def parse_hlo(data: bytes, source: str = "") -> Graph:

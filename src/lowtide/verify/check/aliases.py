@@ -1,16 +1,16 @@
-"""Tensors that lie in others: put there again from what the plan lists, and every byte watched along its order.
+"""Tensors that are allocated inside others: their addresses rebuilt from the plan, and every byte watched in its order.
 
-The memory that such tensors share is taken apart into units of equal size, small enough that all of what anybody reads
-or makes there begins and ends with one. Every unit of a tensor has a *content*: what a concat makes holds what its
-operands do, what a slice, a split or a view makes holds what it takes, and everything else is new. Along the order,
+The memory that such tensors share is divided into units of equal size, so small that every tensor that an op reads or
+makes there begins and ends with a unit. Every unit of a tensor has a *content*: the result of a concat holds what its
+operands do, the result of a slice, a split or a view holds what it takes, and everything else is new. Along the order,
 
-    an op finds in every tensor that it reads there the content that the tensor has;
-    where what it makes differs from what is there, it writes: over nothing that it reads, but for an input that the
-    target lets it write over, unit for unit;
-    at the end, what the caller takes is there.
+    an op finds in every tensor that it reads the content that the tensor has;
+    where a result differs from what its memory holds, the op writes: over nothing that it reads, but for an input that
+    the target lets it write over, unit for unit;
+    at the end, the outputs hold their content.
 
-So it does not matter why a tensor lies where it does: only that kernels can write there (in one stretch, or row by row
-where the target's do), and that no byte is written over before it is read.
+So it does not matter why a tensor is where it is: only that kernels can write there (in one stretch, or row by row
+where the target's kernels do), and that no byte is written over before it is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lowtide.ops.forms import Concat, Piece, Split
 from lowtide.ops.meaning import meaning
 from lowtide.ops.raster import memory_dims
 from lowtide.plan import Plan
-from lowtide.rewrites import LiesIn
+from lowtide.rewrites import TensorAlias
 from lowtide.sizes import format_count
 from lowtide.target import Target
 
@@ -48,78 +48,77 @@ class _Rows(NamedTuple):
 
 
 def has_aliases(plan: Plan) -> bool:
-    """Whether the plan says that tensors lie in others."""
-    return any(isinstance(r, LiesIn) for r in plan.rewrites or ())
+    """Whether the plan allocates tensors inside others."""
+    return any(isinstance(r, TensorAlias) for r in plan.rewrites or ())
 
 
 def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with tensors in others.
+    """The graph with tensors inside others.
 
     Raises
     ------
     VerificationError
-        ``aliases``: a tensor is not there, lies in two others, or where the target's kernels cannot write.
+        ``aliases``: a tensor is unknown, inside two others, or where the target's kernels cannot write.
     """
-    listed = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
-    lies: dict[int, LiesIn] = {}
+    listed = [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
+    inside: dict[int, TensorAlias] = {}
     for r in listed:
-        if r.tensor in lies:
+        if r.tensor in inside:
             raise _fail(f"tensor {r.tensor} lies in two others")
         if r.tensor not in graph.tensor_by_id or r.of not in graph.tensor_by_id or r.op not in graph.index_of:
             raise _fail(f"tensor {r.tensor} lies in tensor {r.of} by op {r.op}, and one of them is not there")
-        lies[r.tensor] = r
+        inside[r.tensor] = r
         _check_rows(graph, r, target)
-    for t in lies:
+    for t in inside:
         at, seen = t, {t}
-        while at in lies:
-            at = lies[at].of
+        while at in inside:
+            at = inside[at].of
             if at in seen:
                 raise _fail(f"{graph.tensor_by_id[t].label} lies in itself")
             seen.add(at)
-    rows = {_root(t, lies) for t in lies if _in_rows(graph, t, lies)}
+    rows = {_root(t, inside) for t in inside if _in_rows(graph, t, inside)}
     tensors = tuple(
-        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].offset, piece=_root(t.id, lies) not in rows)
-        if t.id in lies
+        replace(t, alias_of=inside[t.id].of, alias_offset=inside[t.id].offset, piece=_root(t.id, inside) not in rows)
+        if t.id in inside
         else t
         for t in graph.tensors
     )
-    whole = replace(graph, tensors=tensors)
-    return replace(whole, ops=tuple(_without_rows(graph, op, target, lies) for op in graph.ops))
+    return replace(graph, tensors=tensors, ops=tuple(_without_rows(graph, op, target, inside) for op in graph.ops))
 
 
-def _check_rows(graph: Graph, r: LiesIn, target: Target) -> None:
-    """One entry by itself: bytes that are there, and that the target's kernels can write."""
-    piece, whole = graph.tensor_by_id[r.tensor], graph.tensor_by_id[r.of]
-    if any(t.kind is Kind.CONSTANT or t.alias_of is not None for t in (piece, whole)) or not piece.size:
-        raise _fail(f"{piece.label} cannot lie in {whole.label}: one of them has no memory of its own")
-    if any(target.copies(t) or target.offset(t) is not None for t in (piece, whole)):
-        raise _fail(f"{piece.label} or {whole.label} keeps a place of its own under the target")
-    if piece.id not in graph.producer:
-        raise _fail(f"{piece.label} is the caller's, and cannot lie in {whole.label}")
+def _check_rows(graph: Graph, r: TensorAlias, target: Target) -> None:
+    """One entry by itself: bytes that exist, and that the target's kernels can write."""
+    inner, outer = graph.tensor_by_id[r.tensor], graph.tensor_by_id[r.of]
+    if any(t.kind is Kind.CONSTANT or t.alias_of is not None for t in (inner, outer)) or not inner.size:
+        raise _fail(f"{inner.label} cannot lie in {outer.label}: one of them has no memory of its own")
+    if any(target.copies(t) or target.offset(t) is not None for t in (inner, outer)):
+        raise _fail(f"{inner.label} or {outer.label} keeps a place of its own under the target")
+    if inner.id not in graph.producer:
+        raise _fail(f"{inner.label} is the caller's, and cannot lie in {outer.label}")
     rows = _rows(graph, r)
-    if rows.run < 1 or piece.size % rows.run or rows.pitch < rows.run or r.offset < 0:
-        raise _fail(f"{piece.label} lies in {whole.label} in rows of {rows.run} bytes every {rows.pitch}")
-    if target.pieces == "copied" or target.rule or (rows.run < piece.size and target.pieces != "strided"):
-        raise _fail(f"{target.name} copies: {piece.label} cannot lie in {whole.label} so")
-    if rows.first + (piece.size // rows.run - 1) * rows.pitch + rows.run > whole.size:
-        raise _fail(f"{piece.label} does not end within {whole.label}")
-    if rows.run < piece.size and (whole.size % rows.pitch or rows.first + rows.run > rows.pitch):
-        raise _fail(f"{whole.label} has no rows of {rows.pitch} bytes with {piece.label} in them")
+    if rows.run < 1 or inner.size % rows.run or rows.pitch < rows.run or r.offset < 0:
+        raise _fail(f"{inner.label} lies in {outer.label} in rows of {rows.run} bytes every {rows.pitch}")
+    if target.pieces == "copied" or target.rule or (rows.run < inner.size and target.pieces != "strided"):
+        raise _fail(f"{target.name} copies: {inner.label} cannot lie in {outer.label} so")
+    if rows.first + (inner.size // rows.run - 1) * rows.pitch + rows.run > outer.size:
+        raise _fail(f"{inner.label} does not end within {outer.label}")
+    if rows.run < inner.size and (outer.size % rows.pitch or rows.first + rows.run > rows.pitch):
+        raise _fail(f"{outer.label} has no rows of {rows.pitch} bytes with {inner.label} in them")
 
 
-def _rows(graph: Graph, r: LiesIn) -> _Rows:
+def _rows(graph: Graph, r: TensorAlias) -> _Rows:
     size = graph.tensor_by_id[r.tensor].size
     if r.run is None or r.pitch is None:
         return _Rows(r.offset, size, max(size, graph.tensor_by_id[r.of].size))
     return _Rows(r.offset, r.run, r.pitch)
 
 
-def _in_rows(graph: Graph, t: int, lies: Mapping[int, LiesIn]) -> bool:
-    """Whether a tensor lies anywhere row by row, by itself or with one that it lies in."""
-    while t in lies:
-        if _rows(graph, lies[t]).run < graph.tensor_by_id[t].size:
+def _in_rows(graph: Graph, t: int, inside: Mapping[int, TensorAlias]) -> bool:
+    """Whether the rows of a tensor are apart in memory, in the tensor around it or in one further out."""
+    while t in inside:
+        if _rows(graph, inside[t]).run < graph.tensor_by_id[t].size:
             return True
-        t = lies[t].of
+        t = inside[t].of
     return False
 
 
@@ -128,19 +127,19 @@ def _concatenates(graph: Graph, op: Op) -> bool:
     return known is not None and isinstance(known.form, Concat)
 
 
-def _root(t: int, lies: Mapping[int, LiesIn]) -> int:
-    while t in lies:
-        t = lies[t].of
+def _root(t: int, inside: Mapping[int, TensorAlias]) -> int:
+    while t in inside:
+        t = inside[t].of
     return t
 
 
-def _without_rows(graph: Graph, op: Op, target: Target, lies: Mapping[int, LiesIn]) -> Op:
+def _without_rows(graph: Graph, op: Op, target: Target, inside: Mapping[int, TensorAlias]) -> Op:
     """The op, which writes over nothing in memory that it reads row by row."""
-    roots = {_root(t, lies) for t in op.inputs if _in_rows(graph, t, lies)}
+    roots = {_root(t, inside) for t in op.inputs if _in_rows(graph, t, inside)}
     if not roots or len(op.outputs) != 1:
         return op
     return replace(
-        op, overwrites=tuple(t for t in target.overwritable_inputs(graph, op) if _root(t, lies) not in roots)
+        op, overwrites=tuple(t for t in target.overwritable_inputs(graph, op) if _root(t, inside) not in roots)
     )
 
 
@@ -159,9 +158,9 @@ def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
     VerificationError
         ``aliases``: an op writes over what it reads, finds what is not there, or an output is spoilt at the end.
     """
-    lies = {r.tensor: r for r in plan.rewrites or () if isinstance(r, LiesIn)}
-    above = {t: (r.of, _rows(user, r)) for t, r in lies.items()}
-    in_rows = {t for t in lies if _in_rows(user, t, lies)}
+    inside = {r.tensor: r for r in plan.rewrites or () if isinstance(r, TensorAlias)}
+    above = {t: (r.of, _rows(user, r)) for t, r in inside.items()}
+    in_rows = {t for t in inside if _in_rows(user, t, inside)}
     for op in graph.ops:
         source = target.view_source(graph, op)
         if source is not None:
@@ -180,16 +179,16 @@ def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
         trees.setdefault(at, []).append(t)
     count = 0
     for root, members in trees.items():
-        if any(t in lies for t in members):
+        if any(t in inside for t in members):
             _Watch(user, target, above, root, members).run(plan.order)
             count += 1
     strided = f", {len(in_rows):,} row by row" if in_rows else ""
-    for r in lies.values():
+    for r in inside.values():
         op, puts = user.op_by_id[r.op], user.op_by_id[user.producer[r.tensor]]
         nested = r.of in op.outputs and _concatenates(user, op) and _concatenates(user, puts)
         if not nested and not {r.tensor, r.of} <= {*op.inputs, *op.outputs}:
             raise _fail(f"{op.label} does not put tensor {r.tensor} into tensor {r.of}")
-    return f"{format_count(len(lies), 'tensor')} in others{strided}, {count:,} wholes watched along the order"
+    return f"{format_count(len(inside), 'tensor')} in others{strided}, {count:,} wholes watched along the order"
 
 
 class _Watch:
@@ -239,16 +238,16 @@ class _Watch:
                 for i, o in enumerate(given):
                     if o is None or i in literal:
                         continue
-                    rows, piece = self._rows_of(o, dim), graph.tensor_by_id[o].size
+                    rows, size = self._rows_of(o, dim), graph.tensor_by_id[o].size
                     if self._alike(o, t):
                         made = self._stretch(t, dim, at, rows)
-                        yield o, _Rows(0, piece, piece), made
+                        yield o, _Rows(0, size, size), made
                     at += rows
             case Split(dim=dim, literal=literal):
-                whole = next(o for i, o in enumerate(given) if o is not None and i not in literal)
+                source = next(o for i, o in enumerate(given) if o is not None and i not in literal)
                 at = sum(self._rows_of(o, dim) for o in op.outputs[: op.outputs.index(t)])
-                if self._alike(whole, t):
-                    yield whole, self._stretch(whole, dim, at, self._rows_of(t, dim)), _Rows(0, own.size, own.size)
+                if self._alike(source, t):
+                    yield source, self._stretch(source, dim, at, self._rows_of(t, dim)), _Rows(0, own.size, own.size)
             case Piece(family="piece" | "gather", indices=indices) if self._alike(op.inputs[0], t):
                 read = self._taken(op, indices, t)
                 if read is not None:
@@ -323,7 +322,7 @@ class _Watch:
         return units[: count * pitch].reshape(count, pitch)[:, first : first + run].reshape(-1)
 
     def place(self, t: int) -> Units:
-        """Where the units of a tensor lie in the root."""
+        """Which units of the root a tensor has."""
         if t not in self.places:
             size = self.graph.tensor_by_id[t].size
             if t == self.root:
@@ -385,7 +384,7 @@ class _Watch:
                 raise _fail(f"the output {graph.tensor_by_id[t].label} is spoilt at the end")
 
     def _write(self, op: Op, t: int, reads: Sequence[int], held: Units) -> None:
-        """Put a tensor there; what it writes may lie over inputs that the op may write over, unit for unit."""
+        """Write a tensor; it may write over inputs that the op may write over, unit for unit."""
         import numpy as np
 
         place, content = self.place(t), self.content(t)

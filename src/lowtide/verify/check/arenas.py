@@ -1,4 +1,4 @@
-"""A runtime's arenas in several memories: do the sizes follow from its parts, and could they not lie otherwise?"""
+"""A runtime's arenas in several memories: their sizes follow from its parts, and other memories are tried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lowtide.spill_plan import PlanMemory
 
 
 def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, parts: RuntimeParts | None) -> str:
-    """Check `runtime_arenas`: each array lies in a memory, which holds as much as the parts say, and nothing else does.
+    """Check `runtime_arenas`: each array is in a memory of the size that the parts give; the others are empty.
 
     Raises
     ------

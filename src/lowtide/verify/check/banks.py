@@ -1,6 +1,6 @@
-"""Several memories without moves: does every tensor lie in one of them, and does that hold all its life?
+"""Several memories without moves: is every tensor in one of them, and is that so for all its life?
 
-The memories are laid end to end, each from a multiple of the alignment on, so that the checks of one arena (overlaps,
+The memories are put end to end, each from a multiple of the alignment on, so that the checks of one arena (overlaps,
 pairs in place, the replay of the bytes) hold for all of them at once:
 
     memories   fast |-----|    slow |----------|
@@ -10,6 +10,8 @@ pairs in place, the replay of the bytes) hold for all of them at once:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 import msgspec
 
@@ -17,7 +19,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.sizes import format_size, round_up
-from lowtide.spill_plan import HOST
+from lowtide.spill_plan import HOST, Residency
 from lowtide.verify.check.arenas import arenas_never_fit
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -26,8 +28,17 @@ MOST_TRIES = 20_000
 """Ways of dividing an op's storages among the memories that are tried before it is left open."""
 
 
+@dataclass(frozen=True)
+class _Banks:
+    """The memories end to end: how many bytes the plan takes of each, where each begins, and the end of the last."""
+
+    sizes: dict[str, int]
+    base: dict[str, int]
+    end: int
+
+
 def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> Plan:
-    """Check `memories` and `residency`, and give the plan with offsets in memories laid end to end.
+    """Check `memories` and `residency`, and give the plan with offsets in memories put end to end.
 
     Raises
     ------
@@ -35,90 +46,115 @@ def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulat
         ``memories``: two of one name, none, or less or more in them than is said; ``residency``: a tensor without one,
         with two, in no memory, beyond its memory's end, for less than its life, or unlike what shares its storage.
     """
-    regions = plan.memories or []
-    sizes = {m.name: m.size_bytes or 0 for m in regions}
-    if len(sizes) != len(regions) or not regions or HOST in sizes:
-        raise VerificationError("memories", f"a plan with residency has memories, named apart, none of them {HOST!r}")
-    for m in regions:
-        if m.capacity_bytes <= 0 or (m.size_bytes or 0) < 0:
-            raise VerificationError("memories", f"{m.name} has {m.capacity_bytes} bytes, {m.size_bytes} of them in use")
-    if plan.offsets:
-        raise VerificationError("residency", "the plan has offsets beside residency; one of them says where things lie")
-    base: dict[str, int] = {}
-    end = 0
-    for m in regions:
-        base[m.name] = end
-        end += round_up(sizes[m.name], plan.alignment)
-    if plan.arena_bytes != sum(sizes.values()):
-        raise VerificationError(
-            "arena", f"the memories hold {sum(sizes.values())} bytes; the plan's arena says {plan.arena_bytes}"
-        )
-    offsets: dict[str, int] = {}
+    banks = _end_to_end(plan)
     home: dict[int, tuple[str, int]] = {}
-    last_step = max(len(plan.order), 1)
+    offsets: dict[str, int] = {}
     for r in plan.residency or []:
-        tensor = graph.tensor_by_id.get(r.tensor)
-        if tensor is None or r.tensor not in memory.storage_of:
-            raise VerificationError("residency", f"tensor {r.tensor} has a residency, and takes no memory")
+        storage = _check_residency(graph, plan, memory, steps, banks, r)
+        label = graph.tensor_by_id[r.tensor].label
         if str(r.tensor) in offsets:
-            raise VerificationError("residency", f"{tensor.label} has two residencies, and nothing is moved")
-        if r.memory not in base:
-            raise VerificationError("residency", f"{tensor.label} lies in {r.memory!r}, which is no memory of the plan")
-        if r.offset < 0 or r.offset + tensor.size > sizes[r.memory]:
-            raise VerificationError(
-                "residency",
-                f"{tensor.label} lies at {r.offset}..{r.offset + tensor.size} of {r.memory}, of which the plan takes "
-                f"{sizes[r.memory]} bytes",
-            )
-        storage = memory.storage_of[r.tensor]
-        first, last = max(steps.first[storage], 0), min(steps.last[storage] + 1, last_step)
-        if not 0 <= r.start <= first < last <= r.end <= last_step:
-            raise VerificationError(
-                "residency", f"{tensor.label} is there in steps {r.start}..{r.end}, and is needed in {first}..{last}"
-            )
+            raise VerificationError("residency", f"{label} has two residencies, and nothing is moved")
         place = (r.memory, r.offset - memory.place[r.tensor][1])
         if home.setdefault(storage, place) != place:
-            raise VerificationError("residency", f"{tensor.label} lies elsewhere than the other tensors of its storage")
-        offsets[str(r.tensor)] = base[r.memory] + r.offset
+            raise VerificationError("residency", f"{label} lies elsewhere than the other tensors of its storage")
+        offsets[str(r.tensor)] = banks.base[r.memory] + r.offset
     for t in memory.storage_of:
         tensor = graph.tensor_by_id[t]
         if tensor.size and str(t) not in offsets:
             raise VerificationError("residency", f"{tensor.label} has {tensor.size} bytes and no residency")
-    unit = {m.name: m.alignment for m in regions}
+    _check_alignment(graph, plan, memory, steps, home)
+    workspaces = _workspaces(plan, banks)
+    _check_ends(memory, banks, home, workspaces)
+    flat = {op: banks.base[name] + at for op, (name, at) in workspaces.items()}
+    return msgspec.structs.replace(
+        plan, offsets=offsets, workspace_offsets=flat or None, arena_bytes=banks.end, memories=None, residency=None
+    )
+
+
+def _end_to_end(plan: Plan) -> _Banks:
+    """The plan's memories, which have names and sizes of their own, and hold the plan's arena together."""
+    memories = plan.memories or []
+    sizes = {m.name: m.size_bytes or 0 for m in memories}
+    if len(sizes) != len(memories) or not memories or HOST in sizes:
+        raise VerificationError("memories", f"a plan with residency has memories, named apart, none of them {HOST!r}")
+    for m in memories:
+        if m.capacity_bytes <= 0 or (m.size_bytes or 0) < 0:
+            raise VerificationError("memories", f"{m.name} has {m.capacity_bytes} bytes, {m.size_bytes} of them in use")
+    if plan.offsets:
+        raise VerificationError("residency", "the plan has both offsets and residency")
+    if plan.arena_bytes != sum(sizes.values()):
+        raise VerificationError(
+            "arena", f"the memories hold {sum(sizes.values())} bytes; the plan's arena says {plan.arena_bytes}"
+        )
+    ends = list(accumulate((round_up(size, plan.alignment) for size in sizes.values()), initial=0))
+    return _Banks(sizes, dict(zip(sizes, ends, strict=False)), ends[-1])
+
+
+def _check_residency(
+    graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation, banks: _Banks, r: Residency
+) -> int:
+    """One tensor is within a memory for all its life. Returns its storage."""
+    tensor = graph.tensor_by_id.get(r.tensor)
+    if tensor is None or r.tensor not in memory.storage_of:
+        raise VerificationError("residency", f"tensor {r.tensor} has a residency, and takes no memory")
+    if r.memory not in banks.sizes:
+        raise VerificationError("residency", f"{tensor.label} lies in {r.memory!r}, which is no memory of the plan")
+    if r.offset < 0 or r.offset + tensor.size > banks.sizes[r.memory]:
+        raise VerificationError(
+            "residency",
+            f"{tensor.label} lies at {r.offset}..{r.offset + tensor.size} of {r.memory}, of which the plan takes "
+            f"{banks.sizes[r.memory]} bytes",
+        )
+    storage, last_step = memory.storage_of[r.tensor], max(len(plan.order), 1)
+    first, last = max(steps.first[storage], 0), min(steps.last[storage] + 1, last_step)
+    if not 0 <= r.start <= first < last <= r.end <= last_step:
+        raise VerificationError(
+            "residency", f"{tensor.label} is there in steps {r.start}..{r.end}, and is needed in {first}..{last}"
+        )
+    return storage
+
+
+def _check_alignment(
+    graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation, home: Mapping[int, tuple[str, int]]
+) -> None:
+    """Storages begin at multiples of their memory's alignment, but for those of outputs in place."""
+    unit = {m.name: m.alignment for m in plan.memories or []}
     over = {memory.storage_of[graph.op_by_id[v].outputs[0]] for v in steps.in_place}
     for storage, (name, start) in home.items():
         if unit[name] < 1 or (storage not in over and start % unit[name]):
             label = graph.tensor_by_id[memory.storages[storage].tensors[0]].label
             raise VerificationError("residency", f"{label} lies at {start} of {name}, no multiple of {unit[name]}")
-    used = dict.fromkeys(base, 0)
+
+
+def _workspaces(plan: Plan, banks: _Banks) -> dict[str, tuple[str, int]]:
+    """Memory and offset of each op's workspace."""
+    names = plan.workspace_memories or {}
+    for op in plan.workspace_offsets or {}:
+        if names.get(op) not in banks.sizes:
+            raise VerificationError("residency", f"the workspace of op {op} is in no memory of the plan")
+    return {op: (names[op], at) for op, at in (plan.workspace_offsets or {}).items()}
+
+
+def _check_ends(
+    memory: CheckedMemory,
+    banks: _Banks,
+    home: Mapping[int, tuple[str, int]],
+    workspaces: Mapping[str, tuple[str, int]],
+) -> None:
+    """Nothing ends beyond what the plan takes of its memory."""
+    used = dict.fromkeys(banks.sizes, 0)
     for storage, (name, start) in home.items():
         used[name] = max(used[name], start + memory.storages[storage].size)
-    workspaces = _workspaces(plan, memory, base, used)
-    for name, taken in used.items():
-        if taken > sizes[name]:
-            raise VerificationError("memories", f"{name} ends at {taken}, beyond the {sizes[name]} bytes it is said to")
-    flat = {str(o): base[name] + at for o, (name, at) in workspaces.items()}
-    return msgspec.structs.replace(
-        plan, offsets=offsets, workspace_offsets=flat or None, arena_bytes=end, memories=None, residency=None
-    )
-
-
-def _workspaces(
-    plan: Plan, memory: CheckedMemory, base: Mapping[str, int], used: dict[str, int]
-) -> dict[str, tuple[str, int]]:
-    places: dict[str, tuple[str, int]] = {}
-    names = plan.workspace_memories or {}
-    for op, at in (plan.workspace_offsets or {}).items():
-        if names.get(op) not in base:
-            raise VerificationError("residency", f"the workspace of op {op} is in no memory of the plan")
-        places[op] = (names[op], at)
+    for op, (name, start) in workspaces.items():
         size = memory.workspace.get(int(op), 0) if op.isdecimal() else 0
-        used[names[op]] = max(used[names[op]], at + size)
-    return places
+        used[name] = max(used[name], start + size)
+    for name, taken in used.items():
+        if taken > banks.sizes[name]:
+            raise VerificationError("memories", f"{name} ends at {taken}, beyond the {banks.sizes[name]} bytes of it")
 
 
 def check_capacities(plan: Plan) -> str:
-    """Each memory beside its capacity, in words; whether they fit decides `status`."""
+    """What each memory holds and its capacity, in words; whether they fit decides `status`."""
     texts = []
     for m in plan.memories or []:
         size = m.size_bytes or 0

@@ -28,8 +28,8 @@ def largest_single_op(graph: Graph, memory: CheckedMemory) -> int:
 
 
 def saved_in_sequences(graph: Graph, target: Target) -> dict[int, int]:
-    """Bytes that each op may save at most by writing in place, where ops run again or tensors leave memory: also over a
-    result, of which that may be a copy, as long as it is made or loaded once more."""
+    """Bytes that each op may save at most by writing in place, where ops are recomputed or tensors leave memory: also
+    over a result, of which it may be a copy, as long as the result is recomputed or loaded."""
     tensors = [replace(t, kind=Kind.ACTIVATION) if t.id in graph.producer else t for t in graph.tensors]
     saved = work_out(replace(graph, tensors=tuple(tensors)), target).saved
     return {op: max(by.values(), default=0) for op, by in saved.items()}
@@ -43,11 +43,11 @@ def least_in_sequences(graph: Graph, memory: CheckedMemory, saved: Mapping[int, 
 
 
 def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Target) -> int | None:
-    """Bytes, without the reserve, that is proved to be needed by every plan which changes the graph as this one may;
+    """Bytes, without the reserve, that are proved to be needed by every plan that may change the graph as this one may;
     None: nothing is proved.
 
-    A bound over orders is one for plans that may change nothing. Of what may run again or leave memory each op needs
-    what it touches; of what may be cut nothing is known here, nor where ops are fused with those they read from.
+    A bound over orders is one for plans that may change nothing. Where ops may be recomputed or tensors leave memory,
+    each op needs what it touches. Where ops may be cut, or are fused with those they read from, nothing is known here.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Tar
     return least_required(least_in_sequences(graph, memory, saved_in_sequences(graph, target)), plan.runtime_parts)
 
 
-def next_footprint(graph: Graph, memory: CheckedMemory, above: int) -> int:
+def next_footprint(memory: CheckedMemory, above: int) -> int:
     """Least bytes above `above` that can be a footprint: a multiple of what all sizes are multiples of."""
     unit = gcd(*(b.size for b in memory.storages), *memory.workspace.values())
     unit = gcd(unit, *(size for saved in memory.saved.values() for size in saved.values()))
@@ -100,7 +100,7 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
                 "certificate",
                 f"{certificate.refuted_bytes} bytes are refuted, and the plan's own order needs {peak}",
             )
-        given = next_footprint(graph, memory, certificate.refuted_bytes)
+        given = next_footprint(memory, certificate.refuted_bytes)
         seen, note = f"a search refuted {certificate.refuted_bytes:,} B", "bound: by search; --prove searches again"
     else:
         given, seen, note = 0, "no certificate", "bound: footprint of a single op"
@@ -119,7 +119,7 @@ def check_budget(
 ) -> str:
     """Check `required_bytes`, `status` and the budget.
 
-    What fits is possible, and what a search says that was interrupted is over budget at most.
+    A plan that fits is possible, and an interrupted search says over budget at most.
 
     Parameters
     ----------

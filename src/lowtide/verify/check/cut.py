@@ -3,13 +3,13 @@
 Claim: no order has a footprint below `value_bytes` at op v. Let A be the ancestors of v and Z its
 descendants. In any order, a set D of ops runs before v: A is in D, v and Z are not, and with an op all its
 predecessors are in D. As in `lowtide.verify.check.memory`, the footprint at v is workspace(v), plus size(b) for
-each storage b that was there at the start or that D + v touches, and that is there at the end or that an op
+each storage b that was live at the start or that D + v touches, and that is live at the end or that an op
 outside D touches, less what v saves in place.
 
 The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's storage b, from a user of b (or null
-if b is there at the start) to a user of b (or null if b is there at the end), and arcs ``[null, from,
+if b is live at the start) to a user of b (or null if b is live at the end), and arcs ``[null, from,
 to, bytes]`` from an op to one of its direct predecessors, without limit. v is two things: as ``from`` it
-stands with A, as ``to`` it stands with Z.
+belongs to A, as ``to`` it belongs to Z.
 
          null (start)                        null (end)
          A, v as `from`   ->  free ops  ->   Z, v as `to`
@@ -33,14 +33,36 @@ it frees, and every other D by any of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lowtide.certificates import CutCertificate, FlowArc
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.verify.check.memory import CheckedMemory
+from lowtide.verify.check.order import ancestors, descendants, needed
 
-FAILURE = "certificate"
+
+def _fail(why: str) -> VerificationError:
+    return VerificationError("certificate", why)
+
+
+@dataclass(frozen=True)
+class _CutOp:
+    """Op `v` of a cut; `needs`: of each op those that run directly before it; `before`, `behind`: of v, all of them."""
+
+    graph: Graph
+    memory: CheckedMemory
+    v: int
+    needs: dict[int, set[int]]
+    before: set[int]
+    behind: set[int]
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return self.graph.op_by_id[self.v].label
 
 
 def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) -> str:
@@ -52,134 +74,99 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
         ``certificate``: unknown op, an arc that is none, a capacity exceeded, bytes lost or made on the
         way, a value that the flow does not reach, an in-place case left out, or a downset that is none.
     """
-    v = certificate.op
+    v, claimed = certificate.op, certificate.value_bytes
     if v not in memory.workspace:
-        raise VerificationError(FAILURE, f"the cut is at op {v}, which is no op to run")
-    label = graph.op_by_id[v].label
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
-    needs = {
-        op.id: {makers[t] for t in op.inputs if t in makers} | {o for o in op.after if o in memory.workspace}
-        for op in graph.ops
-    }
-    needed_by: dict[int, set[int]] = {o: set() for o in needs}
-    for o, earlier in needs.items():
-        for u in earlier:
-            needed_by[u].add(o)
-    ancestors, descendants = _reach(needs, v), _reach(needed_by, v)
-
-    to_cover = {memory.storage_of[t]: t for t in memory.overwritable[v]}
-    for b in list(to_cover):
-        if descendants & memory.storages[b].users:
-            del to_cover[b]
+        raise _fail(f"the cut is at op {v}, which is no op to run")
+    needs = {op.id: set(needed(graph, op.id)) for op in graph.ops}
+    at = _CutOp(graph, memory, v, needs, ancestors(graph, v), descendants(graph, v))
     cases: list[tuple[int | None, Sequence[FlowArc]]] = [(certificate.in_place, certificate.flow)]
     cases += [(case.in_place, case.flow) for case in certificate.cases]
-    for tensor, _ in cases:
+    _check_cases(at, [tensor for tensor, _ in cases])
+    for tensor, flow in cases:
+        value = memory.workspace[v] + _flow_value(at, tensor, flow)
+        if value < claimed:
+            case = "" if tensor is None else f" with tensor {tensor} overwritten"
+            raise _fail(f"the flow{case} proves {value} bytes at {at.label}, not {claimed}")
+    _check_downset(at, set(certificate.downset))
+    reached = memory.footprint(v, set(certificate.downset))
+    if reached != claimed:
+        raise _fail(f"{at.label} needs {reached} bytes after the downset, and {claimed} are proved")
+    arcs = sum(len(flow) for _, flow in cases)
+    return f"a flow of {arcs:,} arcs proves {claimed:,} B at {at.label}, which its downset reaches"
+
+
+def _check_cases(at: _CutOp, tensors: Sequence[int | None]) -> None:
+    """There is a flow for each storage that the op may overwrite in some order."""
+    memory, overwritable = at.memory, at.memory.overwritable[at.v]
+    left = {memory.storage_of[t]: t for t in overwritable}
+    left = {b: t for b, t in left.items() if at.behind.isdisjoint(memory.storages[b].users)}
+    for tensor in tensors:
         if tensor is None:
             continue
-        if tensor not in memory.overwritable[v]:
-            raise VerificationError(FAILURE, f"{label} may not overwrite tensor {tensor}, the in-place case")
-        to_cover.pop(memory.storage_of[tensor], None)
-    for tensor in to_cover.values():
-        raise VerificationError(
-            FAILURE, f"{label} may overwrite tensor {tensor}, and the certificate leaves that case out"
-        )
-    for tensor, flow in cases:
-        value = memory.workspace[v] + _flow_value(
-            graph, memory, v, tensor, flow, needs=needs, before=ancestors, behind=descendants
-        )
-        if value < certificate.value_bytes:
-            case = "" if tensor is None else f" with tensor {tensor} overwritten"
-            raise VerificationError(
-                FAILURE, f"the flow{case} proves {value} bytes at {label}, not {certificate.value_bytes}"
-            )
+        if tensor not in overwritable:
+            raise _fail(f"{at.label} may not overwrite tensor {tensor}, the in-place case")
+        left.pop(memory.storage_of[tensor], None)
+    for tensor in left.values():
+        raise _fail(f"{at.label} may overwrite tensor {tensor}, and the certificate leaves that case out")
 
-    downset = set(certificate.downset)
-    if v in downset or not ancestors <= downset:
-        raise VerificationError(FAILURE, f"the downset does not run all that {label} needs, and {label} not")
+
+def _check_downset(at: _CutOp, downset: set[int]) -> None:
+    """The op can run next when exactly the ops of the downset have run."""
+    if at.v in downset or not at.before <= downset:
+        raise _fail(f"the downset does not run all that {at.label} needs, and {at.label} not")
     for o in downset:
-        if o not in needs or not needs[o] <= downset:
-            raise VerificationError(FAILURE, f"the downset holds op {o} without all that it needs")
-    reached = memory.footprint(graph, v, downset)
-    arcs = sum(len(flow) for _, flow in cases)
-    if reached != certificate.value_bytes:
-        raise VerificationError(
-            FAILURE, f"{label} needs {reached} bytes after the downset, and {certificate.value_bytes} are proved"
-        )
-    return f"a flow of {arcs:,} arcs proves {certificate.value_bytes:,} B at {label}, which its downset reaches"
+        if o not in at.needs or not at.needs[o] <= downset:
+            raise _fail(f"the downset holds op {o} without all that it needs")
 
 
-def _reach(edges: dict[int, set[int]], start: int) -> set[int]:
-    reached: set[int] = set()
-    todo = [start]
-    while todo:
-        for o in edges[todo.pop()] - reached:
-            reached.add(o)
-            todo.append(o)
-    return reached
-
-
-def _flow_value(
-    graph: Graph,
-    memory: CheckedMemory,
-    v: int,
-    in_place: int | None,
-    flow: Sequence[FlowArc],
-    *,
-    needs: dict[int, set[int]],
-    before: set[int],
-    behind: set[int],
-) -> int:
+def _flow_value(at: _CutOp, in_place: int | None, flow: Sequence[FlowArc]) -> int:
     """Bytes that leave the start, the ops `before` v and v, less those that enter the ops `before` v."""
-    through: dict[int, int] = {}
-    into_v: dict[int, int] = {}
-    surplus: dict[int, int] = {}
+    memory, v = at.memory, at.v
+    through, into_v, surplus = Counter[int](), Counter[int](), Counter[int]()
     value = 0
-    waits = {(o, u) for o, earlier in needs.items() for u in earlier}
-    for tensor, start, end, size in flow:
-        arc = f"arc [{tensor}, {start}, {end}, {size}]"
-        if size < 0:
-            raise VerificationError(FAILURE, f"{arc} carries less than nothing")
-        if tensor is None:
-            if (start, end) not in waits:
-                raise VerificationError(FAILURE, f"{arc} is no precedence of the graph")
-        else:
-            if tensor not in memory.storage_of:
-                raise VerificationError(FAILURE, f"{arc} goes through a tensor that has no storage")
-            b = memory.storage_of[tensor]
-            storage = memory.storages[b]
-            if not (storage.at_start if start is None else start in storage.users):
-                raise VerificationError(FAILURE, f"{arc} starts where the tensor's storage is not touched")
-            if not (storage.at_end if end is None else end in storage.users):
-                raise VerificationError(FAILURE, f"{arc} ends where the tensor's storage is not touched")
-            through[b] = through.get(b, 0) + size
-            if end == v:
-                into_v[b] = into_v.get(b, 0) + size
-        if start is None or start == v or start in before:
+    for arc in flow:
+        _check_arc(at, arc)
+        tensor, start, end, size = arc
+        if tensor is not None:
+            through[memory.storage_of[tensor]] += size
+            into_v[memory.storage_of[tensor]] += size if end == v else 0
+        if start is None or start == v or start in at.before:
             value += size
-        elif start not in behind:
-            surplus[start] = surplus.get(start, 0) + size
-        if end in before:
+        elif start not in at.behind:
+            surplus[start] += size
+        if end in at.before:
             value -= size
-        elif end is not None and end != v and end not in behind:
-            surplus[end] = surplus.get(end, 0) - size
+        elif end is not None and end != v and end not in at.behind:
+            surplus[end] -= size
     for b, size in through.items():
         if size > memory.storages[b].size:
-            raise VerificationError(
-                FAILURE,
-                f"{size} bytes flow through the storage of "
-                f"{graph.tensor_by_id[memory.storages[b].tensors[0]].label}, which has {memory.storages[b].size}",
-            )
+            label = at.graph.tensor_by_id[memory.storages[b].tensors[0]].label
+            raise _fail(f"{size} bytes flow through the storage of {label}, which has {memory.storages[b].size}")
     if in_place is not None:
         b = memory.storage_of[in_place]
         left = memory.storages[b].size - memory.saved[v][in_place]
-        if into_v.get(b, 0) > left:
-            raise VerificationError(
-                FAILURE,
-                f"{into_v[b]} bytes end at op {v} through tensor {in_place}, which it overwrites: {left} may",
-            )
+        if into_v[b] > left:
+            raise _fail(f"{into_v[b]} bytes end at op {v} through tensor {in_place}, which it overwrites: {left} may")
     for o, extra in surplus.items():
         if extra:
-            raise VerificationError(
-                FAILURE, f"op {o} gives out {extra} bytes more than it takes in: the flow is not conserved"
-            )
+            raise _fail(f"op {o} gives out {extra} bytes more than it takes in: the flow is not conserved")
     return value
+
+
+def _check_arc(at: _CutOp, arc: FlowArc) -> None:
+    """An arc goes through a storage between ops that touch it, or is a precedence of the graph."""
+    tensor, start, end, size = arc
+    name = f"arc [{tensor}, {start}, {end}, {size}]"
+    if size < 0:
+        raise _fail(f"{name} carries less than nothing")
+    if tensor is None:
+        if end not in at.needs.get(-1 if start is None else start, ()):
+            raise _fail(f"{name} is no precedence of the graph")
+        return
+    if tensor not in at.memory.storage_of:
+        raise _fail(f"{name} goes through a tensor that has no storage")
+    storage = at.memory.storages[at.memory.storage_of[tensor]]
+    if not (storage.at_start if start is None else start in storage.users):
+        raise _fail(f"{name} starts where the tensor's storage is not touched")
+    if not (storage.at_end if end is None else end in storage.users):
+        raise _fail(f"{name} ends where the tensor's storage is not touched")

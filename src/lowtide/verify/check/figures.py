@@ -1,6 +1,6 @@
-"""Are the runtime's figures beside a plan those of the plan, and of its order?
+"""Are the runtime's figures in a plan those of the plan, and of its order?
 
-What a runtime takes by its defaults is not worked out again: `--run` measures it.
+What a runtime takes by its defaults is not checked here: `--run` measures it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KNOWN = {
 
 
 def check_counts(plan: Plan) -> None:
-    """See that what a search says of itself can be read; that it is true, nobody can see afterwards.
+    """See that what a search reports of itself can be read; whether it is true cannot be checked afterwards.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Plans of steps whose ops run in parts: the body and what stands around it, put together again from the labels alone.
+"""Plans of steps whose ops run in tiles: the body and the graph around it, rebuilt from the labels alone.
 
-Nothing here is shared with the search or with the room that makes parts: labels are read as text, the graphs are built
-anew, and both plans are checked as any plan is. Seconds are added up in one order, parts of fewer rows first, so that
-the sums are the planner's to the bit.
+Nothing here is shared with the search or with the module that makes tiles: labels are read as text, the graphs are
+rebuilt, and both plans are checked as any plan is. Seconds are added up in one order, tiles of fewer rows first, so
+that the sums are the planner's bit for bit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from lowtide.errors import VerificationError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
-from lowtide.rewrites import VERSIONS, Recompute
+from lowtide.rewrites import VERSIONS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
-from lowtide.verify.check.joint_bound import CheckedStep, least_bytes, least_seconds
+from lowtide.verify.check.joint_bound import CheckedStep, labels_of, least_bytes, least_seconds
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import simulate
+from lowtide.verify.check.replaced_ops import origins
 from lowtide.verify.check.rewrites import with_ops
 from lowtide.verify.check.siblings import with_merges
 from lowtide.verify.check.swaps import time_of
@@ -140,7 +141,7 @@ def _together(graph: Graph, memory: CheckedMemory, kind: Kind) -> int:
 
 
 def _check_times(graph: Graph, memory: CheckedMemory, plan: Plan, claim: StepFission, planned: float) -> str:
-    """That seconds and floor are what they are said to be."""
+    """That seconds, and the lower bound on all plans, are what the plan says."""
     uncut = sum(op.cost or 0.0 for op in _priced(graph, claim.families).ops)
     for name, said, real in (
         ("uncut_seconds", claim.uncut_seconds, uncut),
@@ -182,8 +183,8 @@ def _check_bound(graph: Graph, step: Graph, plan: Plan, target: Target) -> list[
         proved = max(claim.floor_bytes, least_bytes(checked, most, claim.cuts) if claim.cuts else 0)
         if peak > proved:
             raise VerificationError("fission", f"no peak below {peak} bytes is said; proved is {proved}")
-        told = f"no peak below {format_size(peak)} within {100 * claim.max_overhead:g} %"
-        held.append(HeldRule("joint bound", told))
+        result = f"no peak below {format_size(peak)} within {100 * claim.max_overhead:g} %"
+        held.append(HeldRule("joint bound", result))
     if seconds is not None:
         if plan.budget_bytes is None or not claim.cuts:
             raise VerificationError("fission", "a least time is said, and no budget or cuts that it is within")
@@ -262,28 +263,20 @@ def _part_seconds(region: _Region, body: Plan, target: Target) -> float:
 
 def _clock(graph: Graph, plan: Plan, target: Target) -> int:
     """Nanoseconds of a plan whose tensors leave memory, by costs of this graph's ops."""
-    whole = with_ops(graph, plan)
-    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
-    units = {v: round((graph.op_by_id[of.get(v, v)].cost or 0.0) * _NANO) for v in plan.order if _own(graph, of, v)}
-    return time_of(whole, work_out(whole, target), plan, units)
-
-
-def _own(graph: Graph, of: Mapping[int, int], op: int) -> bool:
-    """Whether an op is a run of one of the graph's, and no transfer."""
-    return of.get(op, op) in graph.op_by_id
+    changed = with_ops(graph, plan)
+    of = origins(plan)
+    runs = {v: graph.op_by_id.get(of.get(v, v)) for v in plan.order}
+    units = {v: round((op.cost or 0.0) * _NANO) for v, op in runs.items() if op is not None}  # no transfer
+    return time_of(changed, work_out(changed, target), plan, units)
 
 
 def _seconds(graph: Graph, plan: Plan, target: Target) -> float:
     """What a plan's runs take."""
     if plan.swapping is not None:
         return _clock(graph, plan, target) / _NANO
-    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
-    total = 0.0
-    for v in plan.order:
-        at = v
-        while at in of:
-            at = of[at]
-        total += graph.op_by_id[at].cost or 0.0
+    of, total = origins(plan), 0.0
+    for v in plan.order:  # in turn, as the planner adds up
+        total += graph.op_by_id[of.get(v, v)].cost or 0.0
     return total
 
 
@@ -311,9 +304,7 @@ class _Region:
         self._check_convex(set(ids))
 
     def _enter(self, op: Op, word: str) -> None:
-        left, _, right = str(op.attributes.get("labels", "")).partition("->")
-        reads = [words.split() for words in left.split(",")] if left.strip() else []
-        writes = [words.split() for words in right.split(",")] if right.strip() else []
+        reads, writes = labels_of(op)
         if len(reads) != len(op.inputs) or len(writes) != len(op.outputs) or word == "." or op.after:
             raise VerificationError("fission", f"{op.label} has no labels for its operands and results")
         if op.attributes.get("random"):
@@ -322,22 +313,22 @@ class _Region:
         outs = [self._along(op, t, words, word) for t, words in zip(op.outputs, writes, strict=True)]
         if all(d is None for d in (*dims, *outs)):
             raise VerificationError("fission", f"{op.label} has no rows {word!r}")
-        whole = 0
+        shared = 0
         for t, dim in zip(op.inputs, dims, strict=True):
             size = self.graph.tensor_by_id[t].size
-            whole += size if dim is None else 0
+            shared += size if dim is None else 0
             if t in self.made:
                 if self.made[t] is None or self.made[t] != dim:
                     raise VerificationError("fission", f"{op.label} needs more of tensor {t} than a part has")
             elif self.read.setdefault(t, dim) != dim:
                 raise VerificationError("fission", f"tensor {t} is read in two ways")
         for t, dim in zip(op.outputs, outs, strict=True):
-            whole += self.graph.tensor_by_id[t].size if dim is None else 0
+            shared += self.graph.tensor_by_id[t].size if dim is None else 0
             self.made[t] = dim
-        self.shared[op.id] = whole
+        self.shared[op.id] = shared
 
     def _along(self, op: Op, tensor: int, words: list[str], word: str) -> int | None:
-        """The dimension of a tensor that has the rows; one row under a word of more is read whole."""
+        """The dimension of a tensor that has the rows; None if every tile reads all of it, as where it has one row."""
         shape = self.graph.tensor_by_id[tensor].shape
         if shape is None or len(shape) != len(words):
             raise VerificationError("fission", f"labels of {op.label} are not for the shape of tensor {tensor}")
@@ -454,7 +445,7 @@ class _Region:
         return total
 
     def loop(self, body: Plan, seconds: float, number: int) -> Op:
-        """The op that stands for the region, the plan's first being number 0."""
+        """The op in the place of the region, the plan's first being number 0."""
         op_id = max(self.graph.op_by_id) + 1 + number
         if self.part.op != op_id:
             raise VerificationError("fission", f"op {self.part.op} stands for the region; the next free id is {op_id}")
@@ -474,10 +465,10 @@ def _around(graph: Graph, loops: Mapping[int, Op]) -> Graph:
     VerificationError
         ``fission``: regions wait for each other.
     """
-    stands = {v: loop.id for v, loop in loops.items()}
+    loop_of = {v: loop.id for v, loop in loops.items()}
     ops: dict[int, Op] = {}  # as their first ops stand
     for op in graph.ops:
-        behind = tuple(dict.fromkeys(stands.get(u, u) for u in op.after))
+        behind = tuple(dict.fromkeys(loop_of.get(u, u) for u in op.after))
         at = loops.get(op.id) or replace(op, after=behind)
         ops[at.id] = at
     maker = {t: op.id for op in ops.values() for t in op.outputs}

@@ -1,4 +1,4 @@
-"""What rows that run again add to a model's multiplications, counted part by part."""
+"""What recomputed rows add to a model's multiplications, counted part by part."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def check_halos(rounds: Sequence[tuple[Graph, Plan]], plan: Plan) -> str | None:
     Raises
     ------
     VerificationError
-        Another figure is said, or none where rows run again.
+        The plan gives another figure, or none where rows are recomputed.
     """
     extra, ops = Fraction(0), 0
     for graph, one in rounds:
-        again = [c for r in one.rewrites or () if isinstance(r, CutRegion) for c in r.ops if c.begins is not None]
-        for c in again:
+        recomputed = [c for r in one.rewrites or () if isinstance(r, CutRegion) for c in r.ops if c.begins is not None]
+        for c in recomputed:
             listed = [p.part for p in one.ops if p.part is not None and p.part.role == "part" and p.origin == [c.op]]
             rows = [row for part in listed for row in range(*(part.rows or (0, 0)))]
             twice, known = len(rows) - len(set(rows)), meaning(graph, graph.op_by_id[c.op])
             if twice and known is not None:
                 extra += Fraction(_macs(graph, graph.op_by_id[c.op]) * twice, known.access.sizes[c.axis])
-        ops += len(again)
-    said = plan.halos
-    if not ops and said is None:
+        ops += len(recomputed)
+    given = plan.halos
+    if not ops and given is None:
         return None
     macs = sum(_macs(rounds[0][0], op) for op in rounds[0][0].ops)
-    if said is None or (said.macs, said.extra_macs) != (macs, extra):
-        told = "nothing is said" if said is None else f"{said.extra_macs:,} of {said.macs:,} are said"
-        raise VerificationError("halos", f"rows that run again add {extra} multiplications to {macs:,}; {told}")
-    return f"{ops:,} ops run rows again: {100 * said.overhead:.3f} % more multiplications"
+    if given is None or (given.macs, given.extra_macs) != (macs, extra):
+        claim = "the plan says nothing" if given is None else f"the plan says {given.extra_macs:,} of {given.macs:,}"
+        raise VerificationError("halos", f"recomputed rows add {extra} multiplications to {macs:,}; {claim}")
+    return f"{ops:,} ops recompute rows: {100 * given.overhead:.3f} % more multiplications"
 
 
 def _macs(graph: Graph, op: Op) -> int:

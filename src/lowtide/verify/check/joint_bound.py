@@ -1,7 +1,7 @@
-"""What is shown of all plans with parts and runs again, from the labels alone (`docs/proofs.md`, section 18).
+"""Re-checks bounds over all plans with tiles and recomputation, from the labels alone (`docs/proofs.md`, section 18).
 
-The states of the ops when one of them first runs are put into a network anew, and a flow through it is found by plain
-augmenting along shortest ways: whatever flows is a bound.
+The network of the ops' states at the first run of one op is rebuilt, and a flow through it is found by plain augmenting
+along shortest paths: whatever flows is a bound.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from lowtide.fission_plan import PartsCut, PlanFamily
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import Target
 from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.order import ancestors, descendants, needed
 
 _UNITS = 2**36
 _FREE = 2**60
 """No limit."""
 
-Reckon = Callable[[str, float, float], float]
-"""Seconds of an op of a type, of so many operations and bytes."""
+Predict = Callable[[str, float, float], float]
+"""Predicted seconds of an op of a type, of so many operations and bytes."""
 
 
 class CheckedStep:
     """A priced step: of each op the axes that it can be cut along, and what it takes at least."""
 
-    def __init__(self, graph: Graph, target: Target, families: Mapping[str, PlanFamily], reckon: Reckon) -> None:
-        self.graph, self.families, self.reckon = graph, families, reckon
+    def __init__(self, graph: Graph, target: Target, families: Mapping[str, PlanFamily], predict: Predict) -> None:
+        self.graph, self.families, self.predict = graph, families, predict
         self.memory, self.target = work_out(graph, target), target
         self.size = {t.id: t.size for t in graph.tensors}
         self.outputs = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
@@ -46,8 +47,8 @@ class CheckedStep:
         self.units = {v: int(seconds * self.scale) for v, seconds in self.seconds.items()}
 
     def _in_parts(self, op: Op, word: str, parts: int) -> float:
-        """Seconds that so many parts along a word take at least."""
-        reads, makes = _sides(op)
+        """Seconds that so many tiles along a label take at least."""
+        reads, makes = labels_of(op)
         own = shared = 0
         merging = 0.0
         for t, words in zip((*op.inputs, *op.outputs), (*reads, *makes), strict=True):
@@ -57,7 +58,7 @@ class CheckedStep:
                 shared += self.size[t]
         for t, words in zip(op.outputs, makes, strict=True):
             if word not in words and (t in self.outputs or t in self.graph.consumers):
-                merging += self.reckon("merge", 0, 3 * self.size[t])
+                merging += self.predict("merge", 0, 3 * self.size[t])
         family = self.families.get(op.type, self.families["other"])
         own -= own % self.words[op.id][word]  # a part's bytes are rounded down
         return _least(family, op.flops or 0, own + parts * shared, parts) + (parts - 1) * merging
@@ -68,7 +69,7 @@ class CheckedStep:
         return any(w == word and (made or size != 1) for w, size in zip(words, shape, strict=True))
 
     def more(self, op: Op, rows: int, parts: int) -> int | None:
-        """Units that so many parts take beyond the least; None if the op has no such rows."""
+        """Units that so many tiles take beyond the least; None if the op has no such rows."""
         seconds = [self._in_parts(op, word, parts) for word, size in self.words[op.id].items() if size == rows]
         return int(max(0.0, min(seconds) - self.seconds[op.id]) * self.scale) if seconds else None
 
@@ -103,7 +104,7 @@ class CheckedStep:
             return False
         for v in makers | set(self.graph.consumers.get(tensor, ())):
             op = self.graph.op_by_id[v]
-            reads, makes = _sides(op) if self.words[v] else ([], [])
+            reads, makes = labels_of(op) if self.words[v] else ([], [])
             there = list(zip((*op.inputs, *op.outputs), (*reads, *makes), strict=bool(self.words[v])))
             if not any(
                 self._is_cut(op, t, words, word)
@@ -116,15 +117,16 @@ class CheckedStep:
         return True
 
 
-def _sides(op: Op) -> tuple[list[list[str]], list[list[str]]]:
+def labels_of(op: Op) -> tuple[list[list[str]], list[list[str]]]:
+    """Labels of an op's operands and of its results, a word for each dimension."""
     left, _, right = str(op.attributes.get("labels", "")).partition("->")
-    reads = [words.split() for words in left.split(",")] if left.strip() else []
-    return reads, [words.split() for words in right.split(",")] if right.strip() else []
+    reads, makes = ([words.split() for words in side.split(",")] if side.strip() else [] for side in (left, right))
+    return reads, makes
 
 
 def _words(graph: Graph, op: Op) -> Iterable[tuple[str, int]]:
     """Words along which parts of an op are, with their rows."""
-    reads, makes = _sides(op)
+    reads, makes = labels_of(op)
     if len(reads) != len(op.inputs) or len(makes) != len(op.outputs):
         return
     if op.attributes.get("random") or op.after:
@@ -151,13 +153,13 @@ def _least(family: PlanFamily, flops: float, size: int, parts: int) -> float:
 
 
 class _Cut:
-    """The network of one op in so many parts: nodes are words: an op ``waits``, is ``again``, ``whole``, ``kept``."""
+    """The network of one op in so many tiles. Nodes: an op ``waits``, is ``recomputed``, ``untiled``, or ``kept``."""
 
     def __init__(self, step: CheckedStep, claim: PartsCut) -> None:
         self.step, self.claim, self.graph = step, claim, step.graph
         self.arcs: dict[str, dict[str, int]] = {}
         self.constant = 0
-        self.before, self.behind = _ancestors(step.graph, claim.op), _descendants(step.graph, claim.op)
+        self.before, self.behind = ancestors(step.graph, claim.op), descendants(step.graph, claim.op)
         self.more: dict[int, int] = {}
         for op in step.graph.ops if claim.fewest > 1 else ():
             more = step.more(op, claim.rows, claim.fewest)
@@ -167,7 +169,7 @@ class _Cut:
             raise VerificationError("fission", f"op {claim.op} has no {claim.rows} rows to cut")
         for op in step.graph.ops:
             self._states(op.id)
-            for u in _needed(step.graph, op.id):
+            for u in needed(step.graph, op.id):
                 self._after(u, op.id)
         for storage in step.memory.storages:
             if len(storage.tensors) == 1:
@@ -195,9 +197,9 @@ class _Cut:
         self._arc(tail, head, self.claim.price[0] * size)
 
     def _node(self, state: str, op: int) -> str:
-        """Where a state of an op stands: what must be so is the source, what cannot be is the sink."""
+        """The node of an op's state: a state that must be is the source, one that cannot be is the sink."""
         v, cut = self.claim.op, op in self.more
-        if state in ("waits", "again"):
+        if state in ("waits", "recomputed"):
             if op == v or op in self.behind:
                 return "source"
             return "sink" if state == "waits" and op in self.before else f"{state} {op}"
@@ -205,23 +207,24 @@ class _Cut:
             return "source"
         if op == v:
             return "sink"
-        return f"{state} {op}" if op in self.before else f"whole {op}"
+        return f"{state} {op}" if op in self.before else f"untiled {op}"
 
     def _states(self, op: int) -> None:
-        waits, again, whole, kept = [self._node(state, op) for state in ("waits", "again", "whole", "kept")]
+        states = ("waits", "recomputed", "untiled", "kept")
+        waits, recomputed, untiled, kept = (self._node(state, op) for state in states)
         unit, once = self.claim.price[1], self.step.units[op]
-        self._arc(again, waits, unit * once)
-        self._arc(waits, again)
+        self._arc(recomputed, waits, unit * once)
+        self._arc(waits, recomputed)
         if op not in self.more:
             return
         more = self.more[op]
-        if again != "source":
-            self._arc(again, whole)
-        self._arc(whole, kept)
-        if kept == whole:
-            self._arc("source", whole, unit * more)
+        if recomputed != "source":
+            self._arc(recomputed, untiled)
+        self._arc(untiled, kept)
+        if kept == untiled:
+            self._arc("source", untiled, unit * more)
         else:
-            self._arc(kept, whole, unit * more)
+            self._arc(kept, untiled, unit * more)
             self._arc("source", kept, unit * (2 * more + once))
 
     def _after(self, u: int, op: int) -> None:
@@ -229,9 +232,9 @@ class _Cut:
         self._arc(self._node("waits", u), self._node("waits", op))
         if self.claim.fewest > 1 and u in self.before:
             if op in self.before or op == self.claim.op:
-                self._arc(self._node("whole", op), self._node("whole", u))
+                self._arc(self._node("untiled", op), self._node("untiled", u))
         elif self.claim.fewest > 1 and (u in self.behind or u == self.claim.op) and op in self.behind:
-            self._arc(self._node("whole", u), self._node("whole", op))
+            self._arc(self._node("untiled", u), self._node("untiled", op))
 
     def _value(self, tensor: int, size: int, at_start: bool, at_end: bool) -> None:
         v, rows = self.claim.op, self.claim.rows
@@ -239,30 +242,30 @@ class _Cut:
         divided = self.claim.fewest > 1 and not at_start and not at_end and self.step.divisible(tensor, rows)
         part = size // self.claim.most if divided and size % rows == 0 else 0
         later = sorted(readers & self.behind)
-        made_whole = "sink" if maker is None else self._node("whole", maker)
-        made_again = "sink" if maker is None else self._node("again", maker)
+        made_untiled = "sink" if maker is None else self._node("untiled", maker)
+        recomputed = "sink" if maker is None else self._node("recomputed", maker)
         if v == maker or v in readers:
             self._bytes(part if divided else size)
             if divided and v != maker:
-                self._paid(made_whole, "sink", size - part)
+                self._paid(made_untiled, "sink", size - part)
             if divided:
-                self._any(later, "sink" if v == maker else made_whole, size - part, f"leaves {tensor}")
+                self._any(later, "sink" if v == maker else made_untiled, size - part, f"leaves {tensor}")
         elif maker in self.behind:
             return
         elif divided and later:
-            self._arc(f"there {tensor}", made_again)
+            self._arc(f"live {tensor}", recomputed)
             for r in later:
-                self._arc(f"there {tensor}", self._node("whole", r))
-            self._paid(made_whole, f"there {tensor}", size)
-            self._any(later, made_whole, size - part, f"leaves {tensor}")
+                self._arc(f"live {tensor}", self._node("untiled", r))
+            self._paid(made_untiled, f"live {tensor}", size)
+            self._any(later, made_untiled, size - part, f"leaves {tensor}")
             assert maker is not None, tensor
-            self._paid(self._node("kept", maker), made_whole, part)
+            self._paid(self._node("kept", maker), made_untiled, part)
         elif later or at_end:
-            self._paid("source", made_again, size)
+            self._paid("source", recomputed, size)
         else:
             for r in sorted(readers):
-                self._arc(self._node("again", r), f"read {tensor}")
-            self._paid(f"read {tensor}", made_again, size - part)
+                self._arc(self._node("recomputed", r), f"read {tensor}")
+            self._paid(f"read {tensor}", recomputed, size - part)
             repeated = [r for r in sorted(readers) if r in self.before and r in self.more]
             if part and maker in self.before and repeated:
                 self._paid(self._node("kept", maker), f"part {tensor}", part)
@@ -271,7 +274,7 @@ class _Cut:
 
     def _any(self, readers: list[int], head: str, size: int, name: str) -> None:
         for r in readers:
-            self._arc(self._node("whole", r), name)
+            self._arc(self._node("untiled", r), name)
         if readers:
             self._paid(name, head, size)
 
@@ -324,35 +327,13 @@ class _Cut:
         return total
 
 
-def _needed(graph: Graph, op: int) -> list[int]:
-    return [graph.ops[i].id for i in graph.predecessors[graph.index_of[op]]]
-
-
-def _ancestors(graph: Graph, op: int) -> set[int]:
-    found: set[int] = set()
-    stack = [op]
-    while stack:
-        new = [u for u in _needed(graph, stack.pop()) if u not in found]
-        found.update(new)
-        stack += new
-    return found
-
-
-def _descendants(graph: Graph, op: int) -> set[int]:
-    found = {op}
-    for other in graph.ops[graph.index_of[op] + 1 :]:
-        if not found.isdisjoint(_needed(graph, other.id)):
-            found.add(other.id)
-    return found - {op}
-
-
 def _covering(step: CheckedStep, cuts: list[PartsCut]) -> None:
-    """That the cuts are of one op, whole and in every number of parts of any of its rows."""
+    """That the cuts are of one op, untiled and in every number of tiles of any of its rows."""
     if {cut.op for cut in cuts} != {cuts[0].op} or cuts[0].op not in step.words:
         raise VerificationError("fission", "cuts that show a bound are of one op of the step")
     for cut in cuts:
-        whole = (cut.rows, cut.fewest, cut.most) == (0, 1, 1)
-        if not (whole or 2 <= cut.fewest <= cut.most) or min(cut.price) < 1:
+        untiled = (cut.rows, cut.fewest, cut.most) == (0, 1, 1)
+        if not (untiled or 2 <= cut.fewest <= cut.most) or min(cut.price) < 1:
             raise VerificationError("fission", f"{cut} is no range of numbers of parts, or no price")
     wanted = {(0, 1), *((rows, n) for rows in step.words[cuts[0].op].values() for n in range(2, rows + 1))}
     there = {(cut.rows, n) for cut in cuts for n in range(cut.fewest, cut.most + 1)}

@@ -1,12 +1,13 @@
-"""Re-checks what is there when the last results of a graph are whole, element by element.
+"""Re-checks what is live when the last results of a graph are materialised, element by element.
 
-Claim: at the end of the last result, or of the last but one, a plan needs `goal` bytes. Whichever result is the last:
-its op reads something whole, or its pieces are joined, beside all results; if that is too little, then whichever is
-before it does so beside all but the last, and of that one there is something on each of many ways that lead to it.
+Claim: at the end of the last result, or of the last but one, a plan needs `goal` bytes. Take any result as the last
+one. With all results live, its op reads a materialised tensor, or its tiles are concatenated. If that is below the
+goal, take any other result as the last but one. The same holds of it with all results live but the last; and of the
+last result, at least one element is live on each of many disjoint paths that lead to it.
 
-A way is a list of elements, one of each tensor from one that is made by then to the last result: each is given to the
-op that makes the next one. Ways that have no element in common have at least one each. They are listed here one by one.
-See docs/proofs.md, section 15.
+A path is a list of elements, one of each tensor, from a tensor that is made by then to the last result: the op that
+makes an element is given the element before it. Paths that share no element have at least one live element each. They
+are listed here one by one. See docs/proofs.md, section 15.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lowtide.ops.index import FIXED
 from lowtide.ops.meaning import Meaning
 
 _MOST = 2**16
-"""Ways that are listed."""
+"""Elements of a result whose paths are listed."""
 
 Element = tuple[int, ...]
 
@@ -41,7 +42,7 @@ class Facts:
         The same number for tensors that may share a storage.
     given_all, made_before, cut, overwrites, meaning
         Whether all of a tensor is given to an op; what is made before tensors, and these; whether an op may be cut;
-        whether what it makes, whole, may lie on what it reads; what it means.
+        whether the untiled op may write its result over what it reads; what it means.
     """
 
     graph: Graph
@@ -55,7 +56,7 @@ class Facts:
 
 
 def end_needs(facts: Facts, goal: int) -> bool:
-    """Whether every plan needs so many bytes when its last results are whole."""
+    """Whether every plan needs so many bytes when its last results are materialised."""
     graph = facts.graph
     results = [t.id for t in graph.tensors if t.kind is Kind.OUTPUT]
     every = facts.sizes(results)
@@ -67,13 +68,13 @@ def end_needs(facts: Facts, goal: int) -> bool:
     more = {t: _given(facts, t, results) for t in results}
     for last in results:
         others = [t for t in results if t != last]
-        if every + _beside(facts, more[last], last) >= goal:
+        if every + _other_bytes(facts, more[last], last) >= goal:
             continue
         made = facts.made_before(others) - set(results)
         for before in others:
             counted = {facts.group[t] for t in (*others, *more[before])}
-            ways = _Ways(facts, made, counted).bytes_to(last)
-            if facts.sizes(others) + _beside(facts, more[before], before) + ways < goal:
+            paths = _Paths(facts, made, counted).bytes_to(last)
+            if facts.sizes(others) + _other_bytes(facts, more[before], before) + paths < goal:
                 return False
         if not others:
             return False
@@ -87,20 +88,20 @@ def _given(facts: Facts, result: int, results: Collection[int]) -> list[int]:
     return [t for t in op.inputs if facts.group[t] not in groups and facts.given_all(op, t)]
 
 
-def _beside(facts: Facts, given: Collection[int], result: int) -> int:
-    """Bytes beside the results when one is whole, by its op that runs whole or by joining its parts."""
+def _other_bytes(facts: Facts, given: Collection[int], result: int) -> int:
+    """Bytes in addition to the results when one is materialised, by its untiled op or by a concat of its tiles."""
     op = facts.graph.op_by_id[facts.graph.producer[result]]
-    whole = 0 if facts.overwrites(op) else facts.sizes(given)
-    return min(whole, facts.sizes([result])) if facts.cut(op.id) else whole
+    untiled = 0 if facts.overwrites(op) else facts.sizes(given)
+    return min(untiled, facts.sizes([result])) if facts.cut(op.id) else untiled
 
 
 Found = tuple[int, frozenset[int]]
-"""Bytes of ways, and the groups of all tensors that they lead through."""
+"""Bytes of paths, and the groups of all tensors that they lead through."""
 
 
 @dataclass
-class _Ways:
-    """Ways to a tensor from such as are made, none through what is counted already."""
+class _Paths:
+    """Paths to a tensor from such as are made, none through what is counted already."""
 
     facts: Facts
     made: Collection[int]
@@ -110,7 +111,7 @@ class _Ways:
     )
 
     def bytes_to(self, tensor: int) -> int:
-        """Bytes of as many ways as are found."""
+        """Bytes of as many paths as are found."""
         shape = self.facts.graph.tensor_by_id[tensor].shape or ()
         if not 0 < prod(shape) <= _MOST:
             return 0

@@ -5,7 +5,7 @@ two neighbours only:
 
     address ^    +-------+            at each step:  new storages in, workspace in and out,
             |    |   b   |--- new                    the dying out, then the output of an in-place op in
-            |  +-+---+---+            (its bytes are those of the dying input, which met nobody)
+            |  +-+---+---+            (its bytes are those of the dying input, which overlap nothing)
             |  |  a  |
             +--+-----+--------> steps
 """
@@ -13,7 +13,8 @@ two neighbours only:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
@@ -58,13 +59,22 @@ def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int
     return offset_of
 
 
+def workspace_offsets(plan: Plan, memory: CheckedMemory) -> dict[int, int]:
+    """``workspace``: offsets by op. Raises `VerificationError` if one is of an op that the graph does not have."""
+    offsets = by_number(plan.workspace_offsets or {}, "workspace")
+    for v in offsets:
+        if v not in memory.workspace:
+            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
+    return offsets
+
+
 def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target) -> str:
-    """``fixed``: every tensor that has memory and a place of its own under the target lies there.
+    """``fixed``: every tensor that has memory and a fixed offset under the target has that offset.
 
     Raises
     ------
     VerificationError
-        ``fixed``: a tensor lies elsewhere.
+        ``fixed``: a tensor has another offset.
     """
     at = {r.tensor: r.offset for r in plan.residency or ()} or by_number(plan.offsets or {}, "offsets")
     count = 0
@@ -78,13 +88,32 @@ def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target)
     return f"{count:,} tensors where they are to lie"
 
 
-def check_layout(
-    graph: Graph,
-    plan: Plan,
-    memory: CheckedMemory,
-    simulation: Simulation,
-    order: Sequence[int],
-) -> tuple[str, dict[int, int]]:
+@dataclass(frozen=True)
+class _Layout:
+    """Offsets of a plan; `at`: of each storage with bytes, its root's; `workspace`: of each op that has one."""
+
+    graph: Graph
+    plan: Plan
+    memory: CheckedMemory
+    simulation: Simulation
+    at: dict[int, int]
+    workspace: dict[int, int]
+
+    def name(self, i: int) -> str:
+        """Of a storage, for messages."""
+        return self.graph.tensor_by_id[self.memory.storages[i].name].label
+
+    def workspace_name(self, v: int) -> str:
+        """Of an op's workspace, for messages."""
+        return f"the workspace of {self.graph.op_by_id[v].label}"
+
+    def bytes_of(self, i: int) -> tuple[int, int]:
+        """Begin and end of a storage."""
+        low = self.at[i] + self.memory.storages[i].low
+        return low, low + self.memory.storages[i].size
+
+
+def check_layout(graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Simulation) -> tuple[str, dict[int, int]]:
     """Check alignment, the arena's end, in-place pairs and overlaps. Returns what was seen and offsets.
 
     Raises
@@ -93,86 +122,89 @@ def check_layout(
         ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
     """
     at = storage_offsets(graph, plan, memory)
-    workspace = by_number(plan.workspace_offsets or {}, "workspace")
-    arena = plan.arena_bytes or 0
-    laid_over = _laid_over(graph, memory, simulation, at)
+    layout = _Layout(graph, plan, memory, simulation, at, workspace_offsets(plan, memory))
+    on_input = _on_input(graph, memory, simulation, at)
     _check_parts(graph, plan, memory, simulation, at)
-
-    on_input = set(laid_over.values())
-
-    def name(i: int) -> str:
-        return graph.tensor_by_id[memory.storages[i].name].label
-
-    def stretch(i: int) -> tuple[int, int]:
-        """The bytes of a storage."""
-        low = at[i] + memory.storages[i].low
-        return low, low + memory.storages[i].size
-
-    end = 0
-    for i, start in at.items():
-        end = max(end, stretch(i)[1])
-        if start % plan.alignment and i not in on_input:
-            raise VerificationError("alignment", f"{name(i)} lies at {start}, no multiple of {plan.alignment}")
-        if stretch(i)[1] > arena:
-            raise VerificationError("arena", f"{name(i)} ends at {stretch(i)[1]}, beyond the arena of {arena} bytes")
-    for v in workspace:
-        if v not in memory.workspace:
-            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
-    for v, size in memory.workspace.items():
-        if not size:
-            continue
-        label = graph.op_by_id[v].label
-        if v not in workspace:
-            raise VerificationError("workspace", f"the workspace of {label}, {size} bytes, has no offset")
-        if workspace[v] < 0 or workspace[v] % plan.alignment:
-            raise VerificationError(
-                "alignment",
-                f"the workspace of {label} lies at {workspace[v]}, no multiple of {plan.alignment}",
-            )
-        end = max(end, workspace[v] + size)
-        if workspace[v] + size > arena:
-            raise VerificationError(
-                "arena",
-                f"the workspace of {label} ends at {workspace[v] + size}, beyond the arena of {arena} bytes",
-            )
-
-    begins: dict[int, list[int]] = {}
-    dies: dict[int, list[int]] = {}
-    for i in at:
-        begins.setdefault(simulation.first[i], []).append(i)
-        dies.setdefault(simulation.last[i], []).append(i)
-    live = LiveAddresses()
-    for step, v in [(-1, -1), *enumerate(order)]:
-        above = laid_over.get(v)
-        late = memory.storage_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
-        for i in begins.get(step, ()):
-            if i not in (above, late):
-                live.add(*stretch(i), name(i), step)
-        if v >= 0 and memory.workspace.get(v):
-            live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
-        partly = [memory.storage_of[t] for t in simulation.over.get(v, ())]
-        for i in partly:
-            live.remove(stretch(i)[0])
-        if late is not None:
-            live.add(*stretch(late), name(late), step)
-            if memory.workspace.get(v):
-                live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
-        for i in dies.get(step, ()):
-            if i != above and i not in partly:
-                live.remove(stretch(i)[0])
-        if above is not None and simulation.last[above] > step:
-            live.add(*stretch(above), name(above), step)
+    end = max(_check_storages(layout, set(on_input.values())), _check_workspaces(layout))
+    _check_overlaps(layout, on_input)
     placed = all(i in at for i, storage in enumerate(memory.storages) if storage.size)
     bound = plan.arena_lower_bound_bytes or 0
     if placed and plan.runtime_parts is None and bound > round_up(end, plan.alignment):
         raise VerificationError("arena", f"everything ends at {end}; the bound of its arena, {bound}, cannot hold")
-    return f"{len(at):,} storages end at {end:,} of {arena:,} B, no two live ones overlap", at
+    return f"{len(at):,} storages end at {end:,} of {plan.arena_bytes or 0:,} B, no two live ones overlap", at
+
+
+def _check_storages(layout: _Layout, on_input: Collection[int]) -> int:
+    """Storages begin at multiples of the alignment, but for those in place. Returns where the last one ends."""
+    plan, arena, last = layout.plan, layout.plan.arena_bytes or 0, 0
+    for i, start in layout.at.items():
+        end = layout.bytes_of(i)[1]
+        if start % plan.alignment and i not in on_input:
+            raise VerificationError("alignment", f"{layout.name(i)} lies at {start}, no multiple of {plan.alignment}")
+        if end > arena:
+            raise VerificationError("arena", f"{layout.name(i)} ends at {end}, beyond the arena of {arena} bytes")
+        last = max(last, end)
+    return last
+
+
+def _check_workspaces(layout: _Layout) -> int:
+    """Workspaces have aligned offsets, and end in the arena. Returns where the last one ends."""
+    plan, arena, last = layout.plan, layout.plan.arena_bytes or 0, 0
+    for v, size in layout.memory.workspace.items():
+        if not size:
+            continue
+        name, start = layout.workspace_name(v), layout.workspace.get(v)
+        if start is None:
+            raise VerificationError("workspace", f"{name}, {size} bytes, has no offset")
+        if start < 0 or start % plan.alignment:
+            raise VerificationError("alignment", f"{name} lies at {start}, no multiple of {plan.alignment}")
+        if start + size > arena:
+            raise VerificationError("arena", f"{name} ends at {start + size}, beyond the arena of {arena} bytes")
+        last = max(last, start + size)
+    return last
+
+
+def _check_overlaps(layout: _Layout, on_input: Mapping[int, int]) -> None:
+    """No two storages or workspaces that are live at one step share a byte; `on_input`: in-place op to its output."""
+    graph, memory, simulation = layout.graph, layout.memory, layout.simulation
+    begins: dict[int, list[int]] = {}
+    dies: dict[int, list[int]] = {}
+    for i in layout.at:
+        begins.setdefault(simulation.first[i], []).append(i)
+        dies.setdefault(simulation.last[i], []).append(i)
+    live = LiveAddresses()
+
+    def add(i: int, step: int) -> None:
+        live.add(*layout.bytes_of(i), layout.name(i), step)
+
+    def touch_workspace(v: int, step: int) -> None:
+        if memory.workspace.get(v):
+            live.touch(layout.workspace[v], memory.workspace[v], layout.workspace_name(v), step)
+
+    for step, v in [(-1, -1), *enumerate(layout.plan.order)]:
+        above = on_input.get(v)
+        late = memory.storage_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
+        for i in begins.get(step, ()):
+            if i not in (above, late):
+                add(i, step)
+        touch_workspace(v, step)
+        partly = [memory.storage_of[t] for t in simulation.over.get(v, ())]
+        for i in partly:
+            live.remove(layout.bytes_of(i)[0])
+        if late is not None:
+            add(late, step)
+            touch_workspace(v, step)
+        for i in dies.get(step, ()):
+            if i != above and i not in partly:
+                live.remove(layout.bytes_of(i)[0])
+        if above is not None and simulation.last[above] > step:
+            add(above, step)
 
 
 def aligned_load(
     graph: Graph, memory: CheckedMemory, simulation: Simulation, order: Sequence[int], alignment: int
 ) -> int:
-    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment, parts of wholes apart.
+    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment, but for parts of one.
 
     Every arena whose end is rounded up too is at least this large.
     """
@@ -205,13 +237,7 @@ class LiveAddresses:
         self.rest: list[tuple[int, str]] = []
 
     def add(self, start: int, end: int, name: str, step: int) -> None:
-        """Put something there; ``overlap`` if a byte of it is taken.
-
-        Raises
-        ------
-        VerificationError
-            ``overlap``: a byte of it is taken.
-        """
+        """Put something there. Raises ``overlap`` if a byte of it is taken."""
         k = bisect_left(self.starts, start)
         for j in (k - 1, k):
             if 0 <= j < len(self.starts) and self.starts[j] < end and self.rest[j][0] > start:
@@ -234,8 +260,8 @@ class LiveAddresses:
         del self.starts[k], self.rest[k]
 
 
-def _laid_over(graph: Graph, memory: CheckedMemory, simulation: Simulation, at: Mapping[int, int]) -> dict[int, int]:
-    """Op id to the storage of its output, for in-place ops; the output lies exactly on its input's bytes."""
+def _on_input(graph: Graph, memory: CheckedMemory, simulation: Simulation, at: Mapping[int, int]) -> dict[int, int]:
+    """Op id to the storage of its output, for in-place ops; the output has exactly its input's bytes."""
     result = {}
     for v, read in simulation.in_place.items():
         out = graph.op_by_id[v].outputs[0]
@@ -253,7 +279,7 @@ def _laid_over(graph: Graph, memory: CheckedMemory, simulation: Simulation, at: 
 def _check_parts(
     graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Simulation, at: Mapping[int, int]
 ) -> None:
-    """Outputs that lie over an input that dies keep the distance, and the plan lists what is shared, no more."""
+    """Outputs that share bytes of an input that dies keep the distance, and the plan lists what is shared, no more."""
     shared_pairs: set[tuple[int, ...]] = set()
     for v, inputs in simulation.over.items():
         op = graph.op_by_id[v]
@@ -272,8 +298,7 @@ def _check_parts(
                     f"the output must begin {memory.behind[v][t]} bytes lower, or elsewhere",
                 )
             shared_pairs.add((out, t) if (low, size) == (start, length) else (out, t, shared))
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
-    listed: set[tuple[int, ...]] = {p for p in plan.in_place if memory.behind[makers[p[0]]]}
+    listed: set[tuple[int, ...]] = {p for p in plan.in_place if memory.behind[graph.producer[p[0]]]}
     listed |= set(plan.overlap or ())
     for pair in sorted(shared_pairs ^ listed):
         word = "lists" if pair in listed else "does not list"

@@ -1,8 +1,8 @@
-"""What of a loop may lie over an input that dies in it: each byte is written only after it is read for the last time.
+"""What a loop may write over an input that dies in it: each byte is written only after its last read.
 
-The loop is played; of every position that is made the first row of the input is known that is still read then or later
-(by the position itself, too). All bytes before that row are free. So each first writing of a byte gives a distance by
-which what is written has to begin below the input, and the plan has to keep the largest.
+The loop is played. For every position that runs, the first row of the input is known that this position or a later one
+reads. All bytes before that row are free. So each first write of a byte gives a distance by which the written tensor
+has to begin below the input, and the plan has to keep the largest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lowtide.verify.check.loop_play import Event, LoopPlay, Rows, fail
 
 
 def block_begins(graph: Graph, plan: Plan, loop: PlanLoop) -> int:
-    """Where a loop's rings begin: its workspace, or the tensor that stands for it."""
+    """Where a loop's line buffers begin: at its workspace, or at the tensor that takes the workspace's place."""
     if loop.over is not None and loop.over not in graph.tensor_by_id:
         return plan.offset_of(loop.over) or 0
     return (plan.workspace_offsets or {}).get(str(loop.op), 0)
@@ -28,7 +28,7 @@ def block_begins(graph: Graph, plan: Plan, loop: PlanLoop) -> int:
 def check_behind(
     graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, events: Sequence[Event], target: Target
 ) -> None:
-    """``loops``: what a loop writes over an input lies behind what is still read of it; `events`: all that happens."""
+    """``loops``: what a loop writes over an input is before the bytes that later positions read; `events`: in turn."""
     last = target.channels_last
     stretches = _stretches(graph, plan, loop, play, channels_last=last)
     for key, distance in loop.behind.items():
@@ -41,24 +41,24 @@ def check_behind(
             )
 
 
-def _free_bytes(play: LoopPlay, events: Sequence[Event], tensor: int, lying: Sequence[int]) -> list[int]:
-    """At each event the bytes from an input's start that nobody reads from then on; all there are behind the last.
-    `lying`: its dimensions as they lie in memory."""
+def _free_bytes(play: LoopPlay, events: Sequence[Event], tensor: int, memory_order: Sequence[int]) -> list[int]:
+    """At each event the bytes from an input's start that no event from then on reads; behind the last read, all.
+    `memory_order`: the input's dimensions, the slowest in memory first."""
     graph = play.graph
     t = graph.tensor_by_id[tensor]
-    shape, lowest = tuple((t.shape or ())[d] for d in lying), MAX_BYTES
+    shape, lowest = tuple((t.shape or ())[d] for d in memory_order), MAX_BYTES
     result = []
     for event in reversed(events):
         if event.op is not None and tensor in graph.op_by_id[event.op].inputs:
             for read, rows in play.outside(graph.op_by_id[event.op], event.position):
                 if read == tensor:
-                    lowest = min(lowest, _first_byte(shape, t.size, tuple(rows[d] for d in lying)))
+                    lowest = min(lowest, _first_byte(shape, t.size, tuple(rows[d] for d in memory_order)))
         result.append(lowest)
     return result[::-1]
 
 
 def _first_byte(shape: tuple[int, ...], size: int, rows: tuple[Rows, ...]) -> int:
-    """The first byte of a box of a tensor, its dimensions as they lie in memory; none for an empty box."""
+    """The first byte of a box of a tensor, its dimensions in the order of memory; `MAX_BYTES` for an empty box."""
     if any(first >= end for first, end in rows):
         return MAX_BYTES
     at = 0
@@ -82,23 +82,23 @@ def _distance(stretches: dict[int, tuple[int, int, int]], events: list[tuple[Eve
 def _stretches(
     graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, *, channels_last: bool
 ) -> dict[int, tuple[int, int, int]]:
-    """Where each tensor that is the first in its memory begins and ends, from the start of what lies over the input on,
-    and bytes of a position."""
+    """Where each tensor that is the first in its memory begins and ends, from the start of the memory that shares bytes
+    with the input, and bytes of a position."""
     over, begin = loop.over, block_begins(graph, plan, loop)
     if over is not None and over in graph.tensor_by_id:
         dims, shape = play.dims[over], graph.tensor_by_id[over].shape or ()
-        lying = [d for d in memory_dims(graph, over, channels_last=channels_last) if shape[d] != 1 or d in dims]
+        memory_order = [d for d in memory_dims(graph, over, channels_last=channels_last) if shape[d] != 1 or d in dims]
         torn = any(rows != 1 for rows in play.rows(over)[:-1])
-        if torn or lying[: len(dims)] != list(dims):
+        if torn or memory_order[: len(dims)] != list(dims):
             raise fail(f"tensor {over} is not made from its first byte to its last one")
         size = graph.tensor_by_id[over].size
-        first = {ring.over: int(key) for key, ring in loop.keep.items() if ring.over is not None}.get(over, over)
+        first = {buffer.over: int(key) for key, buffer in loop.keep.items() if buffer.over is not None}.get(over, over)
         return {first: (0, size, size // prod(play.sizes(over)))}
     result: dict[int, tuple[int, int, int]] = {}
-    for key, ring in loop.keep.items():
-        if ring.over is None:
-            at = (ring.offset or 0) - begin
-            result[int(key)] = (at, at + ring.slots * ring.bytes, ring.bytes)
+    for key, buffer in loop.keep.items():
+        if buffer.over is None:
+            at = (buffer.offset or 0) - begin
+            result[int(key)] = (at, at + buffer.slots * buffer.bytes, buffer.bytes)
     for key, added in loop.sums.items():  # all of it from the first position on
         at = (added.offset or 0) - begin
         result[int(key)] = (at, at + added.bytes, added.bytes)

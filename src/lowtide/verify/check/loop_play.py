@@ -1,8 +1,8 @@
 """A loop of a plan, position by position, as the checker works it out from `docs/means.md`.
 
-The driving op's positions are asked for one after the other. Whoever is asked first asks for what it still needs, the
-operands in order, then runs one position. When a position is there, ops of which the driving op needs nothing run as
-far as they can. In the end everything that leaves is asked for, op by op.
+The driving op's positions are requested one after the other. Before an op runs a position, it requests what that
+position needs and is not made, operand by operand. When a position is made, ops of which the driving op needs nothing
+run as far as they can. At the end the remaining positions of all results that leave are requested, op by op.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fail(why: str) -> VerificationError:
 
 @dataclass(frozen=True)
 class Event:
-    """Position `position` of op `op` runs (None: an input's is handed over); it reads `reads`, and makes `makes`."""
+    """Position `position` of op `op` runs (None: an input's is streamed in); it reads `reads`, and makes `makes`."""
 
     op: int | None
     position: int
@@ -56,9 +56,9 @@ class LoopPlay:
     along
         Axes of each op.
     dims
-        Dimensions of each tensor that is there in parts, or is written so.
+        Dimensions of each tensor that is kept or written in tiles.
     given
-        Inputs that are handed over.
+        Inputs that are streamed in.
     """
 
     graph: Graph
@@ -159,7 +159,7 @@ class LoopPlay:
         return self._sizes[tensor]
 
     def position(self, op: int, number: int) -> tuple[int, ...]:
-        """Where a position lies along each of an op's axes, the last one innermost."""
+        """A position's index along each of an op's axes, the last one innermost."""
         along = self.along[op]
         return (number,) if len(along) == 1 else divmod(number, self._groups(op, along[1]))
 
@@ -181,7 +181,8 @@ class LoopPlay:
         return tuple((t, (rows[at[i]], columns[at[j]])) for t, (i, rows), (j, columns) in self._tables[op.id])
 
     def outside(self, op: Op, number: int) -> list[tuple[int, tuple[Rows, ...]]]:
-        """Of each operand that lies whole outside of the loop the rows of each dimension that one position reads."""
+        """Of each operand that is materialised outside of the loop the rows of each dimension that one position
+        reads."""
         at: dict[int, Rows] = {}
         for axis, k in zip(self.along[op.id], self.position(op.id, number), strict=True):
             grain = self.access[op.id].grain_of(axis)
@@ -211,83 +212,8 @@ class LoopPlay:
         return result[0], result[1] if len(result) == 2 else (0, [(0, 1)] * many)
 
     def events(self) -> Iterator[Event]:
-        """All that happens, in turn."""
-        maker = {t: op for op in self.ops for t in op.outputs}
-        read = {t for op in self.ops for t, _ in self.operands(op)}
-        aside, listed = self.asides()
-        late = [self.graph.op_by_id[o] for o in listed]
-        done = dict.fromkeys(self.access, 0)
-        there = dict.fromkeys(self.dims, 0)
-        handed = dict.fromkeys(self.given, 0)
-        waits: dict[int, tuple[int, int]] = {}  # who cannot run before so many positions of a tensor are there
-        wanted: dict[int, tuple[tuple[int, Span], ...]] = {}  # of each op what its next position reads
-
-        def reads(op: Op) -> tuple[tuple[int, Span], ...]:
-            if op.id not in wanted:
-                wanted[op.id] = self.reads(op, done[op.id])
-            return wanted[op.id]
-
-        def missing(op: Op) -> tuple[int, int] | None:
-            for t, ((first, end), (left, last)) in reads(op):
-                least = (end - 1) * self.sizes(t)[1] + last
-                if first < end and left < last and there[t] < least:
-                    return t, least
-            return None
-
-        def ready(op: Op) -> Op | None:
-            t, least = waits.get(op.id, (-1, 0))
-            if done[op.id] == self.count(op.id) or there.get(t, 0) < least:
-                return None
-            at = op
-            while (needed := missing(at)) is not None:
-                if needed[0] in handed or maker[needed[0]].id not in aside:
-                    waits[op.id] = needed
-                    return None
-                at = maker[needed[0]]
-            return at
-
-        def run(op: Op) -> Event:
-            number = done[op.id]
-            event = Event(op.id, number, reads(op), op.outputs)
-            del wanted[op.id]
-            done[op.id] += 1
-            for t in op.outputs:
-                if t in there:
-                    there[t] += 1
-            return event
-
-        def keep_up() -> Iterator[Event]:
-            while (now := next((o for op in late if (o := ready(op)) is not None), None)) is not None:
-                yield run(now)
-
-        def ask(op: Op) -> Iterator[Event]:
-            waiting: list[Op | int] = [op]
-            while waiting:
-                top = waiting[-1]
-                if isinstance(top, int):
-                    yield Event(None, handed[top], (), (top,))
-                    handed[top] += 1
-                    there[top] += 1
-                    waiting.pop()
-                    yield from keep_up()
-                    continue
-                if done[top.id] == self.count(top.id):
-                    waiting.pop()
-                    continue
-                needed = missing(top)
-                if needed is None:
-                    waiting.pop()
-                    yield run(top)
-                    yield from keep_up()
-                else:
-                    waiting.append(needed[0] if needed[0] in handed else maker[needed[0]])
-
-        for _ in range(self.loop.parts):
-            yield from ask(self.ops[-1])
-        for op in self.ops[:-1]:
-            leaves = not read.intersection(op.outputs) or any(str(t) not in self.loop.keep for t in op.outputs)
-            while leaves and done[op.id] < self.count(op.id):
-                yield from ask(op)
+        """All positions that run or are streamed in, in turn."""
+        return _Replay(self).events()
 
     def asides(self) -> tuple[set[int], list[int]]:
         """Ops of which the driving op needs nothing, not through others either; and those of them that run as far as
@@ -307,6 +233,96 @@ class LoopPlay:
         while more := {o for o in aside - late if makers[o] - aside or makers[o] & late}:
             late |= more
         return aside, [op.id for op in reversed(self.ops) if op.id in late]
+
+
+class _Replay:
+    """A loop while it runs: how far each op and each tensor is."""
+
+    def __init__(self, play: LoopPlay) -> None:
+        self.play, self.driver = play, play.ops[-1]
+        self.maker = {t: op for op in play.ops for t in op.outputs}
+        self.aside, late = play.asides()
+        self.late = [play.graph.op_by_id[o] for o in late]
+        self.done = dict.fromkeys(play.access, 0)
+        self.made = dict.fromkeys(play.dims, 0)
+        self.streamed = dict.fromkeys(play.given, 0)
+        self.waits: dict[int, tuple[int, int]] = {}  # of an op the positions of a tensor without which it cannot run
+        self.wanted: dict[int, tuple[tuple[int, Span], ...]] = {}  # of an op what its next position reads
+
+    def events(self) -> Iterator[Event]:
+        """The driving op's positions, each with what it needs; then what is left of the ops whose results leave."""
+        play = self.play
+        for _ in range(play.loop.parts):
+            yield from self._request(self.driver)
+        read = {t for op in play.ops for t, _ in play.operands(op)}
+        for op in play.ops[:-1]:
+            leaves = not read.intersection(op.outputs) or any(str(t) not in play.loop.keep for t in op.outputs)
+            while leaves and not self._is_done(op):
+                yield from self._request(op)
+
+    def _is_done(self, op: Op) -> bool:
+        return self.done[op.id] == self.play.count(op.id)
+
+    def _reads(self, op: Op) -> tuple[tuple[int, Span], ...]:
+        if op.id not in self.wanted:
+            self.wanted[op.id] = self.play.reads(op, self.done[op.id])
+        return self.wanted[op.id]
+
+    def _missing(self, op: Op) -> tuple[int, int] | None:
+        """A tensor, and positions of it that an op needs and that are not made; None if the op can run."""
+        for t, ((first, end), (left, last)) in self._reads(op):
+            least = (end - 1) * self.play.sizes(t)[1] + last
+            if first < end and left < last and self.made[t] < least:
+                return t, least
+        return None
+
+    def _run(self, op: Op) -> Event:
+        """Run an op's next position."""
+        event = Event(op.id, self.done[op.id], self._reads(op), op.outputs)
+        del self.wanted[op.id]
+        self.done[op.id] += 1
+        for t in op.outputs:
+            if t in self.made:
+                self.made[t] += 1
+        return event
+
+    def _request(self, op: Op) -> Iterator[Event]:
+        """Run an op's next position, after what it needs."""
+        waiting: list[Op | int] = [op]
+        while waiting:
+            top = waiting[-1]
+            if isinstance(top, int):
+                yield Event(None, self.streamed[top], (), (top,))
+                self.streamed[top] += 1
+                self.made[top] += 1
+            elif self._is_done(top):
+                waiting.pop()
+                continue
+            elif (needed := self._missing(top)) is not None:
+                waiting.append(needed[0] if needed[0] in self.streamed else self.maker[needed[0]])
+                continue
+            else:
+                yield self._run(top)
+            waiting.pop()
+            yield from self._keep_up()
+
+    def _keep_up(self) -> Iterator[Event]:
+        """Run the ops of which the driving op needs nothing, as far as they can."""
+        while (now := next((o for op in self.late if (o := self._ready(op)) is not None), None)) is not None:
+            yield self._run(now)
+
+    def _ready(self, op: Op) -> Op | None:
+        """The op, or one that it waits for and of which the driving op needs nothing either, if that can run."""
+        t, least = self.waits.get(op.id, (-1, 0))
+        if self._is_done(op) or self.made.get(t, 0) < least:
+            return None
+        at = op
+        while (needed := self._missing(at)) is not None:
+            if needed[0] in self.streamed or self.maker[needed[0]].id not in self.aside:
+                self.waits[op.id] = needed
+                return None
+            at = self.maker[needed[0]]
+        return at
 
 
 def _rows(index: Index | None, at: Mapping[int, Rows], size: int) -> Rows:
@@ -331,7 +347,7 @@ def ids_of(table: Mapping[str, T]) -> list[tuple[int, T]]:
     Raises
     ------
     VerificationError
-        ``loops``: an id is spelled in another way than all other tables spell it, which look it up by its text.
+        ``loops``: an id is written otherwise than in the other tables, which look it up by its text.
     ValueError
         A key is no number.
     """

@@ -1,7 +1,7 @@
-"""Loops of a plan: the graph with an op for each, built again from the user's own; and every loop played through.
+"""Loops of a plan: the graph with an op for each, rebuilt from the user's own, and a replay of every loop.
 
-What is read is looked for in its ring: slot p mod R holds position p, or something else by now. Where a tensor lies
-over another one, both are looked for in the same slots.
+Each read is looked up in a circular line buffer: slot p mod R holds position p, or a later one. Where a tensor shares
+the memory of another one, both are looked up in the same slots.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def looped(graph: Graph, plan: Plan) -> Graph:
     Raises
     ------
     VerificationError
-        ``loops``: an op is in two of them, others read what one keeps in rings, or a loop waits for another one.
+        ``loops``: an op is in two loops, others read what one keeps in line buffers, or a loop waits for another one.
     """
     if plan.version < 2:
         raise fail("a plan with loops is version 2")
@@ -72,7 +72,7 @@ def _looped(graph: Graph, plan: Plan) -> Graph:
     ops = [op for op in graph.ops if op.id not in inside]
     ops += [_as_op(graph, loop, gone, plan) for loop in plan.loops or ()]
     tensors = [t for t in graph.tensors if t.id not in gone]
-    tensors += [_block(graph, loop, plan) for loop in plan.loops or () if _is_block(graph, loop)]
+    tensors += [_block(loop, plan) for loop in plan.loops or () if _is_block(graph, loop)]
     return replace(graph, tensors=tuple(tensors), ops=_in_order(ops), file_order=())
 
 
@@ -81,7 +81,7 @@ def _is_block(graph: Graph, loop: PlanLoop) -> bool:
     return loop.over is not None and loop.over not in graph.tensor_by_id
 
 
-def _block(graph: Graph, loop: PlanLoop, plan: Plan) -> Tensor:
+def _block(loop: PlanLoop, plan: Plan) -> Tensor:
     """That tensor."""
     assert loop.over is not None, loop
     names = {t.id: t.name for t in plan.tensors}
@@ -89,19 +89,19 @@ def _block(graph: Graph, loop: PlanLoop, plan: Plan) -> Tensor:
 
 
 def _kept(graph: Graph, loop: PlanLoop) -> set[int]:
-    """Tensors that are never whole: nobody outside reads them."""
+    """Tensors that are never materialised: no op outside of the loop reads them."""
     made = {t for o in loop.ops for t in graph.op_by_id[o].outputs}
     result = set()
     for key in (*loop.keep, *loop.streamed):
         t = graph.tensor_by_id.get(int(key))
         if t is None or any(r not in loop.ops for r in graph.consumers.get(t.id, ())):
             raise fail(f"tensor {key} is read outside of loop {loop.op}, and is not whole there")
-        handed = key in loop.streamed
-        if t.kind is not Kind.INPUT if handed else (t.id not in made or t.kind is Kind.OUTPUT):
+        streamed = key in loop.streamed
+        if t.kind is not Kind.INPUT if streamed else (t.id not in made or t.kind is Kind.OUTPUT):
             raise fail(f"tensor {key} is not loop {loop.op}'s to keep")
-        if handed and loop.streamed[key] != t.name:
+        if streamed and loop.streamed[key] != t.name:
             raise fail(f"{t.label} is handed over by the name {loop.streamed[key]!r}")
-        if handed and key not in loop.keep:
+        if streamed and key not in loop.keep:
             raise fail(f"input {key} is handed over and not kept")
         if any(t.id in (other.id, other.alias_of) for other in graph.tensors if other.alias_of is not None):
             raise fail(f"tensor {key} shares memory by the graph's own word")
@@ -148,7 +148,7 @@ def _in_order(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
-    """``loops``: play each loop; what is read is in its ring, rings lie apart, inputs come in order.
+    """``loops``: replay each loop; reads find their line buffers filled, buffers share no byte, inputs come in order.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
         worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
     if plan.exactness != worst:
         raise fail(f"the plan promises {plan.exactness!r}, its loops {worst!r}")
-    handed = [name for loop in plan.loops or () for name in loop.streamed.values()]
-    more = f", {format_count(len(handed), 'input')} handed over in turn" if handed else ""
+    streamed = [name for loop in plan.loops or () for name in loop.streamed.values()]
+    more = f", {format_count(len(streamed), 'input')} handed over in turn" if streamed else ""
     return f"{format_count(len(plan.loops or ()), 'loop')}, {positions:,} positions: what is read is there{more}"
 
 
@@ -189,31 +189,31 @@ def _exactness(graph: Graph, play: LoopPlay, op: Op) -> Exactness:
 
 
 def _check_memory(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, target: Target) -> None:
-    """Rings are of whole positions, lie in the loop's workspace, apart unless the plan says that some share memory, and
-    over one another only where that holds."""
-    pieces: list[tuple[int, int, str]] = []
+    """Line buffers hold entire positions, are in the loop's workspace, share bytes only where the plan says so, and
+    take each other's memory only where that holds."""
+    kept: list[tuple[int, int, str]] = []
     placed = plan.offsets is not None or loop.kept_bytes is not None
-    for key, ring in loop.keep.items():
+    for key, buffer in loop.keep.items():
         t = int(key)
         tensor = graph.tensor_by_id[t]
         count = prod(play.sizes(t)) if t in play.dims else 0
-        if not count or ring.bytes * count != tensor.size or ring.name != tensor.name:
-            raise fail(f"{tensor.label} has no {count} positions of {ring.bytes} bytes")
-        if ring.over is not None:
-            _check_over(graph, loop, play, target, t, ring.over)
+        if not count or buffer.bytes * count != tensor.size or buffer.name != tensor.name:
+            raise fail(f"{tensor.label} has no {count} positions of {buffer.bytes} bytes")
+        if buffer.over is not None:
+            _check_over(graph, loop, play, target, t, buffer.over)
         elif placed:
-            pieces.append((_offset(ring.offset, tensor), ring.slots * ring.bytes, tensor.label))
+            kept.append((_offset(buffer.offset, tensor), buffer.slots * buffer.bytes, tensor.label))
     _check_sums(graph, loop, play)
     if loop.kept_bytes is not None:
         check_sums_apart(graph, loop)
     for key, added in loop.sums.items():
         if placed:
             tensor = graph.tensor_by_id[int(key)]
-            pieces.append((_offset(added.offset, tensor), added.bytes, f"the sums of {tensor.label}"))
+            kept.append((_offset(added.offset, tensor), added.bytes, f"the sums of {tensor.label}"))
     begin = block_begins(graph, plan, loop)
     end = begin + kept_bytes(loop, plan)
     at = begin
-    for start, size, name in sorted(pieces):
+    for start, size, name in sorted(kept):
         if start < at or start % plan.alignment or start + size > end:
             raise fail(f"{name} lies at {start}, outside of the loop's {begin} to {end}, on another ring, or unaligned")
         at = begin if loop.kept_bytes is not None else start + size
@@ -226,7 +226,7 @@ def _offset(offset: int | None, tensor: Tensor) -> int:
 
 
 def _check_sums(graph: Graph, loop: PlanLoop, play: LoopPlay) -> None:
-    """What is added up has an accumulator that holds it, and it is said how it becomes whole."""
+    """What is added up has an accumulator that holds it, and the plan says how each result is materialised."""
     needed: dict[str, int] = {}
     for op in play.ops:
         access = play.access[op.id]
@@ -244,8 +244,8 @@ def _check_sums(graph: Graph, loop: PlanLoop, play: LoopPlay) -> None:
 
 
 def _check_over(graph: Graph, loop: PlanLoop, play: LoopPlay, target: Target, one: int, other: int) -> None:
-    """Two tensors have the same memory: an op between them reads just the position that it makes, and nobody else reads
-    the first one. What lies in a whole result lies there until the last of these ops writes that."""
+    """Two tensors have the same memory: an op between them reads just the position that it makes, and no other op reads
+    the first one. In a materialised result the tensor is live until the last of these ops writes the result."""
     if str(other) in loop.keep:
         _check_in_place(graph, play, target, other, one)
         return
@@ -276,7 +276,7 @@ def _check_in_place(graph: Graph, play: LoopPlay, target: Target, read: int, res
 
 
 def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay, events: Iterable[Event]) -> int:
-    """Follow all that happens in a loop; how many positions ran."""
+    """Follow the events of a loop; how many positions ran."""
     home, slots_of = _homes(loop, play)
     held: dict[int, dict[int, tuple[int, int]]] = {t: {} for t in slots_of}
     streaming = {t: _stream_dimension(graph, t) for t in play.given}
@@ -286,10 +286,10 @@ def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay, events: Iterable[Ev
     ran, sharing = 0, Sharing.of(loop)
     for event in events:
         for t, ((a, b), (c, d)) in event.reads:
-            width, ring, slots = play.sizes(t)[1], held[home[t]], slots_of[home[t]]
+            width, buffer, slots = play.sizes(t)[1], held[home[t]], slots_of[home[t]]
             for row in range(a, b):
                 for position in range(row * width + c, row * width + d):
-                    if ring.get(position % slots) != (t, position):
+                    if buffer.get(position % slots) != (t, position):
                         label = graph.tensor_by_id[t].label
                         raise fail(f"op {event.op} reads position {position} of {label}, which is not there any more")
         for t in event.makes:
@@ -305,7 +305,7 @@ def check_play(graph: Graph, loop: PlanLoop, play: LoopPlay, events: Iterable[Ev
 def _slots_read(
     play: LoopPlay, event: Event, home: Mapping[int, int], slots_of: Mapping[int, int]
 ) -> set[tuple[int, int]]:
-    """(ring, slot) of all that a position reads."""
+    """(line buffer, slot) of all that a position reads."""
     return {
         (home[t], (row * play.sizes(t)[1] + column) % slots_of[home[t]])
         for t, ((a, b), (c, d)) in event.reads
@@ -315,7 +315,7 @@ def _slots_read(
 
 
 def _homes(loop: PlanLoop, play: LoopPlay) -> tuple[dict[int, int], dict[int, int]]:
-    """In whose slots each tensor that is there in parts lies, and how many these are."""
+    """In which tensor's slots each tensor that is kept in tiles is, and how many these are."""
     home: dict[int, int] = {}
     for t in play.dims:
         at = t

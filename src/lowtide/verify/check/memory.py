@@ -1,4 +1,4 @@
-"""What occupies memory, worked out once more from `docs/contract.md`, for the checker alone.
+"""What occupies memory, derived from `docs/contract.md` for the checker alone.
 
 A *storage* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
 storage if it makes or reads one of its tensors. In an order, a storage is live
@@ -7,19 +7,19 @@ storage if it makes or reads one of its tensors. In an order, a storage is live
                                           no op makes: one that no op makes and that is neither only names memory)
     to     the last op that touches it    (the end if one of its tensors is a graph output)
 
-Where every tensor of a storage but the root lies there as a *piece* (`Tensor.piece`), bytes begin and end one by one:
-each is there from the first op that touches a tensor with it to the last. Those of the same tensors are one storage.
+Where the graph says of every alias in a storage that it is live by itself, bytes begin and end one by one: each is live
+from the first op that touches a tensor with it to the last. Bytes of the same tensors are one storage.
 
-A storage is constant if its root is: `Graph` sees to it that nothing is written there, and that no constant lies in
-other memory.
+A storage is constant if its root is: `Graph` sees to it that no op writes to it, and that no constant shares memory
+with other tensors.
 
 and the footprint at op v, when exactly the ops of D ran before it, is
 
-    sum of size(b) over storages b with [b was there at the start, or D + v touches b]
-                                  and [b is there at the end, or an op outside D touches b]
+    sum of size(b) over storages b with [b was live at the start, or D + v touches b]
+                                  and [b is live at the end, or an op outside D touches b]
     + workspace(v)  - what v saves if it may overwrite an input whose storage nothing outside D + v needs:
-                      size(output); or, where the target gives a distance d at which the output may lie over a
-                      part of that input, the bytes that can be under both, min(size(input), size(output) - d).
+                      size(output); or, where the target gives a distance d at which the output may share some
+                      bytes of that input, the most that it can share, min(size(input), size(output) - d).
 
 Ops and tensors go by their ids here, never by positions.
 """
@@ -38,8 +38,8 @@ from lowtide.target import Target
 class CheckedStorage(NamedTuple):
     """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one.
 
-    `name`: the tensor that it goes by. `low`: bytes from its root's start, not 0 only where it is a part of a whole.
-    `part`: whether it is.
+    `name`: the tensor that it goes by. `part`: whether it holds only some bytes of its root's memory. `low`: bytes from
+    its root's start; 0 where it is no part.
     """
 
     size: int
@@ -76,7 +76,7 @@ class CheckedMemory:
     touches
         Op id to the indices of the storages that it touches.
     alias_of
-        Tensor id to the tensor whose memory it lies in: the graph's aliases and the target's views.
+        Tensor id to the tensor whose memory it shares: the graph's aliases and the target's views.
     views
         Ids of the tensors that are views: nothing is written when they are made.
     """
@@ -92,7 +92,7 @@ class CheckedMemory:
     alias_of: dict[int, int]
     views: frozenset[int]
 
-    def saving(self, graph: Graph, op: int, before: Collection[int]) -> int:
+    def saving(self, op: int, before: Collection[int]) -> int:
         """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""
         most = 0
         for tensor in self.overwritable[op]:
@@ -101,7 +101,7 @@ class CheckedMemory:
                 most = max(most, self.saved[op][tensor])
         return most
 
-    def footprint(self, graph: Graph, op: int, before: Collection[int]) -> int:
+    def footprint(self, op: int, before: Collection[int]) -> int:
         """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
         live = 0
         for b in self.storages:
@@ -109,73 +109,19 @@ class CheckedMemory:
             needed = b.at_end or any(o not in before for o in b.users)
             if begun and needed:
                 live += b.size
-        return live + self.workspace[op] - self.saving(graph, op, before)
+        return live + self.workspace[op] - self.saving(op, before)
 
 
 def work_out(graph: Graph, target: Target) -> CheckedMemory:
     """Find the storages of a graph under a target."""
     sources, views = _alias_sources(graph, target)
-    place = _walk_down(graph, sources)
-
-    groups: dict[int, list[Tensor]] = {}
-    for t in graph.tensors:
-        groups.setdefault(place[t.id][0], []).append(t)
-    touched_by: dict[int, list[int]] = {root: [] for root in groups}
-    for op in graph.ops:
-        for t in (*op.inputs, *op.outputs):
-            touched_by[place[t][0]].append(op.id)
-
-    produced = {t for op in graph.ops for t in op.outputs}
-    workspace = {op.id: target.workspace(graph, op) + inside_bytes(graph, op, target) for op in graph.ops}
-    storages: list[CheckedStorage] = []
-    storage_of: dict[int, int] = {}
-    for root, members in groups.items():
-        constant = graph.tensor_by_id[root].kind is Kind.CONSTANT
-        if constant and target.constants == "never":
-            continue
-        users = frozenset(touched_by[root])
-        size = max([place[t.id][1] + t.size for t in members])
-        at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
-        at_end = any(t.kind is Kind.OUTPUT for t in members)
-        kept = [target.copies(t) for t in members if not constant]
-        if any(kept):
-            at_start = at_end = True
-        if 2 in kept:  # the second one begins at the next multiple of the alignment
-            size += size + -size % target.alignment
-        if constant and target.constants == "while_used":
-            for o in users:
-                workspace[o] += size
-        if constant and target.constants != "always":
-            continue
-        if constant:
-            at_start, at_end = True, bool(users)
-        if (not users and not at_end) or (at_start and not constant and not target.count_inputs):
-            continue
-        if at_start and target.keep_inputs:
-            at_end = True
-        whole = constant or any(kept) or (at_start and target.keep_inputs)
-        parts = [] if whole else _parts(graph, target, members, place)
-        for low, high, inside in parts:
-            for t in inside:
-                if t == inside[0] or t not in storage_of:
-                    storage_of[t] = len(storages)
-            touched = frozenset(op.id for op in graph.ops if not {*op.inputs, *op.outputs}.isdisjoint(inside))
-            ends = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in inside)
-            storages.append(CheckedStorage(high - low, inside, touched, at_start, ends, inside[0], low, True))
-        if parts:
-            continue
-        for t in members:
-            storage_of[t.id] = len(storages)
-        storages.append(CheckedStorage(size, tuple(t.id for t in members), users, at_start, at_end, root))
-
+    found = _Storages(graph, target, _walk_down(graph, sources))
     touches: dict[int, list[int]] = {op.id: [] for op in graph.ops}
-    for i, b in enumerate(storages):
+    for i, b in enumerate(found.storages):
         for o in b.users:
             touches[o].append(i)
-    behind = {op.id: _behind(graph, target, op, storages, storage_of, place) for op in graph.ops}
-    overwritable = {
-        op.id: tuple(behind[op.id]) or _overwritable(graph, target, op, storages, storage_of, place) for op in graph.ops
-    }
+    behind = {op.id: found.behind(op) for op in graph.ops}
+    overwritable = {op.id: tuple(behind[op.id]) or found.overwritable(op) for op in graph.ops}
     saved: dict[int, dict[int, int]] = {}
     for op in graph.ops:
         output_size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
@@ -184,10 +130,10 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
             for t in overwritable[op.id]
         }
     return CheckedMemory(
-        tuple(storages),
-        storage_of,
-        place,
-        workspace,
+        tuple(found.storages),
+        found.storage_of,
+        found.place,
+        found.workspace,
         overwritable,
         saved,
         behind,
@@ -197,34 +143,163 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
     )
 
 
-def _parts(
-    graph: Graph, target: Target, members: list[Tensor], place: dict[int, tuple[int, int]]
-) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Bytes [low, high) of a whole that are there by themselves, with the tensors in them, the smallest first.
+class _Storages:
+    """The storages of a graph, the bytes of workspaces, and what ops may write over."""
 
-    None at all if a tensor lies there that is no piece, if there would be one part only, if one tensor would be the
-    smallest of two, or if an op may write over a tensor of several parts, or make one over what it reads.
-    """
-    if any(t.alias_of is not None and not t.piece for t in members):
-        return []
-    ranges = {t.id: range(place[t.id][1], place[t.id][1] + t.size) for t in members}
-    edges = sorted({e for r in ranges.values() for e in (r.start, r.stop)})
-    parts: list[tuple[int, int, tuple[int, ...]]] = []
-    for low, high in pairwise(edges):
-        inside = [t for t, r in ranges.items() if low in r and high - 1 in r]
-        inside.sort(key=lambda t: (len(ranges[t]), t))
-        parts.append((low, high, tuple(inside)))
-    names = [inside[:1] for _, _, inside in parts]
-    if len(parts) < 2 or len(set(names)) < len(parts) or () in names:
-        return []
-    counts = {t: sum(t in inside for _, _, inside in parts) for t in ranges}
-    for op in graph.ops:
-        over = {*target.in_place_inputs(graph, op), *(t for t, _ in target.overlap_inputs(graph, op))}
-        if not ranges.keys().isdisjoint(op.outputs):
-            over = {t for t in over if t not in ranges}
-        if over and any(counts.get(t, 0) > 1 for t in (*over, *op.outputs)):
+    def __init__(self, graph: Graph, target: Target, place: dict[int, tuple[int, int]]) -> None:
+        self.graph, self.target, self.place = graph, target, place
+        self.workspace = {op.id: target.workspace(graph, op) + inside_bytes(graph, op, target) for op in graph.ops}
+        self.storages: list[CheckedStorage] = []
+        self.storage_of: dict[int, int] = {}
+        groups: dict[int, list[Tensor]] = {}
+        for t in graph.tensors:
+            groups.setdefault(place[t.id][0], []).append(t)
+        touched_by: dict[int, list[int]] = {root: [] for root in groups}
+        for op in graph.ops:
+            for t in (*op.inputs, *op.outputs):
+                touched_by[place[t][0]].append(op.id)
+        for root, members in groups.items():
+            users = frozenset(touched_by[root])
+            if graph.tensor_by_id[root].kind is Kind.CONSTANT:
+                self._add_constant(root, members, users)
+            else:
+                self._add(root, members, users)
+
+    def _size(self, members: list[Tensor]) -> int:
+        return max(self.place[t.id][1] + t.size for t in members)
+
+    def _append(self, storage: CheckedStorage) -> None:
+        for t in storage.tensors:
+            if t == storage.name or t not in self.storage_of or not storage.part:
+                self.storage_of[t] = len(self.storages)
+        self.storages.append(storage)
+
+    def _add_constant(self, root: int, members: list[Tensor], users: frozenset[int]) -> None:
+        """Memory that the target counts always, while an op reads it, or never."""
+        size = self._size(members)
+        if self.target.constants == "while_used":
+            for o in users:
+                self.workspace[o] += size
+        elif self.target.constants == "always" and users:
+            self._append(CheckedStorage(size, tuple(t.id for t in members), users, True, True, root))
+
+    def _add(self, root: int, members: list[Tensor], users: frozenset[int]) -> None:
+        """Memory of a tensor that is no constant, as one storage or as one for each part of it."""
+        graph, target, size = self.graph, self.target, self._size(members)
+        at_start = any(t.id not in graph.producer and t.kind is not Kind.ACTIVATION for t in members)
+        at_end = any(t.kind is Kind.OUTPUT for t in members)
+        kept = [target.copies(t) for t in members]
+        if any(kept):
+            at_start = at_end = True
+        if 2 in kept:  # the second one begins at the next multiple of the alignment
+            size += size + -size % target.alignment
+        if (not users and not at_end) or (at_start and not target.count_inputs):
+            return
+        keeps_input = at_start and target.keep_inputs
+        parts = [] if any(kept) or keeps_input else self._parts(members)
+        for low, high, inside in parts:
+            touched = frozenset(op.id for op in graph.ops if not {*op.inputs, *op.outputs}.isdisjoint(inside))
+            ends = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in inside)
+            self._append(CheckedStorage(high - low, inside, touched, at_start, ends, inside[0], low, True))
+        if not parts:
+            ids = tuple(t.id for t in members)
+            self._append(CheckedStorage(size, ids, users, at_start, at_end or keeps_input, root))
+
+    def _parts(self, members: list[Tensor]) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Bytes [low, high) that are live by themselves, with the tensors in them, the smallest first.
+
+        None at all if an alias is not live by itself, if there would be one part only, if one tensor would be the
+        smallest of two, or if an op may write over a tensor of several parts, or make one over what it reads.
+        """
+        if any(t.alias_of is not None and not t.piece for t in members):
             return []
-    return parts
+        ranges = {t.id: range(self.place[t.id][1], self.place[t.id][1] + t.size) for t in members}
+        edges = sorted({e for r in ranges.values() for e in (r.start, r.stop)})
+        parts: list[tuple[int, int, tuple[int, ...]]] = []
+        for low, high in pairwise(edges):
+            inside = [t for t, r in ranges.items() if low in r and high - 1 in r]
+            inside.sort(key=lambda t: (len(ranges[t]), t))
+            parts.append((low, high, tuple(inside)))
+        names = [inside[:1] for _, _, inside in parts]
+        if len(parts) < 2 or len(set(names)) < len(parts) or () in names:
+            return []
+        counts = {t: sum(t in inside for _, _, inside in parts) for t in ranges}
+        for op in self.graph.ops:
+            over = {*self.target.in_place_inputs(self.graph, op)}
+            over |= {t for t, _ in self.target.overlap_inputs(self.graph, op)}
+            if not ranges.keys().isdisjoint(op.outputs):
+                over = {t for t in over if t not in ranges}
+            if over and any(counts.get(t, 0) > 1 for t in (*over, *op.outputs)):
+                return []
+        return parts
+
+    def overwritable(self, op: Op) -> tuple[int, ...]:
+        """Inputs that the output may write over once their storage dies: it must be its storage's first content.
+
+        That is so in every order if the output fills its storage, and each other op that writes into the storage also
+        reads from it: following those reads back leads to `op`.
+        """
+        wanted = self.target.in_place_inputs(self.graph, op)
+        if not wanted or not self._begins_its_storage(op):
+            return ()
+        return tuple(t for t in wanted if self._is_another(op, t) and self._is_free(t) and not self._is_read(op, t))
+
+    def behind(self, op: Op) -> dict[int, int]:
+        """Inputs of which the output may share some bytes, with the distance that the target gives.
+
+        Each fills a storage of its own, which it shares with no other input that is not in the list.
+        """
+        wanted = dict(self.target.overlap_inputs(self.graph, op))
+        if not wanted or not self._begins_its_storage(op):
+            return {}
+        distances: dict[int, int] = {}
+        for t in wanted:
+            if not self._is_another(op, t) or self.place[t][1] or not self._is_free(t):
+                continue
+            at = self.storage_of[t]
+            alone = all(u in wanted for u in op.inputs if self.storage_of.get(u) == at)
+            is_new = all(self.storage_of[u] != at for u in distances)
+            fills = not self.storages[at].part and self.storages[at].size == self.graph.tensor_by_id[t].size
+            if alone and is_new and fills:
+                distances[t] = max(d for u, d in wanted.items() if self.storage_of.get(u) == at)
+        return distances
+
+    def _begins_its_storage(self, op: Op) -> bool:
+        """Whether the output fills its storage, and nothing is in there before it."""
+        out = op.outputs[0]
+        if out not in self.storage_of or self.place[out][1] != 0:
+            return False
+        mine = self.storages[self.storage_of[out]]
+        if mine.part or mine.at_start or mine.size != self.graph.tensor_by_id[out].size:
+            return False
+        inside = set(mine.tensors)
+        others = (self.graph.op_by_id[o] for o in mine.users - {op.id})
+        return all(inside.intersection(o.inputs) or not inside.intersection(o.outputs) for o in others)
+
+    def _is_another(self, op: Op, t: int) -> bool:
+        """Whether an input has a storage, and not that of the output."""
+        return t in self.storage_of and self.storage_of[t] != self.storage_of[op.outputs[0]]
+
+    def _is_free(self, t: int) -> bool:
+        """Whether an op may write over a tensor's storage once nothing reads it."""
+        theirs = self.storages[self.storage_of[t]]
+        return not theirs.at_end and (self.target.overwrite_inputs or not theirs.at_start)
+
+    def _is_read(self, op: Op, t: int) -> bool:
+        """Whether an op reads, by another input, some bytes of an input, and not exactly these."""
+        theirs, written = self.storages[self.storage_of[t]], self._bytes(t)
+        for u in op.inputs:
+            read = self._bytes(u)
+            overlaps = max(read.start, written.start) < min(read.stop, written.stop)
+            if self.storage_of.get(u) == self.storage_of[t] and read != written and overlaps:
+                return True
+            if theirs.part and u != t and u in theirs.tensors:
+                return True
+        return False
+
+    def _bytes(self, t: int) -> range:
+        start = self.place[t][1]
+        return range(start, start + self.graph.tensor_by_id[t].size)
 
 
 def inside_bytes(graph: Graph, op: Op, target: Target) -> int:
@@ -241,14 +316,14 @@ def inside_bytes(graph: Graph, op: Op, target: Target) -> int:
         memory = work_out(run, rules)
         before: set[int] = set()
         for step in rules.as_run(run, run.own_order):
-            footprints.append(memory.footprint(run, step, before))
+            footprints.append(memory.footprint(step, before))
             before.add(step)
     outputs = [graph.tensor_by_id[t] for t in op.outputs] if graph.dialect == "aten" else []
     return max(0, max(footprints) - sum(t.size for t in outputs if t.alias_of is None))
 
 
 def _alias_sources(graph: Graph, target: Target) -> tuple[dict[int, tuple[int, int]], set[int]]:
-    """Tensor to the tensor it lies in and the bytes from its start; and which are the target's views."""
+    """Tensor to the tensor whose memory it shares and the bytes from its start; and which are the target's views."""
     sources = {t.id: (t.alias_of, t.alias_offset) for t in graph.tensors if t.alias_of is not None}
     pointed_at = {source for source, _ in sources.values()}
     views = set()
@@ -282,82 +357,3 @@ def _walk_down(graph: Graph, sources: dict[int, tuple[int, int]]) -> dict[int, t
             place[t] = (root, offset + sources[t][1])
             todo.append(t)
     return place
-
-
-def _overwritable(
-    graph: Graph,
-    target: Target,
-    op: Op,
-    storages: list[CheckedStorage],
-    storage_of: dict[int, int],
-    place: dict[int, tuple[int, int]],
-) -> tuple[int, ...]:
-    """Inputs that the output may lie over once their storage dies: it must be its storage's first content.
-
-    That is so in every order if the output fills its storage, and each other op that writes into the storage also
-    reads from it: following those reads back leads to `op`.
-    """
-    wanted = target.in_place_inputs(graph, op)
-    if not wanted or not _begins_its_storage(graph, op, storages, storage_of, place):
-        return ()
-    out = op.outputs[0]
-    result = []
-    for t in wanted:
-        if t not in storage_of or storage_of[t] == storage_of[out]:
-            continue
-        theirs = storages[storage_of[t]]
-        written = range(place[t][1], place[t][1] + graph.tensor_by_id[t].size)
-        spoilt = False
-        for u in op.inputs:
-            if storage_of.get(u) == storage_of[t]:
-                read = range(place[u][1], place[u][1] + graph.tensor_by_id[u].size)
-                spoilt |= read != written and max(read.start, written.start) < min(read.stop, written.stop)
-            spoilt |= theirs.part and u != t and u in theirs.tensors
-        if not spoilt and not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
-            result.append(t)
-    return tuple(result)
-
-
-def _begins_its_storage(
-    graph: Graph, op: Op, storages: list[CheckedStorage], storage_of: dict[int, int], place: dict[int, tuple[int, int]]
-) -> bool:
-    """Whether the output fills its storage, and nothing is in there before it."""
-    out = op.outputs[0]
-    if out not in storage_of or place[out][1] != 0:
-        return False
-    mine = storages[storage_of[out]]
-    if mine.part or mine.at_start or mine.size != graph.tensor_by_id[out].size:
-        return False
-    inside = set(mine.tensors)
-    others = (graph.op_by_id[o] for o in mine.users - {op.id})
-    return all(inside.intersection(o.inputs) or not inside.intersection(o.outputs) for o in others)
-
-
-def _behind(
-    graph: Graph,
-    target: Target,
-    op: Op,
-    storages: list[CheckedStorage],
-    storage_of: dict[int, int],
-    place: dict[int, tuple[int, int]],
-) -> dict[int, int]:
-    """Inputs that the output may lie over in part, with the distance that the target asks for.
-
-    Each fills a storage of its own, which no other input that is not in the list lies in.
-    """
-    wanted = dict(target.overlap_inputs(graph, op))
-    if not wanted or not _begins_its_storage(graph, op, storages, storage_of, place):
-        return {}
-    distances: dict[int, int] = {}
-    for t in wanted:
-        if t not in storage_of or storage_of[t] == storage_of[op.outputs[0]] or place[t][1]:
-            continue
-        theirs = storages[storage_of[t]]
-        if theirs.part:
-            continue
-        alone = all(u in wanted for u in op.inputs if storage_of.get(u) == storage_of[t])
-        again = any(storage_of[u] == storage_of[t] for u in distances)
-        free = not theirs.at_end and (target.overwrite_inputs or not theirs.at_start)
-        if alone and free and not again and theirs.size == graph.tensor_by_id[t].size:
-            distances[t] = max(d for u, d in wanted.items() if storage_of.get(u) == storage_of[t])
-    return distances

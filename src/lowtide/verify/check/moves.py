@@ -2,7 +2,7 @@
 
 The plan is replayed step by step. What a place holds is followed as a version number, how often the storage has been
 written: a storage in a memory, or its copy on the host, may be of an older version than the storage itself, and then
-nobody may read or move it. Before a step's op, intervals end, moves happen, intervals begin:
+no op reads it and no move carries it. Before a step's op, intervals end, moves happen, intervals begin:
 
     step            4               5
     intervals    ...#### end here | #### begin here
@@ -21,7 +21,7 @@ from lowtide.plan import Plan
 from lowtide.sizes import format_size
 from lowtide.spill_plan import HOST, PlanMove, Spilling
 from lowtide.target import Target
-from lowtide.verify.check.layout import LiveAddresses, by_number
+from lowtide.verify.check.layout import LiveAddresses, workspace_offsets
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 from lowtide.verify.report import HeldRule
@@ -29,7 +29,7 @@ from lowtide.verify.report import HeldRule
 
 @dataclass(frozen=True)
 class _Stay:
-    """Block `storage` lies in memory `memory` at `offset` in steps ``[start, end)``."""
+    """Block `storage` is in memory `memory` at `offset` in steps ``[start, end)``."""
 
     storage: int
     memory: str
@@ -104,10 +104,7 @@ def _check_overlaps(
     graph: Graph, plan: Plan, memory: CheckedMemory, stays: Sequence[_Stay], over: Mapping[int, int]
 ) -> None:
     """No byte is used twice at one time; an output may lie over the input that it overwrites while its op runs."""
-    workspace = by_number(plan.workspace_offsets or {}, "workspace")
-    for v in workspace:
-        if v not in memory.workspace:
-            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
+    workspace = workspace_offsets(plan, memory)
     fast = (plan.memories or [])[0]
     live = {m.name: LiveAddresses() for m in plan.memories or []}
     starting: dict[int, list[_Stay]] = {}
@@ -155,7 +152,7 @@ def _check_sizes(plan: Plan, memory: CheckedMemory, stays: Sequence[_Stay]) -> N
     for stay in stays:
         tops[stay.memory] = max(tops[stay.memory], stay.offset + memory.storages[stay.storage].size)
     fast = (plan.memories or [])[0].name
-    for v, low in by_number(plan.workspace_offsets or {}, "workspace").items():
+    for v, low in workspace_offsets(plan, memory).items():
         tops[fast] = max(tops[fast], low + memory.workspace[v])
     for m in plan.memories or []:
         if m.size_bytes is not None and m.size_bytes != tops[m.name]:
@@ -170,7 +167,7 @@ def _check_sizes(plan: Plan, memory: CheckedMemory, stays: Sequence[_Stay]) -> N
 def _check_over(
     graph: Graph, memory: CheckedMemory, stays: Sequence[_Stay], stay: _Stay, overwritten: int, step: int
 ) -> None:
-    """The output lies exactly on the input, which is there for the last time."""
+    """The output has exactly the offset of the input, which is live for the last time."""
     at = memory.storage_of[overwritten]
     under = next((s for s in stays if s.storage == at and s.memory == stay.memory and s.start <= step < s.end), None)
     if under is None or under.end != step + 1 or under.offset + memory.place[overwritten][1] != stay.offset:
@@ -204,12 +201,12 @@ class _MoveReplay:
         self.rules = plan.spilling or Spilling()
         self.fast = (plan.memories or [])[0].name
         self.level = {m.name: k for k, m in enumerate(plan.memories or [])} | {HOST: len(plan.memories or [])}
-        produced = {t for op in graph.ops for t in op.outputs}
         kinds = graph.tensor_by_id
         self.constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in memory.storages]
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in memory.storages]
         self.outside = [
-            any(t not in produced and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in memory.storages
+            any(t not in graph.producer and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors)
+            for b in memory.storages
         ]
         self.writers: list[set[int]] = [set() for _ in memory.storages]
         for op in graph.ops:

@@ -1,10 +1,10 @@
 """Does the offline plan that a .tflite file holds fit its operators in their order? TFLM takes it as it is.
 
-Every two tensors that have an offset, are alive at one step and share a byte must have a reason: a reshape whose output
-lies exactly on its input, or an output that its kernel writes behind what it still reads of an input that dies. What
-TFLM places itself (offset -1) it places around these. What an NPU's operator (Vela's) reads and makes is laid out by
-its own compiler, inside a scratch tensor that is meant to hold others: inputs and outputs of one such operator may
-overlap, and the scratch tensor is left out.
+Every two tensors that have an offset, are live at one step and share a byte must have a reason: a reshape whose output
+has exactly the bytes of its input, or an output that its kernel writes behind what it has yet to read of an input that
+dies. What TFLM places itself (offset -1) it places around these. The operands and results of an NPU's operator (Vela's)
+are laid out by its own compiler, inside a scratch tensor that is meant to hold others: inputs and outputs of one such
+operator may overlap, and the scratch tensor is left out.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind, Tensor
-from lowtide.plan import Plan, PlanTensor
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan
 from lowtide.sizes import format_count
 from lowtide.verify.check.memory import CheckedMemory
 
@@ -135,12 +135,15 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
         if own is None or tensors[t.id] > 1:
             why = "twice" if own is not None else "but the graph has no such tensor"
             raise VerificationError("ids", f"the plan lists tensor {t.id} {why}")
-        claimed = (t.name, t.size, t.kind, t.alias_of)
-        real = (own.name, own.size, own.kind.value, memory.alias_of.get(t.id))
-        _check_form(t, own)
-        if claimed == real:
-            continue
-        for what, a, b in zip(("name", "size", "kind", "alias_of"), claimed, real, strict=True):
+        shape = None if own.shape is None else "x".join(map(str, own.shape))
+        for what, a, b in (
+            ("name", t.name, own.name),
+            ("size", t.size, own.size),
+            ("kind", t.kind, own.kind.value),
+            ("alias_of", t.alias_of, memory.alias_of.get(t.id)),
+            ("dtype", own.dtype if t.dtype is None else t.dtype, own.dtype),
+            ("shape", shape if t.shape is None else t.shape, shape),
+        ):
             if a != b:
                 raise VerificationError("ids", f"{own.label} has {what} {a!r} in the plan and {b!r} in the graph")
     for t in graph.tensors:
@@ -150,12 +153,12 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
     return f"{ops}, {len(folded):,} folded, {tensors}: as in the graph"
 
 
-def _check_form(claimed: PlanTensor, own: Tensor) -> None:
-    """``ids``: element type and shape are the graph's, where the plan says them."""
-    shape = None if own.shape is None else "x".join(map(str, own.shape))
-    for what, said, real in (("dtype", claimed.dtype, own.dtype), ("shape", claimed.shape, shape)):
-        if said is not None and said != real:
-            raise VerificationError("ids", f"{own.label} has {what} {said!r} in the plan and {real!r} in the graph")
+def check_new_names(user: Graph, graph: Graph) -> None:
+    """Tensors of the plan have names of their own, where a file knows tensors by their names. Raises ``ids``."""
+    own, names = {t.id for t in user.tensors}, Counter(t.name for t in graph.tensors)
+    for t in graph.tensors if graph.dialect == "onnx" else ():
+        if t.id not in own and t.name and names[t.name] > 1:
+            raise VerificationError("ids", f"tensor {t.id} of the plan has the name of another one, {t.name!r}")
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> str:
@@ -166,7 +169,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
     VerificationError
         ``order``: the first op that is unknown, runs twice or too early, or is missing.
     """
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
+    makers = graph.producer
     op_of = {op.id: op for op in graph.ops}
     done: set[int] = set()
     for step, v in enumerate(order):
@@ -201,12 +204,11 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
     VerificationError
         ``in_place``: the first pair that the target does not allow, or the second one of an op.
     """
-    makers = {t: op.id for op in graph.ops for t in op.outputs}
     claimed: dict[int, int] = {}
     if len(set(plan.in_place)) < len(plan.in_place):
         raise VerificationError("in_place", "a tensor is said twice to lie over the same input")
     for out, read in plan.in_place:
-        v = makers.get(out)
+        v = graph.producer.get(out)
         if v is None:
             raise VerificationError("in_place", f"no op makes tensor {out}, which is to lie over tensor {read}")
         op = graph.op_by_id[v]
@@ -220,9 +222,34 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
             raise VerificationError("in_place", f"{op.label} is to write over two inputs")
         claimed[v] = read
     for out, read, size in plan.overlap or ():
-        v = makers.get(out)
+        v = graph.producer.get(out)
         if v is None or read not in memory.behind[v]:
             raise VerificationError(
                 "in_place", f"tensor {out} is to overlap tensor {read} by {size} bytes, which the target does not allow"
             )
     return claimed
+
+
+def needed(graph: Graph, op: int) -> list[int]:
+    """Ops that an op directly waits for, in file order; none of an op that the graph does not have."""
+    return [graph.ops[i].id for i in graph.predecessors[graph.index_of[op]]] if op in graph.index_of else []
+
+
+def ancestors(graph: Graph, op: int) -> set[int]:
+    """Ops that run before an op in every order."""
+    found: set[int] = set()
+    stack = [op]
+    while stack:
+        new = [u for u in needed(graph, stack.pop()) if u not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def descendants(graph: Graph, op: int) -> set[int]:
+    """Ops that run after an op in every order."""
+    found = {op}
+    for other in graph.ops[graph.index_of[op] + 1 :]:
+        if not found.isdisjoint(needed(graph, other.id)):
+            found.add(other.id)
+    return found - {op}

@@ -10,7 +10,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op, Quant, Tensor
 from lowtide.ops.access import Access
 from lowtide.ops.index import Index
-from lowtide.rewrites import PlanPiece, Rows
+from lowtide.rewrites import PlanSlice, Rows
 
 Box = tuple[Rows, ...]
 
@@ -31,6 +31,15 @@ class Held:
         """Whether it holds rows of a tensor, all that it says, and no part of a sum."""
         return self.terms is None and self.sure is None
 
+    def added_up(self, size: int) -> Held:
+        """The same; of a sum over all `size` rows of the axis, as any rows of a tensor."""
+        return Held(self.of, self.box) if self.terms == ((0, size),) else self
+
+
+def all_rows(shape: Sequence[int]) -> Box:
+    """All rows of every dimension."""
+    return tuple((0, size) for size in shape)
+
 
 def fail(why: str) -> VerificationError:
     """An error about the parts of a plan."""
@@ -46,10 +55,10 @@ def rows_quantised(quant: Quant | None, box: Box) -> Quant | None:
     return Quant(scales, points, quant.axis if len(rows) > 1 else None)
 
 
-def by_the_plan(piece: PlanPiece) -> Held:
+def by_the_plan(given: PlanSlice) -> Held:
     """What a plan says that a tensor holds."""
-    terms = None if piece.terms is None else tuple(piece.terms)
-    return Held(piece.of, tuple(piece.box), terms, sure=None if piece.sure is None else tuple(piece.sure))
+    terms = None if given.terms is None else tuple(given.terms)
+    return Held(given.of, tuple(given.box), terms, sure=None if given.sure is None else tuple(given.sure))
 
 
 def both(one: tuple[Rows, ...], other: tuple[Rows, ...]) -> tuple[Rows, ...]:
@@ -70,9 +79,7 @@ def written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows,
     t = op.outputs[j]
     shape = graph.tensor_by_id[t].shape or ()
     if reduced:
-        whole = rows == (0, access.sizes[axis])
-        box = tuple((0, size) for size in shape)
-        return Held(t, box) if whole else Held(t, box, (rows,), (op.id, axis))
+        return Held(t, all_rows(shape), (rows,), (op.id, axis)).added_up(access.sizes[axis])
     dims = access.outputs[j]
     return Held(t, tuple(rows if a == axis else (0, size) for a, size in zip(dims, shape, strict=True)))
 

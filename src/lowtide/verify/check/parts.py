@@ -1,9 +1,9 @@
-"""The part graph that a plan with cuts speaks of, put together from what the plan lists, and each piece of it checked.
+"""The tiled graph of a plan with cuts, built from what the plan lists, each op and tensor of it checked.
 
-A plan says of every tensor that a cut made which rows of which of the user's tensors it holds, and of every op what it
-reads and makes. That the whole computes the same follows step by step: a part of an op is given at least the rows that
-it needs and makes the rows it says; slices, joins and merges keep what pieces say; and whatever the rest of the graph
-reads is there whole. Nothing here knows how the cuts were found or lowered.
+The plan says of every tensor that a cut made which rows of which of the user's tensors it holds, and of every op what
+it reads and makes. That the graph computes the same follows step by step. A tile of an op is given at least the rows
+that it needs, and makes the rows that it says. Slices, concats and merges keep the rows that tensors hold. What the
+rest of the graph reads is materialised. Nothing here knows how the cuts were found or lowered.
 """
 
 from __future__ import annotations
@@ -20,13 +20,24 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Adapter, Glue, Spelled, accumulating, adapter, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
-from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, valued, written
+from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Exactness, PlanPart, Rows, Sections, SplitOp, Sums
+from lowtide.verify.check.part_rows import (
+    Box,
+    Held,
+    all_rows,
+    both,
+    by_the_plan,
+    fail,
+    needed,
+    rows_quantised,
+    valued,
+    written,
+)
 from lowtide.verify.check.windows import windows_differ
 
 
 def parted(graph: Graph, plan: Plan) -> Graph:
-    """The graph in parts, its ops in the plan's order.
+    """The tiled graph, its ops in the plan's order.
 
     Raises
     ------
@@ -37,13 +48,13 @@ def parted(graph: Graph, plan: Plan) -> Graph:
 
 
 def has_cuts(plan: Plan) -> bool:
-    """Whether the plan speaks of a part graph."""
+    """Whether the plan's graph is tiled."""
     return bool(_cuts(plan)) or any(isinstance(r, Sections) for r in plan.rewrites or ())
 
 
-def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
+def _cuts(plan: Plan) -> list[CutOp | SplitOp]:
     """Every op that is cut."""
-    return [cut for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams) for cut in r.ops]
+    return [cut for r in plan.rewrites or () if isinstance(r, CutRegion | ConcatElimination) for cut in r.ops]
 
 
 def exactness(graph: Graph, plan: Plan) -> Exactness:
@@ -53,7 +64,7 @@ def exactness(graph: Graph, plan: Plan) -> Exactness:
     for cut in _cuts(plan):
         known = meaning(graph, graph.op_by_id[cut.op])
         if known is not None and _rows_of(cut):
-            into = isinstance(cut, SeamOp) and cut.into
+            into = isinstance(cut, SplitOp) and cut.into
             worst = max(worst, _rank("sum" if into else known.access.exactness(cut.axis)))
     return _CLASSES[worst]
 
@@ -67,12 +78,12 @@ def _rank(exact: Exact) -> int:
     return _CLASSES.index(exact)
 
 
-def _rows_of(cut: CutOp | SeamOp) -> list[Rows]:
-    """The parts that a cut says, those without a row left out."""
+def _rows_of(cut: CutOp | SplitOp) -> list[Rows]:
+    """The tiles that a cut says, those without a row left out."""
     return [(a, b) for a, b in zip(_begins(cut), cut.ends, strict=False) if a < b]
 
 
-def _begins(cut: CutOp | SeamOp) -> list[int]:
+def _begins(cut: CutOp | SplitOp) -> list[int]:
     """The row with which each part begins."""
     return cut.begins if isinstance(cut, CutOp) and cut.begins is not None else [0, *cut.ends][: len(cut.ends)]
 
@@ -106,7 +117,7 @@ class _Parts:
                 raise fail("ops of one region are cut into different numbers of stripes")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
-                self._whole(t.id)
+                self.held[t.id] = self._all_of(t.id)
         result = []
         for v in plan.order:
             listed = ops.get(v)
@@ -120,7 +131,7 @@ class _Parts:
         if idle:
             raise fail(f"op {min(idle)} is listed, and does not run")
         for cut in self.cuts:
-            if self.ran.get(cut.op, set()) != set(_rows_of(cut)) and not self._is_seam(cut):
+            if self.ran.get(cut.op, set()) != set(_rows_of(cut)) and not self._is_eliminated_concat(cut):
                 raise fail(f"{graph.op_by_id[cut.op].label} is not run in the parts that its cut says")
         self._check_names()
         for t in graph.tensors:
@@ -132,15 +143,15 @@ class _Parts:
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
 
-    def _is_seam(self, cut: CutOp | SeamOp) -> bool:
-        """Whether a cut is that of a concat which does not run, in pieces each of which is of one operand."""
+    def _is_eliminated_concat(self, cut: CutOp | SplitOp) -> bool:
+        """Whether a cut is that of a concat which does not run, in tiles each of which is of one operand."""
         known = self._meaning(op := self.graph.op_by_id[cut.op])
         if cut.op in self.ran or not isinstance(known.form, Concat) or len(op.outputs) != 1:
             return False
-        dim, pieces = known.form.dim, {0, *cut.ends}
+        dim, edges = known.form.dim, {0, *cut.ends}
         sizes = [(self.graph.tensor_by_id[t].shape or ())[dim] for t in op.inputs]
-        rises = [0, *cut.ends] == sorted(pieces) and cut.axis == known.access.outputs[0][dim]
-        return rises and {*accumulate(sizes)} <= pieces <= {*range(sum(sizes) + 1)}
+        rises = [0, *cut.ends] == sorted(edges) and cut.axis == known.access.outputs[0][dim]
+        return rises and {*accumulate(sizes)} <= edges <= {*range(sum(sizes) + 1)}
 
     def _check_names(self) -> None:
         """Every tensor that a cut made has a name of its own, where a file knows tensors by their names."""
@@ -150,9 +161,8 @@ class _Parts:
                 raise fail(f"two tensors have the name {t.name!r}")
             given.add(t.name)
 
-    def _whole(self, t: int) -> None:
-        shape = self.graph.tensor_by_id[t].shape or ()
-        self.held[t] = Held(t, tuple((0, size) for size in shape))
+    def _all_of(self, t: int) -> Held:
+        return Held(t, all_rows(self.graph.tensor_by_id[t].shape or ()))
 
     def _op(self, listed: PlanOp) -> Op:
         own = self.graph.op_by_id.get(listed.id)
@@ -160,10 +170,10 @@ class _Parts:
             if own is None or own.id in self.cut or (listed.name, listed.type) != (own.name, own.type):
                 raise fail(f"op {listed.id} is no op of the graph that is left, and no part")
             for t in own.inputs:
-                if t not in self.held or self.held[t].of != t or not self._is_whole(t):
+                if self.held.get(t) != self._all_of(t):
                     raise fail(f"{own.label} reads tensor {t}, which is not there whole")
             for t in own.outputs:
-                self._whole(t)
+                self.held[t] = self._all_of(t)
             return own
         if own is not None:
             raise fail(f"op {listed.id} is the graph's, and no part")
@@ -189,13 +199,8 @@ class _Parts:
         result = Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
         return replace(result, overwrites=self.over.get(listed.id))
 
-    def _is_whole(self, t: int) -> bool:
-        held = self.held[t]
-        shape = self.graph.tensor_by_id[held.of].shape or ()
-        return held.rows_alone and held.box == tuple((0, size) for size in shape)
-
     def _constant(self, t: int) -> None:
-        """Rows of a constant, or numbers that stand in an op's place for its own."""
+        """Rows of a constant, or numbers in the place of an op's literal operand."""
         listed = self._tensor(t)
         if listed.numbers is not None:
             dtype, width = ("int32", 4) if self.graph.dialect == "tflite" else ("int64", 8)
@@ -208,11 +213,11 @@ class _Parts:
             self.tensors[t] = Tensor(t, size, Kind.CONSTANT, listed.name, shape, dtype, value=value)
             self._same_size(listed, self.tensors[t])
             return
-        piece = listed.piece
-        of = None if piece is None else self.graph.tensor_by_id.get(piece.of)
-        if piece is None or of is None or of.kind is not Kind.CONSTANT or piece.terms is not None:
+        given = listed.piece
+        of = None if given is None else self.graph.tensor_by_id.get(given.of)
+        if given is None or of is None or of.kind is not Kind.CONSTANT or given.terms is not None:
             raise fail(f"tensor {t} is read before anything makes it")
-        self._make(t, Held(piece.of, tuple(piece.box)), Kind.CONSTANT)
+        self._make(t, Held(given.of, tuple(given.box)), Kind.CONSTANT)
         self.tensors[t] = replace(self.tensors[t], value=valued(of, self.held[t].box))
 
     def _tensor(self, t: int) -> PlanTensor:
@@ -222,13 +227,13 @@ class _Parts:
         return listed
 
     def _make(self, t: int, held: Held, kind: Kind = Kind.ACTIVATION, *, padded: bool = False) -> None:
-        """A tensor that holds this, as the plan lists it; the user's own only if it is whole."""
+        """A tensor that holds this, as the plan lists it; one of the user's tensors only if it holds all its rows."""
         if t in self.held:
             raise fail(f"tensor {t} is made twice")
         of = self.graph.tensor_by_id[held.of]
         shape = of.shape or ()
         if t in self.graph.tensor_by_id:
-            if t != held.of or not held.rows_alone or held.box != tuple((0, size) for size in shape):
+            if held != self._all_of(t):
                 raise fail(f"tensor {t} would hold a part of tensor {held.of}")
             self.held[t] = held
             return
@@ -237,8 +242,8 @@ class _Parts:
             raise fail(f"tensor {t} has rows of {len(held.box)} dimensions, tensor {held.of} has {len(shape)}")
         if not padded and any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
             raise fail(f"tensor {t} holds rows that tensor {held.of} does not have")
-        said = listed.piece
-        if said is None or by_the_plan(said) != replace(held, summed=None):
+        given = listed.piece
+        if given is None or by_the_plan(given) != replace(held, summed=None):
             raise fail(f"tensor {t} is not what its piece says")
         count = prod(shape)
         size = -(-of.size * prod(b - a for a, b in held.box) // max(1, count))
@@ -270,16 +275,16 @@ class _Parts:
         known = self._meaning(op)
         access, axis, rows = known.access, part.axis, part.rows
         cut = self.cut[op.id]
-        if isinstance(cut, SeamOp) and cut.into:
+        if cut.axis != axis:
+            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
+        self.ran.setdefault(op.id, set()).add(rows)
+        if isinstance(cut, SplitOp) and cut.into:
             return self._added_into(op, known, listed, part, axis, rows)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
         if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        if cut.axis != axis:
-            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
-        self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != len(op.outputs):
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
@@ -288,14 +293,14 @@ class _Parts:
             around = written(access, j, op, self.graph, axis, how.around(rows), reduced)
             self._make(t, held if held.box == around.box else replace(around, sure=held.box))
         shapes = tuple(self._shape(t) for t in part.outputs)
-        spelled = how.spell(rows, shapes)
-        self._operands(op, access, part, part.inputs, spelled, reduced and rows[0] > 0)
+        lowered = how.spell(rows, shapes)
+        self._operands(op, access, part, part.inputs, lowered, reduced and rows[0] > 0)
         if self.graph.dialect == "tflite":
-            self._windows(op, part, spelled.attributes)
-        return op.type, spelled.attributes
+            self._windows(op, part, lowered.attributes)
+        return op.type, lowered.attributes
 
     def _windows(self, op: Op, part: PlanPart, attributes: Mapping[str, Any]) -> None:
-        """Every window of a part sees what that of the whole op sees."""
+        """Every window of a tile sees what that of the untiled op sees."""
         held = self.held[part.inputs[0] or 0] if part.inputs and part.inputs[0] in self.held else None
         made = self.held[part.outputs[0]]
         why = None if held is None else windows_differ(self.graph, op, attributes, held.box, made.box)
@@ -305,14 +310,10 @@ class _Parts:
     def _added_into(
         self, op: Op, op_meaning: Meaning, listed: PlanOp, part: PlanPart, axis: int, rows: Rows
     ) -> tuple[str, Mapping[str, Any]]:
-        """A part of a sum, added to parts before: each once, and what follows the sum behind all of them."""
+        """A tile of a sum, added to the tiles before: each once, and what follows the sum behind all of them."""
         access, adds = op_meaning.access, accumulating(self.graph, op, op_meaning, axis)
         if adds is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise fail(f"{op.label} cannot be added to as op {listed.id} does")
-        cut = self.cut[op.id]
-        if cut.axis != axis:
-            raise fail(f"{op.label} has a part along axis {axis}, which is not what its cut says")
-        self.ran.setdefault(op.id, set()).add(rows)
         if len(part.outputs) != 1 or len(op.outputs) != 1:
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         follows = listed.type == adds.type and len(part.inputs) == adds.operand + 1
@@ -328,13 +329,11 @@ class _Parts:
             so_far, self.over[listed.id] = held.terms or (), (total or 0,)
             while read and read[-1] is None:
                 read.pop()
-        terms = both(so_far, (rows,))
-        whole = terms == ((0, access.sizes[axis]),)
-        box = tuple((0, size) for size in self.graph.tensor_by_id[op.outputs[0]].shape or ())
-        made = Held(op.outputs[0], box) if whole else Held(op.outputs[0], box, terms, (op.id, axis))
+        box = all_rows(self.graph.tensor_by_id[op.outputs[0]].shape or ())
+        made = Held(op.outputs[0], box, both(so_far, (rows,)), (op.id, axis)).added_up(access.sizes[axis])
         self._make(part.outputs[0], made)
         self._operands(op, access, part, read, None, rows[0] > 0)
-        attributes = {k: v for k, v in op.attributes.items() if whole or k not in adds.at_the_end}
+        attributes = {k: v for k, v in op.attributes.items() if made.terms is None or k not in adds.at_the_end}
         return adds.type if follows else op.type, attributes
 
     def _shape(self, t: int) -> tuple[int, ...]:
@@ -346,23 +345,23 @@ class _Parts:
         access: Access,
         part: PlanPart,
         read: Sequence[int | None],
-        spelled: Spelled | None,
+        lowered: Spelled | None,
         later: bool,
     ) -> None:
-        """Each operand holds just the rows that the part needs, and all of what is not cut."""
+        """Each operand holds just the rows that the tile needs, and all of what is not cut."""
         given, is_concat = op.operands or op.inputs, op.type in ("Concat", "CONCATENATION")
         wanted: list[tuple[int, Box] | tuple[int, ...] | None] = []
         axis, rows = part.axis or 0, part.rows or (0, 0)
         for i, t in enumerate(given):
             if t is None or (later and i in access.once):
                 wanted.append(None)
-            elif spelled is not None and i in spelled.literals:
-                wanted.append(tuple(spelled.literals[i]))
+            elif lowered is not None and i in lowered.literals:
+                wanted.append(tuple(lowered.literals[i]))
             else:
                 shape = self.graph.tensor_by_id[t].shape or ()
                 box = needed(access, i, shape, axis, rows)
-                if i == 0 and spelled is not None and spelled.padding:
-                    box = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, spelled.padding, strict=True))
+                if i == 0 and lowered is not None and lowered.padding:
+                    box = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, lowered.padding, strict=True))
                 is_given = all(a < b for a, b in box) or (0 in shape and not is_concat)
                 wanted.append((t, box) if is_given else None)
         if is_concat:
@@ -379,7 +378,7 @@ class _Parts:
                 raise fail(f"a part of {op.label} reads tensor {t}, and needs {want}")
 
     def _same(self, want: tuple[int, Box] | tuple[int, ...] | None) -> list[tuple[int, Box]]:
-        """Rows of a tensor, and what they are too: of what a concat makes, rows of an operand."""
+        """Rows of a tensor, and the same rows of others: of what a concat makes, rows of an operand."""
         match want:
             case (int(t), tuple(box)):
                 result = [(t, box)]
@@ -434,7 +433,7 @@ class _Parts:
         return self._glue(part, self._adapter().slicing(self.graph, rows, shape), 1)
 
     def _pad(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
-        """Padding stands beside a tensor, and never in it."""
+        """Padding is around a tensor, and never in it."""
         held, listed = self._first(part), self._tensor(part.outputs[0])
         box = tuple(listed.piece.box) if listed.piece is not None else ()
         shape = self.graph.tensor_by_id[held.of].shape or ()
@@ -464,25 +463,25 @@ class _Parts:
         return held
 
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
-        pieces = [self.held[t] for t in part.inputs if t in self.held]
+        operands = [self.held[t] for t in part.inputs if t in self.held]
         first = self._first(part)
-        if not first.box or any(h.of != first.of for h in pieces):
+        if not first.box or any(h.of != first.of for h in operands):
             raise fail(f"a join has other things beside pieces of tensor {first.of}")
-        dims = {d for h in pieces for d, rows in enumerate(h.box) if rows != first.box[d]}
+        dims = {d for h in operands for d, rows in enumerate(h.box) if rows != first.box[d]}
         dim = min(dims, default=0)
         at = first.box[dim][0]
-        for held in pieces:
+        for held in operands:
             if not held.rows_alone or held.box[dim][0] != at:
                 raise fail(f"pieces of tensor {first.of} do not lie side by side")
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
         most = self._adapter().MOST_JOINED
-        if most and len(pieces) > most:
-            raise fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
+        if most and len(operands) > most:
+            raise fail(f"{len(operands)} pieces of tensor {first.of} are concatenated, and at most {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
         self._make(part.outputs[0], Held(first.of, box))
-        return self._glue(part, self._adapter().joining(dim), len(pieces))
+        return self._glue(part, self._adapter().joining(dim), len(operands))
 
     def _merge(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         one = self._first(part)
@@ -493,8 +492,6 @@ class _Parts:
         if (one.of, one.box, one.summed) != (other.of, other.box, other.summed):
             raise fail(f"parts of the sum {one.of} are of another one")
         access = self.meanings[one.summed[0]].access
-        terms = both(one.terms, other.terms)
-        whole = terms == ((0, access.sizes[one.summed[1]]),)
-        held = Held(one.of, one.box) if whole else replace(one, terms=terms)
+        held = replace(one, terms=both(one.terms, other.terms)).added_up(access.sizes[one.summed[1]])
         self._make(part.outputs[0], held)
         return self._glue(part, self._adapter().merging(access.merge), 2)

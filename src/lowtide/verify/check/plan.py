@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from math import inf
 from typing import get_args
 
@@ -10,7 +10,7 @@ from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, Exactness, PlanCost, Sections
+from lowtide.rewrites import ConcatElimination, CutRegion, Exactness, PlanCost, Sections
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
@@ -25,7 +25,7 @@ from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
-from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
+from lowtide.verify.check.order import Simulation, check_ids, check_new_names, check_order, claimed_pairs, simulate
 from lowtide.verify.check.parts import exactness, has_cuts
 from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
@@ -35,7 +35,7 @@ from lowtide.verify.check.rewrites import before_cuts, check_allowed, check_clon
 from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
-from lowtide.verify.check.sums import check_again
+from lowtide.verify.check.sums import check_recomputed_operations
 from lowtide.verify.check.unread import check_read
 from lowtide.verify.check.writes import check_writes
 from lowtide.verify.prove.traffic import check_proof
@@ -44,7 +44,7 @@ from lowtide.verify.report import HeldRule, Report
 FAILURES = {
     "target": "the plan was made under another target",
     "search": "what the search says of itself in names that lowtide reads is of their types",
-    "unread": "nothing stands in the plan that is read in plans of other kinds alone",
+    "unread": "nothing is in the plan that is read in plans of other kinds alone",
     "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
@@ -158,104 +158,145 @@ _OVER = {
 """Over what the peak is least, by `Plan.proved_over`; with nothing, over all orders of the graph."""
 
 
+@dataclass(frozen=True)
+class _Subject:
+    """A plan, the user's graph, and the graph of the plan's order: with its new ops, `unaliased` and with aliases."""
+
+    plan: Plan
+    target: Target
+    user_graph: Graph
+    user_memory: CheckedMemory
+    unaliased: Graph
+    graph: Graph
+    memory: CheckedMemory
+
+
 def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> Report:
     if plan.fission is not None:
         return verify_fission(graph, plan, target, lambda *what: _verify(*what, replay_bytes=replay_bytes))
     check_read(plan, target)
-    checks: list[HeldRule] = []
-    notes: list[str] = []
-    memory = work_out(graph, target)
-    as_written = with_ops(graph, plan)  # as a runtime has it that copies
-    check_clones_exactness(graph, plan)
-    whole_graph = aliased(as_written, plan, target) if has_aliases(plan) else as_written
-    whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
-    checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))
-    checks.append(HeldRule("order", check_order(whole_graph, plan.order)))
-    kept = check_writes(graph, whole_graph, plan)
-    checks += [HeldRule("writes", kept)] if kept else []
-
-    own = simulate(graph, memory, graph.own_order)
+    subject = _subject(graph, plan, target)
+    checks = _check_graph(subject)
+    own = simulate(graph, subject.user_memory, graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError(
-            "own_order_peak",
-            f"the own order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}",
+            "own_order_peak", f"the own order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}"
         )
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
-
     regions = "" if plan.moves is not None else check_regions(graph, plan, target)
-    check_allowed(plan)
+    checks += _check_rewrites(subject)
     if plan.moves is not None:
-        if has_cuts(plan):
-            checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
-        return _verify_spilling(whole_graph, plan, target, checks, own)
-    if plan.loops:
-        checks.append(HeldRule("loops", check_loops(graph, plan, target)))
-    elif has_cuts(plan):
-        checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
-    again = plan.recomputation is not None and len(plan.order) > len(graph.ops)
-    if has_aliases(plan):
-        checks.append(HeldRule("aliases", check_aliases(as_written, whole_graph, plan, target)))
-    elif not has_cuts(plan) and (plan.rewrites is not None) != again:
-        raise VerificationError("rewrites", "ops are recomputed in a plan that does not say what that costs")
-    user_graph, user_memory = graph, memory
-    graph, memory = whole_graph, whole_memory
-    claimed = claimed_pairs(graph, plan, memory)
-    steps = simulate(graph, memory, plan.order, claimed)
+        return _verify_spilling(subject.graph, plan, target, checks, own)
+    steps = simulate(subject.graph, subject.memory, plan.order, claimed_pairs(subject.graph, plan, subject.memory))
     partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
     checks.append(HeldRule("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
-    if plan.recomputation is not None:
-        cut = has_cuts(plan)
-        seen = "" if cut else check_recomputation(user_graph, user_memory, plan, target, steps.footprint, graph, memory)
-        checks.append(HeldRule("recompute", check_again(user_graph, plan) if cut else seen))
-
+    checks += _check_recomputed(subject, steps)
     checks += [HeldRule("regions", regions)] if regions else []
-    seen, note = check_bound(graph, plan, memory)
-    notes.append(note)
+    seen, bound_note = check_bound(subject.graph, plan, subject.memory)
     checks.append(HeldRule("bound", f"{format_size(plan.lower_bound_bytes)}: {seen}"))
     over = _OVER.get(plan.proved_over or "", "")
     checks.append(HeldRule("optimal", f"yes{over}" if plan.optimal else "not proved"))
-
     numbers = {
         "own_order_peak_bytes": own.peak,
         "peak_bytes": steps.peak,
-        "largest_single_op_bytes": largest_single_op(graph, memory),
-        "storages": len(memory.storages),
+        "largest_single_op_bytes": largest_single_op(subject.graph, subject.memory),
+        "storages": len(subject.memory.storages),
     }
+    arena_checks, arena_note = _check_memories(subject, steps, numbers, replay_bytes=replay_bytes)
+    checks += arena_checks
+    checks += _check_claims(subject, own, steps, thorough=replay_bytes)
+    return Report(tuple(checks), (bound_note, arena_note), numbers, steps.footprint)
+
+
+def _subject(graph: Graph, plan: Plan, target: Target) -> _Subject:
+    """The graphs that a plan speaks of."""
+    memory, unaliased = work_out(graph, target), with_ops(graph, plan)
+    check_clones_exactness(graph, plan)
+    changed = aliased(unaliased, plan, target) if has_aliases(plan) else unaliased
+    changed_memory = memory if changed is graph else work_out(changed, target)
+    return _Subject(plan, target, graph, memory, unaliased, changed, changed_memory)
+
+
+def _check_graph(subject: _Subject) -> list[HeldRule]:
+    """The plan lists the ops and tensors of its graph, in an order that is possible."""
+    check_new_names(subject.user_graph, subject.graph)
+    checks = [
+        HeldRule("ids", check_ids(subject.graph, subject.plan, subject.memory)),
+        HeldRule("order", check_order(subject.graph, subject.plan.order)),
+    ]
+    kept = check_writes(subject.user_graph, subject.graph, subject.plan)
+    return [*checks, HeldRule("writes", kept)] if kept else checks
+
+
+def _check_rewrites(subject: _Subject) -> list[HeldRule]:
+    """Loops, cuts and aliases, which the plan allows."""
+    plan, checks = subject.plan, list[HeldRule]()
+    check_allowed(plan)
+    if plan.loops:
+        checks.append(HeldRule("loops", check_loops(subject.user_graph, plan, subject.target)))
+    elif has_cuts(plan):
+        checks.append(HeldRule("parts", _check_cuts(subject.user_graph, subject.graph, plan)))
+    if plan.moves is not None:
+        return checks
+    recomputes = plan.recomputation is not None and len(plan.order) > len(subject.user_graph.ops)
+    if has_aliases(plan):
+        checks.append(HeldRule("aliases", check_aliases(subject.unaliased, subject.graph, plan, subject.target)))
+    elif not has_cuts(plan) and (plan.rewrites is not None) != recomputes:
+        raise VerificationError("rewrites", "ops are recomputed in a plan that does not say what that costs")
+    return checks
+
+
+def _check_recomputed(subject: _Subject, steps: Simulation) -> list[HeldRule]:
+    """What recomputation costs."""
+    graph, memory, plan = subject.user_graph, subject.user_memory, subject.plan
+    if plan.recomputation is None:
+        return []
+    if has_cuts(plan):
+        return [HeldRule("recompute", check_recomputed_operations(graph, plan))]
+    changed, target = (subject.graph, subject.memory), subject.target
+    return [HeldRule("recompute", check_recomputation(graph, memory, plan, target, steps.footprint, *changed))]
+
+
+def _check_memories(
+    subject: _Subject, steps: Simulation, numbers: dict[str, int], *, replay_bytes: bool
+) -> tuple[list[HeldRule], str]:
+    """The arena, or several memories as one. Returns a note on its bound, and adds what was measured to `numbers`."""
+    plan, target = subject.plan, subject.target
     if plan.arena_bytes is None:
         _check_no_arena(plan)
-        notes.append("arena: none in the plan")
-    else:
-        whole = plan
-        if plan.memories is not None and plan.runtime_arenas is None:
-            plan = as_one_arena(graph, plan, memory, steps)
-        checks += _check_several(whole)
-        numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
-        checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
-        bound = plan.arena_lower_bound_bytes or 0
-        notes.append(
-            "arena bound: most bytes live at once in this order, counted here"
-            if bound <= load
-            else "arena bound: above the load; --prove searches again"
-        )
-        plan = whole
-        checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
-    fits = check_runtime_arena(graph, plan, target, memory)
-    checks += [HeldRule("runtime_arena", fits)] if fits else []
-    figures = check_figures(as_written, plan, target, thorough=replay_bytes)
-    checks += [HeldRule("runtime_figures", figures)] if figures else []
-    seen = check_conflict(graph, plan, memory, steps)
-    checks += [HeldRule("conflict", seen)] if seen else []
+        return [], "arena: none in the plan"
+    placed = plan
+    if plan.memories is not None and plan.runtime_arenas is None:
+        placed = as_one_arena(subject.graph, plan, subject.memory, steps)
+    checks = _check_several(plan)
+    load = aligned_load(subject.graph, subject.memory, steps, plan.order, target.alignment)
+    numbers["arena_load_bytes"] = load
+    checks += _check_arena(subject, placed, steps, replay_bytes=replay_bytes)
+    checks += [HeldRule("fixed", check_fixed(subject.graph, plan, subject.memory, target))] if target.fixed else []
+    if (placed.arena_lower_bound_bytes or 0) <= load:
+        return checks, "arena bound: most bytes live at once in this order, counted here"
+    return checks, "arena bound: above the load; --prove searches again"
+
+
+def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thorough: bool) -> list[HeldRule]:
+    """What else the plan says: of the runtime, of conflicts, pictures and time; and its status."""
+    graph, memory, plan, target = subject.graph, subject.memory, subject.plan, subject.target
+    found = {
+        "runtime_arena": check_runtime_arena(graph, plan, target, memory),
+        "runtime_figures": check_figures(subject.unaliased, plan, target, thorough=thorough),
+        "conflict": check_conflict(graph, plan, memory, steps),
+        "profile": check_profile(plan, memory, own, steps),
+        "cost": "" if plan.cost is None else _check_cost(plan, plan.cost),
+    }
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
-    alone = plan.memories is None and graph is user_graph and not plan.allow and alone_too_large(graph, plan, memory)
-    seen = check_profile(plan, memory, own, steps)
-    checks += [HeldRule("profile", seen)] if seen else []
-    checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
-    least = least_permitted(user_graph, user_memory, plan, target)
-    checks.append(HeldRule("status", check_budget(plan, target, least, statuses, alone=alone)))
-    return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
+    unchanged = plan.memories is None and graph is subject.user_graph and not plan.allow
+    alone = unchanged and alone_too_large(graph, plan, memory)
+    least = least_permitted(subject.user_graph, subject.user_memory, plan, target)
+    status = check_budget(plan, target, least, statuses, alone=alone)
+    return [*(HeldRule(name, seen) for name, seen in found.items() if seen), HeldRule("status", status)]
 
 
 def _check_cost(plan: Plan, cost: PlanCost) -> str:
@@ -274,24 +315,23 @@ def _check_cost(plan: Plan, cost: PlanCost) -> str:
     return f"{100 * overhead:+.1f} % predicted time; the cost file is not looked at"
 
 
-def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
-    """``parts``: the plan says how exact its parts are; that each of them is right was seen when they were put
-    together."""
+def _check_cuts(graph: Graph, changed: Graph, plan: Plan) -> str:
+    """``parts``: the plan says how exact its tiles are; that each is right was checked when the graph was built."""
     rounds = rounds_of(graph, plan, before_cuts)
     exact = max((exactness(*one) for one in rounds), key=get_args(Exactness).index)
     if plan.exactness != exact:
         raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exact!r}")
     if plan.proved_over is None:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
-    again = check_halos(rounds, plan)
+    halos = check_halos(rounds, plan)
     rewrites = [r for _, one in rounds for r in one.rewrites or ()]
-    cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams))
+    cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | ConcatElimination))
     sections = sum(isinstance(r, Sections) for r in rewrites)
     apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
     often = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
     return (
-        f"{apart}{format_count(cut, 'op')} cut{often}, {len(whole.ops):,} ops in all; each is given what it needs"
-        + ("" if again is None else f"; {again}")
+        f"{apart}{format_count(cut, 'op')} cut{often}, {len(changed.ops):,} ops in all; each is given what it needs"
+        + ("" if halos is None else f"; {halos}")
     )
 
 
@@ -344,9 +384,9 @@ def _check_no_arena(plan: Plan) -> None:
             raise VerificationError("arena", f"the plan has {name} but no arena_bytes")
 
 
-def _check_arena(
-    graph: Graph, plan: Plan, target: Target, memory: CheckedMemory, steps: Simulation, replay_bytes: bool
-) -> list[HeldRule]:
+def _check_arena(subject: _Subject, plan: Plan, steps: Simulation, *, replay_bytes: bool) -> list[HeldRule]:
+    """One arena, or several memories put end to end in `plan`."""
+    graph, memory, target = subject.graph, subject.memory, subject.target
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     if plan.alignment != target.alignment:
         raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
@@ -361,7 +401,7 @@ def _check_arena(
             "arena_optimal",
             f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}",
         )
-    seen, at = check_layout(graph, plan, memory, steps, plan.order)
+    seen, at = check_layout(graph, plan, memory, steps)
     checks = [HeldRule("offsets", seen), HeldRule("arena", format_size(arena))]
     if replay_bytes:
         checks.append(HeldRule("replay", replay(graph, plan, memory, steps, at).text))

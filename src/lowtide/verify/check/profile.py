@@ -1,4 +1,4 @@
-"""Does what a plan says for pictures agree with its order: the bytes of each step, and when each storage is there?"""
+"""Does a plan's profile agree with its order: the bytes of each step, and when each storage is live?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan
-from lowtide.profiles import PlanProfile
 from lowtide.sizes import format_count
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -46,14 +45,10 @@ def check_profile(plan: Plan, memory: CheckedMemory, own: Simulation, steps: Sim
     lives, uses = _lives(plan, memory, steps, roots)
     if not len(claimed.storages) == len(claimed.starts) == len(claimed.ends) == len(set(claimed.storages)):
         raise VerificationError("profile", "storages, starts and ends are not as many, or a storage is listed twice")
-    _same("lives", _claimed_lives(claimed), lives)
+    ends = zip(claimed.starts, claimed.ends, strict=True)
+    _same("lives", {str(root): life for root, life in zip(claimed.storages, ends, strict=True)}, lives)
     _same("used", claimed.used, uses)
     return f"{format_count(len(lives), 'storage')} over {format_count(len(claimed.bytes), 'step')}"
-
-
-def _claimed_lives(claimed: PlanProfile) -> dict[str, tuple[int, int]]:
-    ends = zip(claimed.starts, claimed.ends, strict=True)
-    return {str(root): life for root, life in zip(claimed.storages, ends, strict=True)}
 
 
 def _lives(

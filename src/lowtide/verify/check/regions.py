@@ -1,22 +1,22 @@
 """Re-checks a bound over all regions, by a search for a plan that would need less at one op.
 
 Claim: whatever `--allow fission` cuts, `bytes` are needed where op v runs. Suppose a plan with less. Either v runs
-whole, or it runs in parts along some axis, and then each tensor that parts of an op make is one of these:
+untiled, or it is tiled along some axis, and then each tensor that tiles of an op make is one of these:
 
-    joined   all of it is put together from its parts: it is there twice, beside what stays
-    read     in parts by every op that reads it, each of them cut as well; in the same region, if the claim is only of
-             plans whose regions put together what others read
+    materialised   by a concat of its tiles: its bytes are live twice, in addition to what stays
+    read           in tiles by every op that reads it, each of them cut as well; in the same region, if the claim is
+                   only of plans whose regions materialise what other regions read
 
-so that one goes on from each op that is cut to readers that are cut, until all are found to need too much (refuted), or
-some choice needs less. A reader is in no region with an op if an op on the way between cannot be cut with them: regions
-are convex, and within one a tensor is read along the dimension along which it is made.
+So the search goes on from each op that is cut to readers that are cut, until all are found to need too much (refuted),
+or some choice needs less. A reader is in no region with an op if an op on the way between cannot be cut with them:
+regions are convex, and within one a tensor is read along the dimension along which it is made.
 
-*What stays* is there in every such plan: tensors all of which are made before (their readers are given all of them, and
-so are those that v, or what is joined, is made of), and all of which is still to be read by an op no part of which runs
-before. Before a tensor is joined that is made in parts along a dimension, a part of an op may run that reads it along
-that dimension: from a piece. A part that reads all of that dimension may not, nor one that reads a sum, and neither may
-a part that is given something of what such ops make. Of tensors that may share a storage one counts. See
-docs/proofs.md, section 15; sets of ids here, no bits.
+*What stays* is live in every such plan: a tensor that is made completely before, and that is given completely to an op
+that starts later. A tensor is made completely before if an op that runs by then is given all of it. Before the concat
+of a tensor that is tiled along a dimension, a tile of an op may run that reads the tensor along that dimension, from
+one of its tiles. A tile that reads all of that dimension may not run by then, nor one that reads a sum, nor one that is
+given something of what such ops make. Of tensors that may share a storage one counts. See docs/proofs.md, section 15;
+sets of ids here, no bits.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
         raise _fail(f"the bound is said to hold over {plan.proved_over!r}, with {bound.bytes} bytes over all regions")
     if bound.op is None:
         kinds = [t.id for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers]
-        search = _Search(graph, target, 0, joined=bound.joined)
+        search = _Search(graph, target, 0, materialised=bound.joined)
         proved = search.sizes(kinds) >= bound.bytes or end_needs(search.facts(), bound.bytes)
         place = "the start and the end"
     elif bound.op not in graph.index_of:
         raise _fail(f"op {bound.op} is none of the graph's")
     else:
-        proved = _Search(graph, target, bound.bytes, joined=bound.joined).refuted(bound.op)
+        proved = _Search(graph, target, bound.bytes, materialised=bound.joined).refuted(bound.op)
         place = graph.op_by_id[bound.op].label
     if not proved:
         raise _fail(f"{bound.bytes} bytes over all regions are not proved at {place}")
-    joined = " in regions whose pieces are joined" if bound.joined else ""
-    return f"{format_size(bound.bytes)} at {place}, whatever is cut{joined}"
+    scope = " in regions whose pieces are joined" if bound.joined else ""
+    return f"{format_size(bound.bytes)} at {place}, whatever is cut{scope}"
 
 
 def _fail(why: str) -> VerificationError:
@@ -91,10 +91,11 @@ def _fail(why: str) -> VerificationError:
 
 
 class _Search:
-    """Is there a plan with less than `goal` bytes? With `joined`, one whose regions put together what others read."""
+    """Is there a plan with less than `goal` bytes? With `materialised`, one whose regions materialise what others
+    read."""
 
-    def __init__(self, graph: Graph, target: Target, goal: int, *, joined: bool = False) -> None:
-        self.graph, self.target, self.goal, self.joined = graph, target, goal, joined
+    def __init__(self, graph: Graph, target: Target, goal: int, *, materialised: bool = False) -> None:
+        self.graph, self.target, self.goal, self.materialised = graph, target, goal, materialised
         self.meanings: dict[int, Meaning | None] = {}
         self.axes_of: dict[int, dict[int, int]] = {}
         self.given_all: dict[tuple[int, int], bool] = {}
@@ -110,7 +111,7 @@ class _Search:
 
     def refuted(self, op: int) -> bool:
         """Whether no plan needs less than the goal, however an op runs."""
-        if self._whole(op) < self.goal:
+        if self._untiled(op) < self.goal:
             return False
         return all(self._cut_refuted((op, axis)) for axis in self._axes(op))
 
@@ -140,7 +141,7 @@ class _Search:
 
     # one op, whole or cut
 
-    def _whole(self, op: int) -> int:
+    def _untiled(self, op: int) -> int:
         if op not in self.all_run:
             return 0
         own = self.graph.op_by_id[op]
@@ -152,8 +153,8 @@ class _Search:
         return self.sizes({*reads, *own.outputs, *stays})
 
     def _cut_refuted(self, start: Where) -> bool:
-        """Whether an op that is cut comes to too much: its own rows, or a tensor that it makes. Readers go first, on a
-        stack of our own, since chains of them are long."""
+        """Whether an op that is cut needs too much: for its own rows, or for a tensor that it makes. Readers go first,
+        on an explicit stack, since chains of them are long."""
         stack = [start]
         while stack:
             at = stack[-1]
@@ -173,13 +174,13 @@ class _Search:
     def _tensor_refuted(self, at: Where, t: int, waiting: list[Where]) -> bool:
         """Whether both choices for a tensor need too much; what has to be known first is added to `waiting`."""
         dim = self._made_along(at, t)
-        if self._joined(t, dim) < self.goal:
+        if self._concatenated(t, dim) < self.goal:
             return False
         if self.graph.tensor_by_id[t].kind is Kind.OUTPUT or dim is None:
             return True
         unknown: list[Where] = []
         for reader in self.graph.consumers.get(t, ()):
-            along = self._in_region_with(at, reader) if self.joined else self._read_along(at, t, reader)
+            along = self._in_region_with(at, reader) if self.materialised else self._read_along(at, t, reader)
             others = [(reader, axis) for axis in along & self._axes(reader).keys()]
             if all(self.too_much.get(other, False) for other in others):
                 return True
@@ -188,15 +189,15 @@ class _Search:
         waiting += unknown
         return False
 
-    def _joined(self, t: int, dim: int | None) -> int:
-        """Bytes where a tensor is whole that was made in parts along a dimension; None: as terms of a sum."""
+    def _concatenated(self, t: int, dim: int | None) -> int:
+        """Bytes at the concat of a tensor that is tiled along a dimension; None: that is made as terms of a sum."""
         if (t, dim) not in self.twice:
             graph = self.graph
             readers = [graph.op_by_id[op] for op in graph.consumers.get(t, ())]
             output = graph.tensor_by_id[t].kind is Kind.OUTPUT
             value = 0
             if output or (readers and all(self._given_all(op, t) for op in readers)):
-                after = set[int]() if output else self._behind(joined=(t, dim))
+                after = set[int]() if output else self._behind(tiled=(t, dim))
                 stays = self._stays(self._made_before([t]), after)
                 others = [s for s in stays if self.group[s] != self.group[t]]
                 value = graph.tensor_by_id[t].size + self.sizes([t]) + self.sizes(others)
@@ -204,7 +205,7 @@ class _Search:
         return self.twice[t, dim]
 
     def _rows(self, at: Where) -> int:
-        """Bytes of a part that has one grain: the first, one in the middle, the last; the least of all if not every
+        """Bytes of a tile that has one grain: the first, one in the middle, the last; the least of all if not every
         one is made."""
         op, axis = at
         own, access, grain = self.graph.op_by_id[op], self._access(op), self._axes(op)[axis]
@@ -299,8 +300,8 @@ class _Search:
             return True
         size = access.sizes[index.axis]
         without_gaps = index.num > 0 and index.num + index.lo <= index.hi + index.den
-        whole = access.aligned({index.axis: (0, size)})[index.axis]
-        return without_gaps and index.need(*whole, length) == (0, length)
+        all_rows = access.aligned({index.axis: (0, size)})[index.axis]
+        return without_gaps and index.need(*all_rows, length) == (0, length)
 
     def _made_along(self, at: Where, t: int) -> int | None:
         """The dimension along which parts of an op make a tensor; None: each makes all of it, a term of a sum."""
@@ -322,20 +323,20 @@ class _Search:
                     todo.append(t)
         return found
 
-    def _behind(self, *, ops: Collection[int] = (), joined: tuple[int, int | None] | None = None) -> set[int]:
-        """Ops no part of which runs before these ran, or before a tensor was whole that is made in parts along a
-        dimension (None: as terms of a sum)."""
+    def _behind(self, *, ops: Collection[int] = (), tiled: tuple[int, int | None] | None = None) -> set[int]:
+        """Ops no tile of which runs before these ran, or before the concat of a tensor that is tiled along a dimension
+        (None: that is made as terms of a sum)."""
         found = set(ops)
         for own in self.graph.ops:
             if own.id not in found:
                 late = {t for t in own.inputs if self.graph.producer.get(t) in found}
-                if joined is not None and joined[0] in own.inputs and not self._takes_pieces(own, *joined):
-                    late.add(joined[0])
+                if tiled is not None and tiled[0] in own.inputs and not self._takes_tiles(own, *tiled):
+                    late.add(tiled[0])
                 if late and self._each_part_reads(own, late):
                     found.add(own.id)
         return found
 
-    def _takes_pieces(self, op: Op, t: int, dim: int | None) -> bool:
+    def _takes_tiles(self, op: Op, t: int, dim: int | None) -> bool:
         """Whether a part of an op can be given less than all rows of a dimension of a tensor, as each operand is."""
         axes: set[int] | None = None
         for i, read in self._operands(op):
@@ -365,7 +366,7 @@ class _Search:
         return known is not None and isinstance(known.form, Concat) and all(t in tensors for _, t in read)
 
     def _stays(self, before: set[int], after: set[int]) -> set[int]:
-        """Tensors that are there, and results, or given whole to an op of `after`."""
+        """Tensors made before that an op of `after` is given all of, or that are results; and inputs likewise."""
         graph = self.graph
         stays = set()
         for t in graph.tensors:
@@ -399,7 +400,7 @@ class _Search:
         return group
 
     def _overwrites(self, op: Op, *, cut: bool) -> bool:
-        """Whether what an op, or a part of it, makes may lie on what it reads."""
+        """Whether what an op, or a tile of it, makes may be written over what it reads."""
         target = self.target
         if target.in_place_inputs(self.graph, op) or target.overlap_inputs(self.graph, op):
             return True

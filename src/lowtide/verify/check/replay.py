@@ -1,25 +1,25 @@
-"""Plays a plan through with real bytes: what an op reads must be what was written.
+"""Replays a plan with real bytes: what an op reads must be what was written.
 
 Each storage has a pattern of its own. Graph inputs are written before step 0. When an op runs, its inputs
 are compared with their patterns, its outputs written (views write nothing) and its workspace scribbled over;
-then all are compared again, but for an input that the op overwrites. Outputs are compared at the end.
+then all are compared a second time, but for an input that the op overwrites. Outputs are compared at the end.
 
-What the graph's own `alias_of` puts on the same bytes has one pattern, as if the op that makes an alias saw what is
-there. Where ops write over it, or may, `lowtide.verify.check.writes` plays who reads what.
+What the graph's own `alias_of` puts on the same bytes has one pattern, as if the op that makes an alias read those
+bytes. Where ops write over them, or may, `lowtide.verify.check.writes` replays which op reads what.
 
 Above `MAX_ARENA_BYTES`, or when more than `MAX_MOVED_BYTES` would be moved, a map from address intervals to
-(storage, shift) stands for the bytes. It is exact: two storages never have the same pattern.
+(storage, shift) takes the place of the bytes. It is exact: two storages never have the same pattern.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op
 from lowtide.plan import Plan
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -135,72 +135,79 @@ def replay(
     VerificationError
         ``replay``: a tensor was read, or an output looked at, whose bytes were written over.
     """
-    tensors = graph.tensor_by_id
-    moved = sum(tensors[t].size for op in graph.ops for t in (*op.inputs, *op.outputs))
+    moved = sum(graph.tensor_by_id[t].size for op in graph.ops for t in (*op.inputs, *op.outputs))
     moved = 2 * moved + sum(memory.workspace.values())
     size = plan.arena_bytes or 0
     if mode is None:
         mode = "bytes" if size <= MAX_ARENA_BYTES and moved <= MAX_MOVED_BYTES else "intervals"
-    arena: _ReplayedArena
-    if mode == "bytes":
-        ends = (memory.place[t.id][1] + t.size for t in graph.tensors)
-        longest = max(ends, default=0) + max(memory.workspace.values(), default=0)
-        arena = _Bytes(size, longest)
-    else:
-        arena = _Intervals(size)
-    reads = 0
-
-    number = {root: k for k, root in enumerate(dict.fromkeys(root for root, _ in memory.place.values()))}
-
-    def where(t: int) -> tuple[int, int, int, int] | None:
-        i = memory.storage_of.get(t)
-        if i is None or i not in at or not tensors[t].size:
-            return None
-        root, shift = memory.place[t]
-        return at[i] + shift, tensors[t].size, number[root], shift
-
-    def look(t: int, who: str) -> None:
-        nonlocal reads
-        there = where(t)
-        if there is None:
-            return
-        reads += 1
-        if not arena.holds(*there):
-            raise VerificationError(
-                "replay",
-                f"{who} finds other bytes in {tensors[t].label} at {there[0]}..{there[0] + there[1]}",
-            )
-
-    def put(t: int) -> None:
-        there = where(t)
-        if there is not None:
-            arena.write(*there)
-
-    produced = {t for op in graph.ops for t in op.outputs}
-    for t in graph.tensors:
-        if t.id not in produced and t.kind is not Kind.ACTIVATION:
-            put(t.id)
+    ends = (memory.place[t.id][1] + t.size for t in graph.tensors)
+    longest = max(ends, default=0) + max(memory.workspace.values(), default=0)
+    player = _Player(graph, memory, at, _Bytes(size, longest) if mode == "bytes" else _Intervals(size))
+    player.begin()
     scratch = {v: (plan.workspace_offsets or {}).get(str(v)) for v, n in memory.workspace.items() if n}
     for step, v in enumerate(plan.order):
-        op = graph.op_by_id[v]
-        who = f"{op.label} at step {step}"
-        for t in dict.fromkeys(op.inputs):
-            look(t, who)
-        for t in op.outputs:
-            if t not in memory.views:
-                put(t)
-        start = scratch.get(v)
-        if start is not None:
-            arena.write(start, memory.workspace[v], len(number) + step, 0)
         over = {memory.storage_of[t] for t in simulation.over.get(v, ())}
         if v in simulation.in_place:
             over.add(memory.storage_of[simulation.in_place[v]])
-        for t in dict.fromkeys((*op.inputs, *op.outputs)):
-            if memory.storage_of.get(t) not in over:
-                look(t, f"{who}, once it has written,")
-    for t in graph.tensors:
-        if t.kind.value == "output":
-            look(t.id, "the end")
+        player.run(graph.op_by_id[v], step, scratch.get(v), over)
+    player.end()
     writing = {t for op in graph.ops if op.writes != () for t in op.outputs}
     views = [t for t in graph.tensors if t.alias_of is not None and t.size > 0 and t.id not in writing]
-    return ByteReplay(mode, reads, moved, len(views))
+    return ByteReplay(mode, player.reads, moved, len(views))
+
+
+class _Player:
+    """Ops that run in an arena, and how many reads were compared."""
+
+    def __init__(self, graph: Graph, memory: CheckedMemory, at: Mapping[int, int], arena: _ReplayedArena) -> None:
+        self.graph, self.memory, self.at, self.arena = graph, memory, at, arena
+        self.pattern = {root: k for k, root in enumerate(dict.fromkeys(root for root, _ in memory.place.values()))}
+        self.reads = 0
+
+    def begin(self) -> None:
+        """Write what no op makes."""
+        for t in self.graph.tensors:
+            if t.id not in self.graph.producer and t.kind is not Kind.ACTIVATION:
+                self._write(t.id)
+
+    def run(self, op: Op, step: int, scratch: int | None, over: Collection[int]) -> None:
+        """Run an op with a workspace at `scratch`, that may write over the storages `over`."""
+        reader = f"{op.label} at step {step}"
+        for t in dict.fromkeys(op.inputs):
+            self._read(t, reader)
+        for t in op.outputs:
+            if t not in self.memory.views:
+                self._write(t)
+        if scratch is not None:
+            self.arena.write(scratch, self.memory.workspace[op.id], len(self.pattern) + step, 0)
+        for t in dict.fromkeys((*op.inputs, *op.outputs)):
+            if self.memory.storage_of.get(t) not in over:
+                self._read(t, f"{reader}, once it has written,")
+
+    def end(self) -> None:
+        """Read the outputs."""
+        for t in self.graph.tensors:
+            if t.kind is Kind.OUTPUT:
+                self._read(t.id, "the end")
+
+    def _place(self, t: int) -> tuple[int, int, int, int] | None:
+        """Offset, size, pattern and where in the pattern a tensor begins; None if it has no bytes in the arena."""
+        storage, size = self.memory.storage_of.get(t), self.graph.tensor_by_id[t].size
+        if storage is None or storage not in self.at or not size:
+            return None
+        root, shift = self.memory.place[t]
+        return self.at[storage] + shift, size, self.pattern[root], shift
+
+    def _read(self, t: int, reader: str) -> None:
+        place = self._place(t)
+        if place is None:
+            return
+        self.reads += 1
+        if not self.arena.holds(*place):
+            label, (start, size, _, _) = self.graph.tensor_by_id[t].label, place
+            raise VerificationError("replay", f"{reader} finds other bytes in {label} at {start}..{start + size}")
+
+    def _write(self, t: int) -> None:
+        place = self._place(t)
+        if place is not None:
+            self.arena.write(*place)

@@ -1,4 +1,4 @@
-"""The graph that a plan with rewrites speaks of, built again from the user's own graph and checked on the way."""
+"""The graph that a plan with rewrites speaks of, rebuilt from the user's graph and checked on the way."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import LiesIn, Recompute, Replaced, Sections, Sums, Swap
+from lowtide.rewrites import Recompute, Replaced, Sections, Sums, Swap, TensorAlias
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
+from lowtide.verify.check.replaced_ops import origins
 from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.sums import with_sums
-from lowtide.verify.check.swaps import swaps_of, with_loads, with_stores
+from lowtide.verify.check.swaps import reading, swaps_of, with_loads, with_stores
 
 
 def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with the plan's recomputed ops, in its parts, with its loops, and with tensors in others.
+    """The graph with the plan's recomputed ops, tiles, loops and aliases.
 
     Raises
     ------
@@ -32,7 +33,7 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
 
 
 _CUTS = {"fission", "halos", "unjoined", "rounds", "seams", "accumulate"}
-_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, LiesIn: {"alias"}}
+_WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, TensorAlias: {"alias"}}
 """The words that allow a change; any other one is a cut."""
 
 
@@ -46,8 +47,8 @@ def check_allowed(plan: Plan) -> None:
     """
     words = set(plan.allow or ())
     for r in plan.all_rewrites:
-        again = isinstance(r, Recompute) and plan.spilling is not None and plan.spilling.rematerialise
-        if not again and words.isdisjoint(_WORDS.get(type(r), _CUTS)):
+        rematerialised = isinstance(r, Recompute) and plan.spilling is not None and plan.spilling.rematerialise
+        if not rematerialised and words.isdisjoint(_WORDS.get(type(r), _CUTS)):
             raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")
     if (plan.loops and "loops" not in words) or (plan.rounds and "rounds" not in words):
         raise VerificationError("rewrites", f"the plan may change {sorted(words) or 'nothing'}, and does more")
@@ -83,12 +84,11 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
     user = graph
     graph = _with_clones(graph, clones, plan) if changed else graph
     aliases = changed and any(t.alias_of is not None for t in user.tensors)
-    return _with_views(user, graph, {r.op: r.of for r in clones}) if aliases else graph
+    return _with_views(user, graph, origins(plan)) if aliases else graph
 
 
 def before_cuts(graph: Graph, plan: Plan) -> Graph:
-    """The graph that a plan cuts: the user's, with products by sections, norms and means as sums, and with ops that run
-    again.
+    """The graph that a plan cuts: the user's, with products by sections, norms and means as sums, and recomputed ops.
 
     Raises
     ------
@@ -101,26 +101,20 @@ def before_cuts(graph: Graph, plan: Plan) -> Graph:
         from lowtide.verify.check.sections import with_sections  # it loads numpy, which is slow to load
 
         graph = with_sections(graph, plan)
-    whole = with_sums(graph, plan)
-    if clones and any(t.alias_of is not None for t in whole.tensors):
+    graph = with_sums(graph, plan)
+    if clones and any(t.alias_of is not None for t in graph.tensors):
         raise VerificationError("rewrites", "ops are recomputed in a plan that cuts, and tensors lie in others")
-    return _with_clones(whole, clones, plan) if clones else whole
+    return _with_clones(graph, clones, plan) if clones else graph
 
 
 def check_clones_exactness(graph: Graph, plan: Plan) -> None:
-    """That a plan which runs ops again, and cuts none, says so where a second run beside others moves bits: where a
-    tensor that the op reads or makes has half precision, and the file is ONNX.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``.
-    """
-    again = {r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
-    if not again or has_cuts(plan) or has_aliases(plan) or plan.fission is not None:
+    """A plan that recomputes ops, and cuts none, promises ``kernel`` where a second run may round otherwise: where a
+    tensor that the op reads or makes has half precision, and the file is ONNX. Raises ``rewrites`` if it does not."""
+    recomputed = {r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    if not recomputed or has_cuts(plan) or has_aliases(plan) or plan.fission is not None:
         return
     tensors = {t.id: t.dtype for t in graph.tensors}
-    touched = {tensors[t] for op in graph.ops if op.id in again for t in (*op.inputs, *op.outputs)}
+    touched = {tensors[t] for op in graph.ops if op.id in recomputed for t in (*op.inputs, *op.outputs)}
     half = graph.dialect == "onnx" and bool(touched & {"float16", "bfloat16"})
     if plan.exactness != ("kernel" if half else None):
         why = "of half precision, which are rounded by their neighbours" if half else "that make the same each time"
@@ -144,13 +138,13 @@ def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph
         if len(fresh) < len(r.outputs) or fresh & set(tensors) or len({x.tensor for x in replaced}) != len(replaced):
             raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
         origin[r.op] = origin.get(r.of, r.of)
-        reason = why_not_again(graph, graph.op_by_id[origin[r.op]])
+        reason = why_not_recomputed(graph, graph.op_by_id[origin[r.op]])
         if reason is not None:
             raise VerificationError("rewrites", reason)
         pairs = dict(zip(original.outputs, r.outputs, strict=True))
         users |= {new: users.get(t, t) for t, new in pairs.items()}
         for reader, instead in _instead(r, replaced, pairs, ops).items():
-            ops[reader] = _reading(ops[reader], instead)
+            ops[reader] = reading(ops[reader], instead)
         tensors |= {
             new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=names.get(new, "")) for t, new in pairs.items()
         }
@@ -185,48 +179,29 @@ def _instead(
 
 
 def _with_views(user: Graph, graph: Graph, of: Mapping[int, int]) -> Graph:
-    """The graph with what views make in the memory of what they now read; `of`: clone to the op that it is one of."""
+    """The graph with what views make in the memory of what they now read; `of`: recomputed op to its origin."""
     above = {t.id: t.alias_of for t in graph.tensors}
     user_above = {t.id: t.alias_of for t in user.tensors}
     for op in graph.ops:
         if not op.inputs or not op.outputs:
             continue
-        original = user.op_by_id[_origin(op.id, of)]
+        original = user.op_by_id[of.get(op.id, op.id)]
         chain = _chain(user_above, original.inputs[0])
         for t, former in zip(op.outputs, original.outputs, strict=True):
-            lies_in = user_above[former]
-            if lies_in in chain:
-                above[t] = _chain(above, op.inputs[0])[chain.index(lies_in)]
+            if (source := user_above[former]) in chain:
+                above[t] = _chain(above, op.inputs[0])[chain.index(source)]
     return replace(graph, tensors=tuple(replace(t, alias_of=above[t.id]) for t in graph.tensors))
 
 
-def _origin(op: int, of: Mapping[int, int]) -> int:
-    while op in of:
-        op = of[op]
-    return op
-
-
 def _chain(above: Mapping[int, int | None], tensor: int) -> list[int]:
-    """A tensor, the one in whose memory it lies, and so on."""
+    """A tensor, the one that it is an alias of, and so on."""
     chain = [tensor]
     while (up := above[chain[-1]]) is not None:
         chain.append(up)
     return chain
 
 
-def _reading(op: Op, instead: dict[int, int]) -> Op:
-    """The op with other tensors among what it reads."""
-    if not instead:
-        return op
-    return replace(
-        op,
-        inputs=tuple(instead.get(t, t) for t in op.inputs),
-        operands=tuple(None if t is None else instead.get(t, t) for t in op.operands),
-        overwrites=None if op.overwrites is None else tuple(instead.get(t, t) for t in op.overwrites),
-    )
-
-
-def why_not_again(graph: Graph, op: Op) -> str | None:
+def why_not_recomputed(graph: Graph, op: Op) -> str | None:
     """None if the op, whenever it runs, reads the same and makes the same, in memory of its own; else the reason."""
     if op.attributes.get("random"):
         return f"{op.label} makes something else on every run"

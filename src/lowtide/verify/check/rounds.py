@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, Recompute, Sections, Split, Sums
+from lowtide.rewrites import ConcatElimination, CutRegion, Recompute, Sections, Split, Sums
 from lowtide.verify.check.part_rows import fail
 from lowtide.verify.check.parts import has_cuts, parted
 
 Before = Callable[[Graph, Plan], Graph]
 """The graph that a plan cuts, of the one that it speaks of."""
 
-_TILES = CutRegion | CutSeams | Split
+_TILES = CutRegion | ConcatElimination | Split
 _BEFORE_TILES = Sections | Sums | Recompute
 """Changes of a graph before it is tiled: only the first round may have them."""
 
@@ -53,15 +53,9 @@ def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph
 
 
 def _check_split(graph: Graph, plan: Plan) -> None:
-    """That the tensors which a plan says stay in pieces are cut, and nowhere whole.
-
-    Raises
-    ------
-    VerificationError
-        ``parts``.
-    """
+    """``parts``: the tensors which a plan says are not materialised are cut, and no op makes them."""
     rewrites, listed = plan.rewrites or (), {t.id for t in plan.tensors}
-    cut = {c.op for r in rewrites if isinstance(r, CutRegion | CutSeams) for c in r.ops}
+    cut = {c.op for r in rewrites if isinstance(r, CutRegion | ConcatElimination) for c in r.ops}
     for t in (t for r in rewrites if isinstance(r, Split) for t in r.tensors):
         if graph.producer.get(t) not in cut or t in listed:
             raise fail(f"tensor {t} is said to stay in pieces, and does not")

@@ -7,7 +7,7 @@ looks at all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
@@ -57,7 +57,7 @@ def _no_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -
 
 
 def _as_planned(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
-    """LiteRT's own planner is not played through again."""
+    """LiteRT's own planner is not replayed."""
     block = plan.runtime_arena_bytes
     if block is not None and block < plan.peak_bytes:
         raise VerificationError("runtime_arena", f"{block} bytes do not hold a peak of {plan.peak_bytes}")
@@ -85,8 +85,8 @@ class _Block:
         if rest:
             self.chunks.insert(self.chunks.index(chosen) + 1, [rest, None])
 
-    def hand(self, owner: int, to: int) -> None:
-        """What this owner has is another's from now on."""
+    def rename(self, owner: int, to: int) -> None:
+        """Give the chunks of an owner to another one."""
         for c in self.chunks:
             if c[1] == owner:
                 c[1] = to
@@ -96,7 +96,7 @@ class _Block:
         return any(c[1] == owner for c in self.chunks)
 
     def give(self, owner: int) -> None:
-        """Free what this owner has, and join it with free neighbours."""
+        """Free what this owner has, and merge it with free neighbours."""
         place = self.chunks
         for c in place:
             if c[1] == owner:
@@ -124,7 +124,7 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
             block = _Block(plan.runtime_arena_bytes, target.alignment)
             for k, size in enumerate(kept_chunks(graph)):
                 block.take(size, _KEPT + k, "a turned filter")
-            _run_through(block, graph, target, memory, plan.order, list(choice), late)
+            _Run(block, graph, target, memory, list(choice), late).run(plan.order)
     both = ""
     if len(choices) > 1:
         both = f", in {len(choices)} choices of branches, their outputs allocated before they run or by them"
@@ -133,95 +133,113 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
     return f"{held} hold every tensor and workspace where onnxruntime's arena puts them{both}{more}"
 
 
-def _run_through(
-    block: _Block,
-    graph: Graph,
-    target: Target,
-    memory: CheckedMemory,
-    order: Sequence[int],
-    choice: list[int],
-    late: bool,
-    depth: int = 0,
-) -> dict[int, int]:
-    """Take and give back what each op does. `choice` are the branches still to be taken; a body's outputs, at any
-    `depth` above 0, are its op's: allocated before the body runs, or if `late` by the body's own ops. What is still
-    held of a graph's outputs: owner to bytes."""
-    ran: set[int] = set()
-    owner_of: dict[int, int] = {}
-    first = depth * _BODY
-    for b, held in enumerate(memory.storages):
-        if held.at_start and held.size:
-            owner_of[b] = first + b
-            block.take(held.size, first + b, "a constant")
-    for v in order:
-        op = graph.op_by_id[v]
-        ran.add(v)
-        before, after = chunks(graph, op)
-        _before(block, before, op, first)
+@dataclass
+class _Run:
+    """Ops that take chunks of a block and give them back; `late`: a body's ops allocate the outputs of the body's op.
+
+    A body is at a `depth` above 0. `choice` are the branches still to be taken.
+    """
+
+    block: _Block
+    graph: Graph
+    target: Target
+    memory: CheckedMemory
+    choice: list[int]
+    late: bool
+    depth: int = 0
+    ran: set[int] = field(default_factory=set[int])
+    owner_of: dict[int, int] = field(default_factory=dict[int, int])
+
+    def run(self, order: Sequence[int]) -> dict[int, int]:
+        """Run all ops. Returns what is kept of the graph's outputs: owner to bytes."""
+        memory = self.memory
+        for b, held in enumerate(memory.storages):
+            if held.at_start and held.size:
+                self._take(b, "a constant")
+        for v in order:
+            self._op(self.graph.op_by_id[v])
+            for b in memory.touches[v]:
+                if b in self.owner_of and memory.storages[b].users <= self.ran and not memory.storages[b].at_end:
+                    self.block.give(self.owner_of.pop(b))
+        return {owner: memory.storages[b].size for b, owner in self.owner_of.items() if memory.storages[b].at_end}
+
+    def _op(self, op: Op) -> None:
+        """Run an op: what its kernel takes before its outputs, these, and what it takes after them."""
+        self.ran.add(op.id)
+        before, after = chunks(self.graph, op)
+        self._before(before, op)
         conditional = op.type == CONDITIONAL and bool(op.bodies)
-        made = _body(block, op, target, choice, late, depth) if conditional and late else {}
+        self._outputs(op, self._body(op) if conditional and self.late else {})
+        if conditional and not self.late:
+            self._body(op)
+        looped = 0 if conditional else inside_bytes(self.graph, op, self.target)
+        for k, size in enumerate((*after, looped) if looped else after, len(before)):
+            self.block.take(size, self._scratch(k), f"the workspace of {op.label}")
+        for k in range(len(before) + len(after) + 1):
+            self.block.give(self._scratch(k))
+
+    def _outputs(self, op: Op, of_body: dict[int, int]) -> None:
+        """Chunks of an op's outputs: those of a body (`of_body`: owner to bytes), of a dying input, or new ones."""
+        memory, block = self.memory, self.block
         for t in op.outputs:
             b = memory.storage_of.get(t)
-            ours = late or not depth or b is None or not memory.storages[b].at_end
-            if b is None or b in owner_of or not memory.storages[b].size or not ours:
+            if b is None or b in self.owner_of or not memory.storages[b].size:
                 continue
-            same = [owner for owner, size in made.items() if size == memory.storages[b].size]
+            if memory.storages[b].at_end and self.depth and not self.late:
+                continue  # the op around this body has allocated it
+            same = [owner for owner, size in of_body.items() if size == memory.storages[b].size]
+            dying = [memory.storage_of[r] for r in memory.overwritable[op.id]]
+            dying = [storage for storage in dying if memory.storages[storage].users <= self.ran]
             if same:
-                owner_of[b] = first + b
-                block.hand(same[0], first + b)
-                del made[same[0]]
-                continue
-            over = [
-                memory.storage_of[r]
-                for r in memory.overwritable[v]
-                if memory.storages[memory.storage_of[r]].users <= ran
-            ]
-            if over:
-                owner_of[b] = owner_of.pop(over[0])
+                self.owner_of[b] = self._first + b
+                block.rename(same[0], self._first + b)
+                del of_body[same[0]]
+            elif dying:
+                self.owner_of[b] = self.owner_of.pop(dying[0])
             else:
-                owner_of[b] = first + b
-                block.take(memory.storages[b].size, first + b, graph.tensor_by_id[t].label)
-        for owner in made:
+                self._take(b, self.graph.tensor_by_id[t].label)
+        for owner in of_body:
             block.give(owner)
-        if conditional and not late:
-            _body(block, op, target, choice, late, depth)
-        looped = 0 if conditional else inside_bytes(graph, op, target)
-        for k, size in enumerate((*after, looped) if looped else after, len(before)):
-            block.take(size, -1 - k - first, f"the workspace of {op.label}")
-        for k in range(len(before) + len(after) + 1):
-            block.give(-1 - k - first)
-        for b in memory.touches[v]:
-            if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:
-                block.give(owner_of.pop(b))
-    return {owner: memory.storages[b].size for b, owner in owner_of.items() if memory.storages[b].at_end}
 
+    @property
+    def _first(self) -> int:
+        """The first owner's number at this depth."""
+        return self.depth * _BODY
 
-def _body(block: _Block, op: Op, target: Target, choice: list[int], late: bool, depth: int) -> dict[int, int]:
-    """Run the next choice of a conditional op's bodies: owners of the outputs that it allocated, and their bytes."""
-    inside = target.inside
-    body = inside.as_seen(op.bodies[min(choice.pop(0) if choice else 0, len(op.bodies) - 1)])
-    own = inside.as_run(body, body.own_order)
-    return _run_through(block, body, inside, work_out(body, inside), own, choice, late, depth + 1)
+    def _scratch(self, k: int) -> int:
+        """The owner of a kernel's chunk number `k`."""
+        return -1 - k - self._first
 
+    def _take(self, storage: int, what: str) -> None:
+        self.owner_of[storage] = self._first + storage
+        self.block.take(self.memory.storages[storage].size, self._first + storage, what)
 
-def _before(block: _Block, sizes: Sequence[int], op: Op, first: int) -> None:
-    """What a kernel takes before its outputs; a size of 0 gives back the oldest of these chunks."""
-    oldest = 0
-    for k, size in enumerate(sizes):
-        if size:
-            block.take(size, -1 - k - first, f"the workspace of {op.label}")
-            continue
-        while not block.holds(-1 - oldest - first):
-            oldest += 1
-        block.give(-1 - oldest - first)
+    def _body(self, op: Op) -> dict[int, int]:
+        """Run the next choice of a conditional op's bodies. Returns owner and bytes of each output allocated there."""
+        rules = self.target.inside
+        branch = self.choice.pop(0) if self.choice else 0
+        body = rules.as_seen(op.bodies[min(branch, len(op.bodies) - 1)])
+        inner = _Run(self.block, body, rules, work_out(body, rules), self.choice, self.late, self.depth + 1)
+        return inner.run(rules.as_run(body, body.own_order))
+
+    def _before(self, sizes: Sequence[int], op: Op) -> None:
+        """What a kernel takes before its outputs; a size of 0 gives back the oldest of these chunks."""
+        oldest = 0
+        for k, size in enumerate(sizes):
+            if size:
+                self.block.take(size, self._scratch(k), f"the workspace of {op.label}")
+                continue
+            while not self.block.holds(self._scratch(oldest)):
+                oldest += 1
+            self.block.give(self._scratch(oldest))
 
 
 def _least_above(plan: Plan, parts: RuntimeParts) -> bool:
     """Whether some part is said to take more at least, in any plan and build, than in this one."""
-    beside, head = parts.least_beside, parts.least_head
+    beyond_head, head = parts.least_beside, parts.least_head
     arenas, block = plan.runtime_arenas, plan.runtime_arena_bytes or 0
     planning = parts.planning + (parts.persistent if arenas is not None and arenas.apart else 0)  # of one array
-    above = parts.least_planning > planning or (beside is not None and beside > parts.persistent)
+    above = parts.least_planning > planning or (beyond_head is not None and beyond_head > parts.persistent)
     if arenas is not None:
         tail = parts.persistent if arenas.apart else block
         above = above or arenas.least_tail_bytes > tail or arenas.least_head_bytes > block
@@ -239,13 +257,11 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         raise VerificationError("runtime_arena", "the parts are said to need more at least than they take here")
     if parts is None or not _plans_head(plan, parts):
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
-    if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
-        needed = max(round_up(parts.planned, parts.alignment), parts.planning) + parts.persistent
-    else:
-        needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
+    apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
+    head = round_up(parts.planned, parts.alignment)
+    needed = max(head, parts.planning) + parts.persistent if apart else max(head + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
-    apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
     _check_libraries(needed, parts, apart=apart)
     heads = tflm_heads(graph, plan, target)
     seen = ""
@@ -274,7 +290,7 @@ def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apar
 
 def _check_beyond(graph: Graph, plan: Plan, target: Target, parts: RuntimeParts) -> None:
     """A build whose head alone is above the block is among those that need more, and none needs less than its head.
-    The persistent bytes of a build are not played through, so that a build that needs little more may be missing."""
+    The persistent bytes of a build are not replayed, so that a build that needs little more may be missing."""
     block = plan.runtime_arena_bytes or 0
     least = {}
     for kernels, simd in BEYOND:

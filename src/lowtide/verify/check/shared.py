@@ -13,7 +13,7 @@ from lowtide.verify.check.memory import work_out
 
 
 def check_shared(members: Sequence[tuple[Graph, Plan, Target]]) -> str:
-    """Each plan holds by itself (`verify_plan`); here, what one model keeps lies in no byte that another one uses.
+    """Each plan holds by itself (`verify_plan`); here, what one model keeps shares no byte with what another one uses.
 
     Raises
     ------

@@ -1,8 +1,7 @@
-"""Steps whose sibling products run as one: that they may, and the step that it makes, put together from what the plan
-lists.
+"""Steps whose sibling products run as one: that they may, and the merged step, made from what the plan lists.
 
-Nothing here is shared with the room that finds and merges them. What is listed is taken as a claim about the user's
-step: who reads what, and whose shapes and words agree, is looked up there, once for each tensor that goes.
+Nothing here is shared with the package that finds and merges them. What is listed is taken as a claim about the user's
+step. Which op reads what, and whether shapes and labels agree, is looked up there for each tensor that goes.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class _Claim:
         return [v for v in self.step.consumers.get(tensor, ()) for t in self.step.op_by_id[v].inputs if t == tensor]
 
     def _check_sibling(self, i: int) -> None:
-        """Operands of one sibling's ops, and that nobody else reads them."""
+        """Operands of one sibling's ops, and that no other op reads them."""
         step, product, gradient, update = self.step, self.products[i], self.gradients[i], self.updates[i]
         x = self.products[0].inputs[0]
         (w, y), (d, dw) = ((op.inputs[-1], op.outputs[0]) for op in (product, gradient))
@@ -171,7 +170,7 @@ class _Claim:
 
 
 class _Wider:
-    """New ops and tensors, in turn; `place`: where the first op stood for which each stands."""
+    """New ops and tensors, in turn; `place`: of each new op the position of the first op that it replaces."""
 
     def __init__(self, claim: _Claim) -> None:
         self.claim, self.step, self.count = claim, claim.step, claim.count
@@ -240,7 +239,7 @@ class _Wider:
         self, kind: str, of: Sequence[Op], works: Sequence[Op], inputs: Sequence[int], outputs: Sequence[int],
         how: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """An op that stands for others, and computes what some of them do."""
+        """An op that replaces others, and computes what some of them do."""
         number = max(self.step.op_by_id) + 1 + len(self.ops)
         flops = None if any(op.flops is None for op in works) else sum(op.flops or 0 for op in works)
         name = f"{of[0].name} and {self.count - 1} more" if works else f"{kind} of {of[0].name}"

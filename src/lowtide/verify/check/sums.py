@@ -1,4 +1,4 @@
-"""Norms and means that a plan computes of sums over rows: the ops that stand for them, written down once more.
+"""Norms and means that a plan computes of sums over rows: the ops that take their place, derived from the contract.
 
 A recipe is a list of nodes: op type, operands, shape of the result, attributes. An operand is a name of an earlier
 result, or numbers, which become a constant. Ids are the plan's: ops in turn, tensors as nodes read or make them first.
@@ -12,22 +12,19 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from lowtide.errors import InputError, VerificationError
+from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.forms import Reduction
 from lowtide.ops.meaning import meaning
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, Sums
+from lowtide.rewrites import Sums
+from lowtide.verify.check.replaced_ops import Replacement, fail, origins, with_replacements
 
 Operand = str | tuple[int, ...] | float
 Node = tuple[str, tuple[Operand, ...], tuple[int, ...], Mapping[str, Any], str]
 """Type, operands, shape, attributes, name of the result; ``x`` is what is looked at, ``y`` the result of all."""
 
 _OPERAND_SINCE = {"ReduceSum": 13, "ReduceMean": 18, "ReduceSumSquare": 18}
-
-
-def _fail(why: str) -> VerificationError:
-    return VerificationError("rewrites", why)
 
 
 def with_sums(graph: Graph, plan: Plan) -> Graph:
@@ -42,64 +39,50 @@ def with_sums(graph: Graph, plan: Plan) -> Graph:
     if not sums:
         return graph
     if graph.dialect != "onnx" or 0 < graph.opset < 13:
-        raise _fail("sums over rows are written with ONNX's operators from version 13 on")
-    ops = {op.id: [op] for op in graph.ops}
-    tensors = {t.id: t for t in graph.tensors}
-    taken = {op.id for op in (*graph.ops, *graph.folded)}
+        raise fail("sums over rows are written with ONNX's operators from version 13 on")
+    return with_replacements(graph, (_replacement(graph, plan, r) for r in sums), "as sums")
+
+
+def _replacement(graph: Graph, plan: Plan, r: Sums) -> Replacement:
+    """The ops and tensors of one norm or mean, with the plan's names."""
     op_names, names = {op.id: op.name for op in plan.ops}, {t.id: t.name for t in plan.tensors}
-    for r in sums:
-        nodes, given, result = _recipe(graph, r)
-        if len(set(r.ops)) != len(nodes) or len(r.ops) != len(nodes) or not taken.isdisjoint(r.ops):
-            raise _fail(f"op {r.op} as sums takes {len(nodes)} new ops")
-        made, new = _written(graph, nodes, {**given, "y": result}, r)
-        if any(t.id in tensors for t in new):
-            raise _fail(f"op {r.op} as sums makes tensors that are there")
-        taken.update(r.ops)
-        tensors |= {t.id: replace(t, name=names.get(t.id, "")) for t in new}
-        for o in r.gone:
-            if not ops[o]:
-                raise _fail(f"op {o} is gone twice")
-            ops[o] = []
-        ops[r.op] = [replace(op, name=op_names.get(op.id, "")) for op in made]
-    listed = tuple(op for own in graph.ops for op in ops[own.id])
-    used = {t for op in (*listed, *graph.folded) for t in (*op.inputs, *op.outputs)}
-    lost = {t for r in sums for o in r.gone for t in graph.op_by_id[o].outputs} - used
-    kept = tuple(t for t in tensors.values() if t.id not in lost)
-    try:
-        return replace(graph, tensors=kept, ops=listed, file_order=())
-    except InputError as error:
-        raise _fail(f"the graph with sums cannot be: {error}") from None
+    nodes, given, result = _recipe(graph, r)
+    if len(set(r.ops)) != len(nodes) or len(r.ops) != len(nodes):
+        raise fail(f"op {r.op} as sums takes {len(nodes)} new ops")
+    ops, tensors = _written(nodes, {**given, "y": result}, r)
+    named = [replace(op, name=op_names.get(op.id, "")) for op in ops]
+    return r, named, [replace(t, name=names.get(t.id, "")) for t in tensors]
 
 
 def _recipe(graph: Graph, r: Sums) -> tuple[list[Node], dict[str, int], int]:
     """The nodes, the tensors that they are given by name, and the one that comes out."""
     if r.op not in graph.index_of or any(o not in graph.index_of for o in r.gone) or len(set(r.gone)) != len(r.gone):
-        raise _fail(f"op {r.op} cannot be computed of sums: it or what goes with it is not there")
+        raise fail(f"op {r.op} cannot be computed of sums: it or what goes with it is not there")
     op = graph.op_by_id[r.op]
     if op.type in ("GlobalAveragePool", "ReduceMean"):
         return _mean(graph, op, r)
     if op.type in ("InstanceNormalization", "GroupNormalization") and len(op.inputs) == 3:
         return _norm(graph, op, r)
-    raise _fail(f"{op.label} is no norm and no mean")
+    raise fail(f"{op.label} is no norm and no mean")
 
 
 def _shape(graph: Graph, tensor: int) -> tuple[int, ...]:
     known = graph.tensor_by_id[tensor]
     if known.dtype != "float32" or known.shape is None:
-        raise _fail(f"{known.label} is not of float32 numbers of a known shape")
+        raise fail(f"{known.label} is not of float32 numbers of a known shape")
     return known.shape
 
 
 def _mean(graph: Graph, op: Op, r: Sums) -> tuple[list[Node], dict[str, int], int]:
     if list(r.gone) != [op.id]:
-        raise _fail(f"{op.label} goes alone")
+        raise fail(f"{op.label} goes alone")
     x, y = _shape(graph, op.inputs[0]), _shape(graph, op.outputs[0])
     dims, keep = tuple(range(2, len(x))), True
     if op.type == "ReduceMean":
         known = meaning(graph, op)
         form = None if known is None else known.form
         if not isinstance(form, Reduction):
-            raise _fail(f"{op.label} has axes that are not known")
+            raise fail(f"{op.label} has axes that are not known")
         dims, keep = tuple(form.dims), form.keep
     nodes: list[Node] = [
         _reduce(graph, "ReduceSum", "x", dims, y, "total", keep),
@@ -117,20 +100,20 @@ def _norm(graph: Graph, op: Op, r: Sums) -> tuple[list[Node], dict[str, int], in
         alone = graph.consumers.get(source) == (op.id,) and graph.consumers.get(result) == (last.id,)
         inner = graph.tensor_by_id[source].kind is graph.tensor_by_id[result].kind is Kind.ACTIVATION
         if not (chained and alone and inner and first.type == last.type == "Reshape"):
-            raise _fail(f"{op.label} is not between reshapes of its own")
+            raise fail(f"{op.label} is not between reshapes of its own")
         source, result = first.inputs[0], last.outputs[0]
     elif list(r.gone) != [op.id]:
-        raise _fail(f"{op.label} goes alone, or with the reshapes around it")
+        raise fail(f"{op.label} goes alone, or with the reshapes around it")
     shape, seen = _shape(graph, source), _shape(graph, op.inputs[0])
     if len(shape) != 4 or _shape(graph, result) != shape:
-        raise _fail(f"{op.label} is not of images")
+        raise fail(f"{op.label} is not of images")
     n, c, h, w = shape
     g = int(op.attributes.get("num_groups", 0)) or seen[1]
     if c % g or (between and seen != (n, g, c // g * h * w)):
-        raise _fail(f"{op.label} has no groups of channels")
+        raise fail(f"{op.label} has no groups of channels")
     many = _shape(graph, op.inputs[1])
     if many != _shape(graph, op.inputs[2]) or many not in ((g,), (c,)):
-        raise _fail(f"{op.label} has parameters of another number")
+        raise fail(f"{op.label} has parameters of another number")
     given = {"x": source, "scale": op.inputs[1], "shift": op.inputs[2]}
     return _norm_nodes(graph, (n, c, h, w), g, many[0], float(op.attributes.get("epsilon", 1e-5))), given, result
 
@@ -196,13 +179,13 @@ def _reduce(
     return (kind, (read, dims), shape, {"keepdims": int(keep)}, result)
 
 
-def _written(graph: Graph, nodes: Sequence[Node], given: dict[str, int], r: Sums) -> tuple[list[Op], list[Tensor]]:
+def _written(nodes: Sequence[Node], given: dict[str, int], r: Sums) -> tuple[list[Op], list[Tensor]]:
     """The ops and the new tensors of a recipe, constants among them."""
     at, left, made, new = dict(given), list(reversed(r.tensors)), list[Op](), list[Tensor]()
 
     def tensor(shape: tuple[int, ...], dtype: str, value: bytes | None = None) -> int:
         if not left:
-            raise _fail(f"op {r.op} as sums makes more tensors than are listed")
+            raise fail(f"op {r.op} as sums makes more tensors than are listed")
         kind = Kind.ACTIVATION if value is None else Kind.CONSTANT
         size = prod(shape) * (8 if dtype == "int64" else 4)
         new.append(Tensor(left.pop(), size, kind, "", shape, dtype, value=value))
@@ -221,35 +204,32 @@ def _written(graph: Graph, nodes: Sequence[Node], given: dict[str, int], r: Sums
             at[result] = tensor(shape, "float32")
         made.append(Op(o, tuple(read), (at[result],), "", kind, attributes=attributes, operands=tuple(read)))
     if left or len({t.id for t in new}) != len(new):
-        raise _fail(f"op {r.op} as sums makes {len(new)} tensors")
+        raise fail(f"op {r.op} as sums makes {len(new)} tensors")
     return made, new
 
 
-def check_again(graph: Graph, plan: Plan) -> str:
-    """``recompute``: what ops cost that run again in a plan that cuts, by the operations of the user's own.
+def check_recomputed_operations(graph: Graph, plan: Plan) -> str:
+    """``recompute``: what recomputed ops cost in a plan that cuts, by the operations of the user's own ops.
 
     Raises
     ------
     VerificationError
-        Another figure is said, or a bound that is none.
+        The plan gives another figure, or a bound that is none.
     """
-    said = plan.recomputation
-    assert said is not None, plan.graph
+    given = plan.recomputation
+    assert given is not None, plan.graph
     flops = {op.id: op.flops or 0 for op in graph.ops}
-    of = {r.op: r.of for r in plan.all_rewrites if isinstance(r, Recompute)}
-    once, more = sum(flops.values()), 0
-    for op in of:
-        at = op
-        while at in of:
-            at = of[at]
-        more += flops.get(at, 0)
-    if (said.counted, said.once, said.planned) != ("flops", once, once + more):
+    of = origins(plan)
+    once, more = sum(flops.values()), sum(flops.get(op, 0) for op in of.values())
+    if (given.counted, given.once, given.planned) != ("flops", once, once + more):
         raise VerificationError(
-            "recompute", f"{said.planned} of {said.once} are said, and it is {once + more} of {once}"
+            "recompute", f"the plan says {given.planned} of {given.once}, and it is {once + more} of {once}"
         )
-    if said.lower_bound > once or said.certificate is not None or said.least_peak_bytes is not None:
-        raise VerificationError("recompute", "a bound is said for ops that run again in parts, and none is proved")
-    if said.max_overhead is not None and more > said.max_overhead * once * (1 + 1e-12):
-        raise VerificationError("recompute", f"{more} operations run again, more than {said.max_overhead} of {once}")
-    most = "" if said.max_overhead is None else f", {100 * said.max_overhead:g} % allowed"
-    return f"{len(of):,} runs again add {100 * said.overhead:.3f} % of the operations{most}: operations, not time"
+    if given.lower_bound > once or given.certificate is not None or given.least_peak_bytes is not None:
+        raise VerificationError(
+            "recompute", "no bound is proved for ops that are recomputed in tiles, and one is given"
+        )
+    if given.max_overhead is not None and more > given.max_overhead * once * (1 + 1e-12):
+        raise VerificationError("recompute", f"{more} operations are added, more than {given.max_overhead} of {once}")
+    most = "" if given.max_overhead is None else f", {100 * given.max_overhead:g} % allowed"
+    return f"{len(of):,} runs again add {100 * given.overhead:.3f} % of the operations{most}: operations, not time"

@@ -1,4 +1,4 @@
-"""Plans whose tensors are stored on the host and loaded again: the graph with these ops, and when all has ended.
+"""Plans whose tensors are stored on the host and loaded back: the graph with these ops, and when the last op ends.
 
 Nothing here is shared with the search. The clock is played op by op on the plan's own graph, tensor by tensor.
 """
@@ -29,7 +29,7 @@ def with_stores(graph: Graph, swaps: Sequence[Swap], ops: dict[int, Op], names: 
     Raises
     ------
     VerificationError
-        ``rewrites``: one stores what no op makes, what lies in another tensor, or what is stored already.
+        ``rewrites``: one stores what no op makes, what shares another tensor's memory, or what is stored already.
     """
     stored: set[int] = set()
     for s in swaps:
@@ -69,27 +69,28 @@ def with_loads(
                 op = ops.get(reader)
                 if op is None or op.type == _STORE or load.instead not in op.inputs:
                     raise VerificationError("rewrites", f"op {reader} does not read tensor {load.instead}")
-                ops[reader] = _reading(op, load.instead, load.output)
+                ops[reader] = reading(op, {load.instead: load.output})
             ops[load.op] = Op(load.op, (), (load.output,), op_names.get(load.op, ""), _LOAD, after=(s.store,))
             tensors[load.output] = replace(tensors[s.tensor], id=load.output, name=names.get(load.output, ""))
 
 
-def _reading(op: Op, former: int, now: int) -> Op:
+def reading(op: Op, instead: Mapping[int, int]) -> Op:
+    """The op with other tensors in the place of some that it reads."""
     return replace(
         op,
-        inputs=tuple(now if t == former else t for t in op.inputs),
-        operands=tuple(now if t == former else t for t in op.operands),
-        overwrites=None if op.overwrites is None else tuple(now if t == former else t for t in op.overwrites),
+        inputs=tuple(instead.get(t, t) for t in op.inputs),
+        operands=tuple(None if t is None else instead.get(t, t) for t in op.operands),
+        overwrites=None if op.overwrites is None else tuple(instead.get(t, t) for t in op.overwrites),
     )
 
 
-def time_of(whole: Graph, memory: CheckedMemory, plan: Plan, units: Mapping[int, int]) -> int:
+def time_of(changed: Graph, memory: CheckedMemory, plan: Plan, units: Mapping[int, int]) -> int:
     """Nanoseconds until the last op of a plan has ended.
 
     Parameters
     ----------
-    whole, memory
-        The plan's graph, with clones and transfers, and what is what in memory there.
+    changed, memory
+        The plan's graph, with clones and transfers, and its memory.
     units
         Nanoseconds of each op that runs, by id.
     """
@@ -98,7 +99,7 @@ def time_of(whole: Graph, memory: CheckedMemory, plan: Plan, units: Mapping[int,
     there: dict[int, int] = {}
     ops_end = stores_end = loads_end = 0
     for v in plan.order:
-        op = whole.op_by_id[v]
+        op = changed.op_by_id[v]
         if op.type == _STORE:
             place = memory.storage_of[op.inputs[0]]
             begun = max(stores_end, there[place])
@@ -123,7 +124,7 @@ def _takes(size: int, rate: float) -> int:
 
 
 def check_swapping(plan: Plan, sizes: Mapping[int, int], ran: int, took: int) -> str:
-    """Check what the plan says of transfers beside their time.
+    """Check the bytes of transfers and the time that ops wait for them.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The head that TFLM makes of a plan under each library of kernels, from the plan's offsets, for the checker alone.
 
-A file's offline plan gives every tensor its place; TFLM adds the scratch buffers of each operator itself, for the time
-that it runs: the largest first, of equal ones the last asked for, each in the lowest gap that is large enough. The head
-ends where the last byte does.
+A file's offline plan gives every tensor its offset; TFLM adds the scratch buffers of each operator itself, for the time
+that it runs: the largest first, of equal ones the last one requested, each in the lowest gap that is large enough. The
+head ends where the last byte does.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def tflm_heads(graph: Graph, plan: Plan, target: Target) -> dict[str, int] | Non
     end = max((span[1] for span in spans), default=0)
     heads = dict.fromkeys(names, end)
     for step, v in enumerate(plan.order):
-        lying = sorted(span[:2] for span in spans if span[2] <= step <= span[3])
+        live = sorted(span[:2] for span in spans if span[2] <= step <= span[3])
         for name in names:
             scratch = TflmRule(name, target.simd, target.pointer // 8).scratch(graph, graph.op_by_id[v])
-            heads[name] = max(heads[name], _placed(lying, scratch))
+            heads[name] = max(heads[name], _placed(live, scratch))
     return {str(name): head for name, head in heads.items()}
 
 
 def _spans(graph: Graph, plan: Plan) -> list[Span] | None:
-    """Where and when each tensor lies; None where not all of them have an offset."""
+    """Where and when each tensor is allocated; None where not all of them have an offset."""
     subgraphs = getattr(getattr(graph.file, "model", None), "subgraphs", ())  # a .tflite file's, as it was read
     if len(subgraphs) != 1 or plan.rewrites or plan.offsets is None:
         return None
@@ -64,9 +64,9 @@ def _spans(graph: Graph, plan: Plan) -> list[Span] | None:
     return spans
 
 
-def _placed(lying: list[tuple[int, int]], scratch: tuple[int, ...]) -> int:
-    """Where scratch buffers end that are put beside what lies there."""
-    taken, most = list(lying), 0
+def _placed(live: list[tuple[int, int]], scratch: tuple[int, ...]) -> int:
+    """Where scratch buffers end that are placed in the gaps between live tensors."""
+    taken, most = list(live), 0
     for size in sorted((round_up(size, ALIGNMENT) for size in reversed(scratch)), reverse=True):
         at = 0
         for low, high in sorted(taken):

@@ -1,4 +1,4 @@
-"""What a plan says that is read in plans of other kinds alone: in this one it would stand there unchecked."""
+"""Fields of a plan that only plans of other kinds use: in this plan no check would read them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NOT_OF_MOVES = ("recomputation", "swapping", "loops")
 
 
 def check_read(plan: Plan, target: Target) -> None:
-    """See that each word of a plan is one that is read in a plan of its kind.
+    """See that each field of a plan is one that is read in a plan of its kind.
 
     Raises
     ------
     VerificationError
-        ``unread``: rows that run again where nothing is cut, costs of runs where loops or moves are, a runtime's
-        parts under a target of another one, and the like.
+        ``unread``: recomputed rows where nothing is cut, costs of runs where loops or moves are, a runtime's parts
+        under a target of another one, and the like.
     """
     cuts = has_cuts(plan)
     changes = plan.rewrites or plan.loops or plan.fission

@@ -145,14 +145,14 @@ class _Copies:
                 self.held[new] = _Root([*self.held[source]]).marks(*place[1:])
 
 
-def check_writes(graph: Graph, whole: Graph, plan: Plan) -> str | None:
-    """``writes``: nobody reads bytes that were written over too early or too late. None where nothing is written over.
+def check_writes(graph: Graph, changed: Graph, plan: Plan) -> str | None:
+    """``writes``: no op reads bytes that were written over too early or too late. None where nothing is written over.
 
     Parameters
     ----------
     graph
         The user's, whose own order says who reads what.
-    whole
+    changed
         With the plan's new ops, of which the plan's order speaks.
 
     Raises
@@ -169,11 +169,11 @@ def check_writes(graph: Graph, whole: Graph, plan: Plan) -> str | None:
     for seen in expected.values():
         for t, marks in seen.items():
             of_tensor.setdefault(t, set()).add(marks)
-    again = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
-    shared, ops, copies = _Shared(whole, graph), {op.id: op for op in whole.ops}, _Copies(whole, plan, own)
+    origin = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
+    shared, ops, copies = _Shared(changed, graph), {op.id: op for op in changed.ops}, _Copies(changed, plan, own)
     played, reads = shared.empty(), 0
     for step, v in enumerate(plan.order):
-        first, op = again.get(v, v), ops[v]
+        first, op = origin.get(v, v), ops[v]
         seen = shared.run(played, op)
         seen |= {t: copies.held[t] for t in op.inputs if t in copies.held}
         for t, marks in seen.items():
@@ -181,7 +181,7 @@ def check_writes(graph: Graph, whole: Graph, plan: Plan) -> str | None:
             user = copies.of[t] if t in copies.held else t
             allowed = {expected[first][user]} if user in expected.get(first, ()) else of_tensor.get(user, set())
             if marks not in allowed:
-                raise VerificationError("writes", _wrong(whole, op, step, t, marks, allowed))
+                raise VerificationError("writes", _wrong(changed, op, step, t, marks, allowed))
         copies.run(op, seen)
     for root, left in memory.items():
         end = max((end for _, end, _ in left.stretches), default=0)

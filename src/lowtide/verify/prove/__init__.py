@@ -1,1 +1,1 @@
-"""Bounds proved again."""
+"""Second searches that re-prove the bounds of a plan."""

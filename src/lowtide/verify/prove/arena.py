@@ -1,19 +1,20 @@
-"""Refutes "there is a placement below the arena's bound" again, plainly: every way to pile the buffers up.
+"""Re-proves that no placement is below the arena's bound: a plain search of every way to pile the buffers up.
 
-Of the placements that fit in H there is one in which nothing can be lowered: each buffer lies at 0, or exactly on one
-below it that is there at the same time (the end of that one rounded up to the alignment). Going through it by rising
-offset, each buffer in turn lies on the highest of those placed before that it meets. So it is enough to try, again and
-again, each buffer that is left, at that place, if it is not below the one before and ends within H. What decides the
-rest is who is left, how high everything is at each step, and where the last one lies; the same is looked at once::
+If any placement fits in H, then so does one in which no buffer can be lowered. There, each buffer is at offset 0 or
+exactly on a buffer below it that is live at the same time (on the end of that buffer, rounded up to the alignment). By
+rising offset, each buffer is on the highest of the buffers placed before it that are live at some step of its life. So
+the search places one of the remaining buffers at that offset, one after the other, if that offset is not below the last
+one and the buffer ends within H. A state is the remaining buffers, the height at each step and the last offset; the
+search visits each state once::
 
     bytes ^          +---+
-          |   +---+  | c |      a, b, c in this order: c meets b only, and lies on it
+          |   +---+  | c |      a, b, c in this order: c meets b only, and is on it
           |   | b |--+---+
           |   +-+-+--+
           +---| a |--------> steps
 
-A bound that a placement beats is no bound, so the first one found ends it. Where outputs may lie over a part of an
-input, or buffers that follow each other in place differ in size, the piles are none of rectangles: nothing is said.
+A placement below the bound disproves it, so the first one found ends the search. Where an output may share some bytes
+of an input, or an output in place has another size than its input, the buffers are no rectangles: nothing is proved.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Rectangle:
 def prove_arena(
     graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 300_000
 ) -> Proof | None:
-    """Check the bound of a plan's arena again, by search where it is above the load; none if there is nothing to check.
+    """Re-prove the bound of a plan's arena, by search where it is above the load; None if there is nothing to prove.
 
     Parameters
     ----------

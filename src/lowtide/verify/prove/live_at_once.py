@@ -1,8 +1,8 @@
 """A bound on traffic by what is live at once in every order: the peak that it needs (proofs.md, traffic theorem 7).
 
 If no order's peak without moves is below P, then at some step of every order P bytes are live, and the fast memory
-holds no more than its capacity. The rest is out. What of that is no input, constant or output was made before and is
-touched again, so it was written once at least, and is read: twice its bytes.
+holds no more than its capacity. The rest is on the host. All of the rest but inputs, constants and outputs was made
+before and is used later. So it is written to the host and read back at least once: traffic of twice its bytes.
 """
 
 from __future__ import annotations

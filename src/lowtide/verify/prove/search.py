@@ -1,10 +1,10 @@
-"""Refutes "an order of peak at most B exists" again, plainly: looks at every set of ops that can be reached.
+"""Re-proves that no order has a peak of at most B: a plain search of every set of ops that can be reached.
 
 A state is a set R of ops already run, from the front (forward) or from the back (backward, where R is what
 runs last). Let f(R) be the bytes live between R and the rest: size(b) for each storage b that is there at the
 start or touched by the earlier side, and there at the end or touched by the later side. f is submodular: as
 every storage is on one side at least, f counts [touched earlier] + [touched later] - 1, and each is one less
-the test whether a fixed set lies on one side, which is supermodular. The hill of running u next, h(R, u),
+the test whether a fixed set is all on one side, which is supermodular. The hill of running u next, h(R, u),
 is the footprint at u: f(R), plus what u touches that is not yet counted, plus its workspace, less its
 saving in place.
 
@@ -23,7 +23,7 @@ So the hills of Q_0, Q_1, ... are at most B too, and once u is in P_i both ways 
 
 Storages with aliases and views are just storages with more users. No other rule is used: no fusion, no
 bounds, no other commits. So this needs more states than the planner, and it may not end in time; then it
-says so. Either direction refutes alone, and which is quicker nobody knows beforehand: they take turns.
+says so. Either direction refutes alone, and which is quicker is not known beforehand: they take turns.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Refutation:
 
 
 def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 2_000_000) -> Proof:
-    """Check the plan's bound again, by a second search where the certificate is one of a search.
+    """Re-prove the plan's bound, by a second search where the certificate is one of a search.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max
         return Proof("checked", "nothing moves less than nothing", 0, time.perf_counter() - began)
     if plan.traffic_proof is not None and plan.traffic_proof.kind == "peak":
         return _prove_peak(graph, plan, target, seconds, max_states)
-    again = prove_traffic(graph, plan, target, seconds=seconds, max_states=max_states)
+    second = prove_traffic(graph, plan, target, seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
-    how = f"a second search of {format_count(again.states, 'state')}"
-    if again.bytes < bound:
-        why = f"{how} says only that every order moves {format_size(again.bytes)}"
-        return Proof("not re-proved", why, again.states, spent)
-    return Proof("re-proved", f"{how} finds no order that moves less than {format_size(bound)}", again.states, spent)
+    how = f"a second search of {format_count(second.states, 'state')}"
+    if second.bytes < bound:
+        why = f"{how} says only that every order moves {format_size(second.bytes)}"
+        return Proof("not re-proved", why, second.states, spent)
+    return Proof("re-proved", f"{how} finds no order that moves less than {format_size(bound)}", second.states, spent)
 
 
 def _prove_peak(graph: Graph, plan: Plan, target: Target, seconds: float, max_states: int) -> Proof:
@@ -179,7 +179,7 @@ def refute(
 def _search(
     graph: Graph, memory: CheckedMemory, budget: int, forward: bool, one_op_rule: bool
 ) -> Generator[int, None, tuple[tuple[int, ...] | None, int]]:
-    """Yield the number of new states now and then; return an order or None, and the states not yet told."""
+    """Yield the number of new states now and then; return an order or None, and the states not yet reported."""
     walk = _DownsetWalk(graph, memory, budget, forward)
     seen: set[int] = set()
     stack: list[tuple[int, Iterator[int]]] = []
@@ -225,12 +225,8 @@ class _DownsetWalk:
     """
 
     def __init__(self, graph: Graph, memory: CheckedMemory, budget: int, forward: bool) -> None:
-        index = {op.id: i for i, op in enumerate(graph.ops)}
-        makers = {t: i for i, op in enumerate(graph.ops) for t in op.outputs}
         self.n = len(graph.ops)
-        before: list[set[int]] = []
-        for op in graph.ops:
-            before.append({makers[t] for t in op.inputs if t in makers} | {index[o] for o in op.after if o in index})
+        before = [set(earlier) for earlier in graph.predecessors]
         behind: list[set[int]] = [set() for _ in graph.ops]
         for i, earlier in enumerate(before):
             for j in earlier:
@@ -273,23 +269,19 @@ class _DownsetWalk:
 
     def choices(self) -> list[int]:
         """Ready ops that fit the budget, those that leave least first."""
-        fit = []
-        for u in self.ready:
-            hill, change = self.costs(u)
-            if hill <= self.budget:
-                fit.append((change, u))
-        return [u for _, u in sorted(fit)]
+        costs = ((*self.costs(u), u) for u in self.ready)
+        return [u for _, u in sorted((change, u) for hill, change, u in costs if hill <= self.budget)]
 
     def close(self) -> None:
         """Run every op that the one-op rule allows, until none is left."""
-        again = True
-        while again:
-            again = False
+        has_run = True
+        while has_run:
+            has_run = False
             for u in sorted(self.ready):
                 hill, change = self.costs(u)
                 if change <= 0 and hill <= self.budget:
                     self.run(u)
-                    again = True
+                    has_run = True
 
     def run(self, u: int) -> None:
         """Run ready op `u`."""

@@ -1,10 +1,10 @@
-"""Is no order's traffic below the bound? Searched again, plainly, from what the plan's proof names.
+"""Re-proves that no order's traffic is below the bound: a plain second search of what the plan's proof names.
 
 A *part* is some of the ops, their precedences and the storages that they touch (proofs.md, sections 20.3 and 20.4):
 
-    search     one part, the whole graph; `parts` are windows, whose bytes the search may count on
+    search     one part, the graph; `parts` are windows, whose bytes the search may count on
     windows    parts that share no op; a storage has a price in the part that has all its users
-    peak       the whole graph, whose least peak does not fit (theorem 7): `lowtide.verify.prove.search` refutes a lower
+    peak       the graph, whose least peak does not fit (theorem 7): `lowtide.verify.prove.search` refutes a lower
     phases     from one op of a chain to the next: what is begun earlier is there at the start, reads have a price in
                each phase, a write in one; until the phase's first op runs there is room for everything
 
@@ -14,7 +14,7 @@ storage without a price takes room only while an op runs that touches it. States
 when the next has paid the part's bytes, no order pays less. Two rules keep this small, theorems 3 and 4 of that page:
 a state that another one of the same ops can become at no more cost is dropped, and an op that cannot hurt runs at once.
 
-This shares no code with the planner. As there, sizes count in whole multiples of the target's alignment.
+This shares no code with the planner. As there, sizes are rounded up to multiples of the target's alignment.
 """
 
 from __future__ import annotations
@@ -244,8 +244,8 @@ class _SecondSearch:
         yield from bits(ready)
 
     def harmless(self, v: int, done: int, alive: int, out: int, copies: int) -> bool:
-        """Theorem 4: `v` fits as it is, brings nothing back, writes to nothing that is there, and begins no item; or
-        one that nobody else can begin, in place of one as large that dies and has no copy."""
+        """Theorem 4: `v` fits without moves, loads nothing, writes to no live item, and begins no item; or it begins an
+        item that no other op can begin, in place of one as large that dies and has no copy."""
         touched = self.part.touched[v]
         if v == self.part.gate or touched & out:
             return False
@@ -282,12 +282,9 @@ class _PartBuilder:
         self.at = {op.id: k for k, op in enumerate(graph.ops)}
         producer = {t: k for k, op in enumerate(graph.ops) for t in op.outputs}
         self.above: list[int] = []  # with the op itself
-        for k, op in enumerate(graph.ops):
+        for k, earlier in enumerate(graph.predecessors):
             row = 1 << k
-            for p in (
-                *(producer[t] for t in op.inputs if t in producer),
-                *(self.at[o] for o in op.after if o in self.at),
-            ):
+            for p in earlier:
                 row |= self.above[p]
             self.above.append(row)
         storages, kinds, rules = self.memory.storages, graph.tensor_by_id, self.rules
@@ -302,7 +299,7 @@ class _PartBuilder:
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in storages]
         self.written_free = [o and rules.outputs_written_early for o in self.output]
 
-    def whole(self, windows: Sequence[TrafficPart]) -> SearchedPart:
+    def all_ops(self, windows: Sequence[TrafficPart]) -> SearchedPart:
         """All ops, and one more for the end if outputs have to be there."""
         ops = (1 << len(self.graph.ops)) - 1
         counted = tuple((sum(1 << self.at[o] for o in w.ops), w.bytes) for w in windows)
@@ -398,13 +395,8 @@ class _PartBuilder:
 
 
 def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
-    """See that the proof's parts are parts of this graph, and that their bytes make up the bound. Returns a note.
-
-    Raises
-    ------
-    VerificationError
-        ``traffic``.
-    """
+    """See that the proof's parts are parts of this graph, and that their bytes make up the bound. Raises ``traffic``;
+    returns a note."""
     proof, bound = plan.traffic_proof or TrafficProof(kind="none"), plan.traffic_lower_bound_bytes or 0
     parts, op_ids = proof.parts, {op.id for op in graph.ops}
     if proof.kind not in KINDS or bound < 0 or any(p.bytes < 0 for p in parts):
@@ -447,7 +439,7 @@ class Replayed:
 
 
 def prove_traffic(graph: Graph, plan: Plan, target: Target, *, seconds: float, max_states: int) -> Replayed:
-    """Search the parts of a plan's proof again; its bound holds if the result is no less.
+    """Search the parts of a plan's proof a second time; its bound holds if the result is no less.
 
     Raises
     ------
@@ -460,7 +452,7 @@ def prove_traffic(graph: Graph, plan: Plan, target: Target, *, seconds: float, m
     builder = _PartBuilder(graph, plan, target)
     total = states = 0
 
-    def again(part: SearchedPart, wanted: int) -> int:
+    def search_part(part: SearchedPart, wanted: int) -> int:
         nonlocal states
         result = least(part, wanted, deadline, max_states - states)
         states += result.states
@@ -473,10 +465,10 @@ def prove_traffic(graph: Graph, plan: Plan, target: Target, *, seconds: float, m
         at = [builder.above[builder.at[c]] for c in chain[1:-1] if c is not None]
         if any(low & ~high or low == high for low, high in pairwise(at)):
             raise VerificationError("traffic", "the phases' ops do not run in turn in every order")
-        total = sum(again(part, p.bytes) for part, p in zip(builder.phases(chain), proof.parts, strict=True))
+        total = sum(search_part(part, p.bytes) for part, p in zip(builder.phases(chain), proof.parts, strict=True))
     else:
-        results = [again(builder.window(p), p.bytes) for p in proof.parts]
+        results = [search_part(builder.window(p), p.bytes) for p in proof.parts]
         total = sum(results)
         if proof.kind != "windows" and total == sum(p.bytes for p in proof.parts):
-            total = max(total, again(builder.whole(proof.parts), bound))
+            total = max(total, search_part(builder.all_ops(proof.parts), bound))
     return Replayed(min(total, bound), len(proof.parts), states)
