@@ -46,7 +46,7 @@ def flaws(graph: Graph, target: Target) -> tuple[list[str], int, bool]:
     cutter, memory = Cutter(graph), memory_model(graph, target)
     of_all, of_joined = (
         max(bounds.ends(), *(bounds.at(op.id) for op in graph.ops))
-        for bounds in (RegionBounds(cutter, memory, joined=joined) for joined in (False, True))
+        for bounds in (RegionBounds(cutter, memory, materialised=joined) for joined in (False, True))
     )
     least = joined = peak(graph, target)
     plans = 1

@@ -16,7 +16,7 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Kind
 from lowtide.ops.piece import Part
-from lowtide.optimize.handed import best_handed, may_be_handed
+from lowtide.optimize.handed import best_forwarded, forwardable
 from lowtide.optimize.regions import best_regions
 from lowtide.plan import Plan
 from lowtide.read import read_model
@@ -137,21 +137,21 @@ def test_what_does_not_hold_is_found(source: Path, plan: Plan):
 def test_tensors_that_may_be_handed_on(source: Path):
     """The wide tensor along its channels, not along its rows, over which a mean is taken; no output, no input."""
     graph = read_model(source)
-    handed = may_be_handed(Cutter(graph))
+    forwarded = forwardable(Cutter(graph))
     deep = graph.op_by_id[2].outputs[0]
-    assert handed[deep] == (1,)
-    assert all(graph.tensor_by_id[t].kind is Kind.ACTIVATION for t in handed)
+    assert forwarded[deep] == (1,)
+    assert all(graph.tensor_by_id[t].kind is Kind.ACTIVATION for t in forwarded)
 
 
 def test_one_region_makes_what_the_next_one_reads_along_the_same_dimension(tmp_path: Path):
     """Rows all along, though the first region by itself would do with channels; in less than a wide tensor."""
     graph = read_model(saved(_stem().model(), tmp_path))
     cutter, problem, order = Cutter(graph), Problem.of(graph, BUILT_IN["generic"]), range(len(graph.ops))
-    best, _ = best_handed(cutter, problem.memory, order, Limits(10), profile(problem.memory, order).peak)
+    best, _ = best_forwarded(cutter, problem.memory, order, Limits(10), profile(problem.memory, order).peak)
     assert best is not None
     assert best.peak == best.way.peak == STEM_BYTES < STEM_WIDE_BYTES
     assert len(best.way.regions) > 1
-    assert len(best.way.handed) == len(best.way.regions) - 1
+    assert len(best.way.forwarded) == len(best.way.regions) - 1
     assert {cutter.dim(r.cuts[-1].op, graph.op_by_id[r.cuts[-1].op].outputs[0], r.cuts[-1].axis)
             for r in best.way.regions} == {2}  # fmt: skip
 
@@ -163,11 +163,11 @@ def test_what_is_taken_for_handed_on_is_joined_by_nobody(tmp_path: Path):
     for seed in range(100):
         graph = read_model(saved(random_net(random.Random(seed).choice, 12), tmp_path))
         cutter, problem, order = Cutter(graph), Problem.of(graph, BUILT_IN["generic"]), range(len(graph.ops))
-        way = best_regions(cutter, problem.memory, order, Limits(10), handed=may_be_handed(cutter))
+        way = best_regions(cutter, problem.memory, order, Limits(10), forwarded=forwardable(cutter))
         parts = hand_on(graph, apply(cutter, way.regions, [graph.ops[i].id for i in way.order]))
         joined = {op.outputs[0] for op in parts.graph.ops if parts.parts.get(op.id, NO_PART).role == "join"}
-        assert joined.isdisjoint(way.handed), seed
-        several += bool(way.handed)
+        assert joined.isdisjoint(way.forwarded), seed
+        several += bool(way.forwarded)
     assert several > 5
 
 
@@ -180,7 +180,7 @@ def test_the_peak_is_that_of_the_parts_and_holds(seed: int, tmp_path: Path):
     graph = read_model(path)
     problem = Problem.of(graph, BUILT_IN["generic"])
     order = range(len(graph.ops))
-    best, interrupted = best_handed(
+    best, interrupted = best_forwarded(
         Cutter(graph), problem.memory, order, Limits(10), profile(problem.memory, order).peak
     )
     assert not interrupted

@@ -47,7 +47,7 @@ def test_regions_are_loops_before_any_is_looked_for():
     assert path is not None
     assert not path.complete
     order = [graph.ops[k].id for k in seeds.order]
-    assert path.peak == peak_of(graph, LOOPS, order, list(path.loops)) < max(search.whole)
+    assert path.peak == peak_of(graph, LOOPS, order, list(path.loops)) < max(search.untiled)
     whole, again = _search(graph)
     again.into(whole)
     best = whole.best()

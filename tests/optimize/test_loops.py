@@ -68,7 +68,7 @@ def test_a_chain_keeps_what_windows_span():
     graph = chain_net()
     rules = LoopRules(graph, LOOPS)
     found = {
-        (begin, end, loop.axes[-1]): [(r.slots, r.over) for r in loop.rings]
+        (begin, end, loop.axes[-1]): [(r.slots, r.over) for r in loop.line_buffers]
         for begin, end, loop in intervals(rules, [op.id for op in graph.ops], inputs_of(graph))
     }
     c = graph.ops[2].outputs[0]
@@ -100,14 +100,14 @@ def test_what_the_last_op_needs_nothing_of_keeps_up():
         for begin, end, loop in intervals(rules, [op.id for op in graph.ops], frozenset())
         if (begin, end, loop.axes[-1]) == (0, len(graph.ops), (1,))
     )
-    own = [r.slots for r in loop.rings if r.over is None]
+    own = [r.slots for r in loop.line_buffers if r.over is None]
     assert max(own) == 3
     assert own.count(1) > 1
     assert _check_rings_of(rules, loop)
 
 
 def _check_rings_of(rules: LoopRules, loop: Loop) -> bool:
-    return {r.tensor: r.slots for r in loop.rings if r.over is None} == Player(rules, loop).play()
+    return {r.tensor: r.slots for r in loop.line_buffers if r.over is None} == Player(rules, loop).play()
 
 
 def group_norm_net() -> Graph:
@@ -123,7 +123,7 @@ def test_channels_run_in_the_groups_of_a_norm():
     graph = group_norm_net()
     rules = LoopRules(graph, LOOPS)
     found = {
-        (begin, end, loop.axes[-1]): (loop.iterations, [(r.slots, r.slot_bytes) for r in loop.rings])
+        (begin, end, loop.axes[-1]): (loop.iterations, [(r.slots, r.slot_bytes) for r in loop.line_buffers])
         for begin, end, loop in intervals(rules, [op.id for op in graph.ops], frozenset())
     }
     channels, plane = (4,), 4 * 4 * 4  # the axis that is summed over

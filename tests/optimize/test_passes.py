@@ -53,8 +53,8 @@ def test_a_statistic_behind_another_one_is_a_pass_more(tmp_path: Path):
     passes = find_passes(expanded, expanded.own_order, None, 256)
     assert passes is not None
     convolutions = [op.id for op in expanded.ops if op.type == "Conv"]
-    again = passes.again()
-    assert [again.get(op, 0) for op in convolutions] == [3, 3, 3, 2, 2, 1, 1, 0, 0]
+    recomputed = passes.recomputed()
+    assert [recomputed.get(op, 0) for op in convolutions] == [3, 3, 3, 2, 2, 1, 1, 0, 0]
     ran = passes.sequence()
     assert set(ran) == set(expanded.own_order)
     made: set[int] = set()
@@ -86,7 +86,7 @@ def test_more_work_buys_a_lower_peak(tmp_path: Path):
     assert bytes_needed[-1] < 0.8 * search.peak
     passed = search.applied(dear)
     assert peak_of(passed.parts.graph, search.memory.target) <= 1.05 * bytes_needed[-1]
-    assert sum(search.again(run.edge) for run in dear) <= 3 * search.flops
+    assert sum(search.recomputed(run.edge) for run in dear) <= 3 * search.flops
 
 
 @dataclass

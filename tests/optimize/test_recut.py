@@ -14,8 +14,8 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
-from lowtide.optimize.handed import may_be_handed
-from lowtide.optimize.recut import again_with, chains, realised, recuts, region_windows
+from lowtide.optimize.handed import forwardable
+from lowtide.optimize.recut import chains, realised, recuts, region_windows, with_regions
 from lowtide.optimize.regions import best_regions
 from lowtide.read import read_model
 from lowtide.stop import Limits
@@ -81,8 +81,8 @@ def test_what_regions_and_whole_ops_need(graph: Graph) -> None:
     assert [names[end - 1].endswith("/join") for _, end in windows[:1]] == [True]
     assert windows[0][1] + 3 == windows[1][0]
     assert now.regions == tuple(max(footprint[a:b]) for a, b in windows)
-    assert set(now.whole) == {op.id for op in graph.ops[3:6]}
-    assert [now.whole[op.id] for op in graph.ops[3:6]] == list(footprint[windows[0][1] : windows[1][0]])
+    assert set(now.untiled) == {op.id for op in graph.ops[3:6]}
+    assert [now.untiled[op.id] for op in graph.ops[3:6]] == list(footprint[windows[0][1] : windows[1][0]])
     assert now.peak == max(footprint)
     assert now.order == tuple(range(len(graph.ops)))
 
@@ -130,7 +130,7 @@ def test_a_region_in_its_own_place_changes_nothing(graph: Graph, stripes: Sequen
     now = realised(graph, parts, memory_model(parts.graph, GENERIC))
     for k, region in enumerate(parts.regions):
         kept = [other for j, other in enumerate(parts.regions) if j != k]
-        again = again_with(cutter, parts, now, kept, [region])
+        again = with_regions(cutter, parts, now, kept, [region])
         assert again.regions == parts.regions
         assert [op.name for op in again.graph.ops] == [op.name for op in parts.graph.ops]
 
@@ -175,8 +175,8 @@ def test_recut_networks_that_hand_on_compute_the_same(seed: int, tmp_path: Path)
     path = saved(random_net(random.Random(seed).choice, 12), tmp_path)
     graph = read_model(path)
     cutter, memory = Cutter(graph), memory_model(graph, GENERIC)
-    handed = may_be_handed(cutter)
-    way = best_regions(cutter, memory, range(len(graph.ops)), Limits(10), handed=handed)
+    forwarded = forwardable(cutter)
+    way = best_regions(cutter, memory, range(len(graph.ops)), Limits(10), forwarded=forwarded)
     parts = hand_on(graph, apply(cutter, way.regions, [graph.ops[i].id for i in way.order]))
     _run_recuts(path, cutter, parts)
 

@@ -124,7 +124,7 @@ def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
     cutter = Cutter(graph)
     least = []
     for joined in (False, True):
-        bounds = RegionBounds(cutter, memory_model(graph, target), joined=joined)
+        bounds = RegionBounds(cutter, memory_model(graph, target), materialised=joined)
         at = {op.id: bounds.at(op.id) for op in graph.ops}
         least.append(max(bounds.ends(), *at.values()))
         facts = _Search(graph, target, 0, materialised=joined).facts()
@@ -180,8 +180,8 @@ def test_behind_a_join_wait_only_readers_of_none_of_its_parts() -> None:
     bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]))
     (rows,) = bounds.axes(graph.ops[2].id)
     assert bounds.waiting(b, rows) == {graph.ops[3].id}
-    assert bounds.joined(b, rows) == 2 * whole
-    assert bounds.whole(graph.ops[2].id) == 3 * whole
+    assert bounds.concatenated(b, rows) == 2 * whole
+    assert bounds.untiled(graph.ops[2].id) == 3 * whole
     columns, sums = (next(x for x in bounds.axes(0) if Cutter(graph).dim(0, a, x) == d) for d in (2, None))
     assert bounds.waiting(a, columns) == {graph.ops[1].id}
     assert bounds.waiting(a, sums) == {graph.ops[1].id, graph.ops[5].id}
@@ -214,13 +214,13 @@ def test_what_is_scaled_by_its_own_mean_is_there_whole() -> None:
     """In parts it is put together, twice there; whole, it stands beside what it is made of."""
     graph = _read(_squeezed())
     made, mean, gate, scaled, last = (op.id for op in graph.ops)
-    bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]), joined=True)
+    bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]), materialised=True)
     first, between = 4 * 16 * 16 * 4, 8 * 16 * 16 * 4
-    assert bounds.whole(made) == first + between
+    assert bounds.untiled(made) == first + between
     assert bounds.at(made) == first + between
     for axis in bounds.axes(made):
         assert not bounds.together(made, axis, scaled)
-        assert bounds.joined(graph.op_by_id[made].outputs[0], axis) == 2 * between
+        assert bounds.concatenated(graph.op_by_id[made].outputs[0], axis) == 2 * between
         assert bounds.cut(made, axis) == 2 * between
     assert bounds.together(scaled, 2, last)
     assert mean != gate

@@ -34,13 +34,13 @@ from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
-from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace, Region
+from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Pace, Region
 from lowtide.transform.parts import PartGraph, apply
 from support.costs import costs
 from support.small_nets import Nets, pyramid, random_net
 
 STRICT = BUILT_IN["strict"]
-PACE = st.sampled_from((*PACES, *AGAIN))
+PACE = st.sampled_from((*PACES, *RECOMPUTED_HALO))
 _EARLY = 6
 """Questions after which a search is stopped."""
 
@@ -76,7 +76,7 @@ def _peak_of(parts: PartGraph, target: Target, interval: list[int]) -> int:
     st.integers(1, 12),
     st.integers(0, 9),
     st.integers(2, 7),
-    st.sampled_from((*PACES, *AGAIN)),
+    st.sampled_from((*PACES, *RECOMPUTED_HALO)),
 )
 def test_the_core_counts_as_the_part_graph(
     graph: Graph, first: int, many: int, way: int, stripes: int, pace: Pace
@@ -139,7 +139,7 @@ def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Ite
             axes = cutter.grow(interval, ids[end - 1], axis)
             if axes is None:
                 continue
-            for pace in (*PACES, *AGAIN) if cutter.again else PACES:
+            for pace in (*PACES, *RECOMPUTED_HALO) if cutter.recompute else PACES:
                 for stripes in range(2, 17):
                     if not every and stripes & (stripes - 1):
                         continue
@@ -310,7 +310,7 @@ def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
     st.integers(1, 12),
     st.integers(0, 9),
     st.integers(2, 7),
-    st.sampled_from((*PACES, *AGAIN)),
+    st.sampled_from((*PACES, *RECOMPUTED_HALO)),
 )
 def test_the_core_adds_up_time_as_the_part_graph(
     graph: Graph, first: int, many: int, way: int, stripes: int, pace: Pace

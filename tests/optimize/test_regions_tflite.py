@@ -11,7 +11,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.optimize.regions import cut_model
 from lowtide.target import BUILT_IN
-from lowtide.transform.cut import AGAIN, PACES, Cutter
+from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter
 from lowtide.transform.parts import apply
 
 pytest.importorskip("ai_edge_litert", reason="networks are built with its schema, which is not installed")
@@ -35,7 +35,7 @@ def test_the_core_counts_as_the_part_graph() -> None:
             ways = cutter.axes(ids[end - 1])
             if not ways:
                 continue
-            axis, stripes, pace = rng.choice(ways), rng.choice((2, 3, 5, 13)), rng.choice((*PACES, *AGAIN))
+            axis, stripes, pace = rng.choice(ways), rng.choice((2, 3, 5, 13)), rng.choice((*PACES, *RECOMPUTED_HALO))
             cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, pace)
             axes = cutter.grow(ids[begin:end], ids[end - 1], axis)
             assert (cost is None) == (axes is None)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
-from lowtide.optimize.seams import best_seams, turns_of
+from lowtide.optimize.seams import best_elimination, turns_of
 from lowtide.read import read_model
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.seam_parts import apply_with_seams
-from lowtide.transform.seams import Seams, find_seams, operand_rows
+from lowtide.transform.seam_parts import apply_with_elimination
+from lowtide.transform.seams import Elimination, find_elimination, operand_rows
 from support.seam_nets import dense_block, seam_net
 
 GENERIC = BUILT_IN["generic"]
@@ -53,13 +53,13 @@ def test_as_low_as_all_seams_and_lower_than_none(graph: Graph, accumulate: bool)
     cutter = Cutter(graph)
     memory = memory_model(graph, GENERIC)
     uncut, order = _least(graph)
-    best = best_seams(cutter, memory, order, Limits(seconds=30), accumulate=accumulate)
-    everything = find_seams(cutter, accumulate=accumulate)
-    whole = apply_with_seams(cutter, (), everything) if everything.cuts else None
+    best = best_elimination(cutter, memory, order, Limits(seconds=30), accumulate=accumulate)
+    everything = find_elimination(cutter, accumulate=accumulate)
+    whole = apply_with_elimination(cutter, (), everything) if everything.cuts else None
     reached = uncut if whole is None else min(uncut, _least(whole.graph)[0])
     assert best.peak <= reached
     if best.parts is None:
-        assert best.seams == Seams(())
+        assert best.elimination == Elimination(())
         assert reached == uncut
         return
     assert best.peak < uncut
@@ -78,13 +78,13 @@ def test_no_choice_of_concats_is_lower(graph: Graph) -> None:
     cutter = Cutter(graph)
     ids = _concats(cutter)[:5]
     uncut, order = _least(graph)
-    best = best_seams(cutter, memory_model(graph, GENERIC), order, Limits(seconds=30))
+    best = best_elimination(cutter, memory_model(graph, GENERIC), order, Limits(seconds=30))
     lowest = uncut
     for many in range(len(ids) + 1):
         for without in combinations(ids, many):
-            found = find_seams(cutter, without)
+            found = find_elimination(cutter, without)
             if found.cuts:
-                lowest = min(lowest, _least(apply_with_seams(cutter, (), found).graph)[0])
+                lowest = min(lowest, _least(apply_with_elimination(cutter, (), found).graph)[0])
     assert best.peak <= lowest
 
 
@@ -92,7 +92,7 @@ def _block(tmp_path: Path) -> tuple[Cutter, PartGraph]:
     path = tmp_path / "net.onnx"
     path.write_bytes(dense_block().model().SerializeToString())
     cutter = Cutter(read_model(path))
-    return cutter, apply_with_seams(cutter, (), find_seams(cutter))
+    return cutter, apply_with_elimination(cutter, (), find_elimination(cutter))
 
 
 def test_sums_follow_their_operands(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_sums_follow_their_operands(tmp_path: Path) -> None:
     falling = sorted(parts.graph.own_order, key=lambda o: -o)
     assert by_name
     turns = turns_of(cutter, parts, falling)
-    (summed,) = (c for c in parts.seams.cuts if c.turns)
+    (summed,) = (c for c in parts.elimination.cuts if c.turns)
     assert sorted(turns[summed.op]) == sorted(summed.turns)
     assert turns[summed.op] != summed.turns
     assert turns_of(cutter, parts, parts.graph.own_order)[summed.op] == summed.turns
@@ -114,9 +114,9 @@ def test_a_budget_stops_the_search(tmp_path: Path) -> None:
     graph = cutter.graph
     uncut, order = _least(graph)
     memory = memory_model(graph, GENERIC)
-    best = best_seams(cutter, memory, order, Limits(seconds=20))
+    best = best_elimination(cutter, memory, order, Limits(seconds=20))
     assert best.parts is not None
-    enough = best_seams(cutter, memory, order, Limits(seconds=20), enough=uncut - 1)
+    enough = best_elimination(cutter, memory, order, Limits(seconds=20), enough=uncut - 1)
     assert enough.parts is not None
     assert len(enough.parts.graph.ops) <= len(best.parts.graph.ops)
-    assert best_seams(cutter, memory, order, Limits(seconds=20), most_ops=3).parts is None
+    assert best_elimination(cutter, memory, order, Limits(seconds=20), most_ops=3).parts is None

@@ -153,7 +153,7 @@ class Case:
 
     def bound(self, *, joined: bool) -> int:
         """The planner's bound over all regions, at whichever op it is greatest."""
-        bounds = RegionBounds(Cutter(self.graph), self.memory, joined=joined)
+        bounds = RegionBounds(Cutter(self.graph), self.memory, materialised=joined)
         return max(bounds.ends(), *(bounds.at(op.id) for op in self.graph.ops))
 
     def _proved(self, value: int, *, joined: bool) -> bool:

@@ -16,7 +16,7 @@ from lowtide.read import read_model
 from lowtide.rewrites import Exactness
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
-from lowtide.transform.cut import AGAIN, PACES, Cutter, Region
+from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Region
 from lowtide.transform.parts import PartGraph
 
 Ways = list[tuple[int, int, int, int, int]]
@@ -36,7 +36,7 @@ def drawn_regions(cutter: Cutter, ways: Ways) -> list[Region]:
         op = able[seed % len(able)]
         axes = cutter.grow(within, op, cutter.axes(op)[way % len(cutter.axes(op))])
         if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *AGAIN)[seed % 5]))
+            regions.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *RECOMPUTED_HALO)[seed % 5]))
     return regions
 
 

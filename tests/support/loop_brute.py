@@ -28,8 +28,8 @@ class Player:
         self.maker = {t: o for o in loop.ops for t in self.graph.op_by_id[o].outputs}
         self.done = dict.fromkeys((*loop.ops, *(-1 - t for t in loop.streamed)), 0)
         self.there = dict.fromkeys(self.dims, 0)
-        self.most = dict.fromkeys((r.tensor for r in loop.rings), 0)
-        self.over = {r.tensor: r.over for r in loop.rings}
+        self.most = dict.fromkeys((r.tensor for r in loop.line_buffers), 0)
+        self.over = {r.tensor: r.over for r in loop.line_buffers}
         read = {t for o in loop.ops for t, _ in rules.reads(o)}
         self.sinks = [o for o in loop.ops[:-1] if not read.intersection(self.graph.op_by_id[o].outputs)]
         below = {o: self._below(o) for o in loop.ops}
@@ -209,7 +209,13 @@ def paths(rules: LoopRules, order: list[int], streamed: frozenset[int]) -> Itera
     by_begin: dict[int, list[tuple[int, Loop | None]]] = {k: [] for k in range(len(order))}
     seen = set()
     for begin, end, loop in intervals(rules, order, streamed):
-        key = (begin, end, loop.workspace(rules.target.alignment), frozenset(r.tensor for r in loop.rings), loop.over)
+        key = (
+            begin,
+            end,
+            loop.workspace(rules.target.alignment),
+            frozenset(r.tensor for r in loop.line_buffers),
+            loop.over,
+        )
         if key not in seen:  # along other axes, it would be the same op of the same graph
             seen.add(key)
             by_begin[begin].append((end, loop))

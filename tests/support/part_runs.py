@@ -49,7 +49,7 @@ def exactness(cutter: Cutter, parts: PartGraph) -> str:
             known = cutter.meaning(cut.op)
             assert known is not None
             worst.append(known.access.exactness(cut.axis))
-    for cut in parts.seams.cuts:
+    for cut in parts.elimination.cuts:
         known = cutter.meaning(cut.op)
         assert known is not None
         worst.append("sum" if cut.into else known.access.exactness(cut.axis))

@@ -10,7 +10,7 @@ import onnx
 
 from lowtide.graph import Graph
 from lowtide.read import read_model
-from lowtide.transform.cut import AGAIN, PACES, Cutter, Region
+from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Region
 from lowtide.transform.parts import apply
 from support.part_runs import differs
 from support.small_nets import Nets, pyramid
@@ -190,7 +190,7 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                 axes = cutter.grow(within, op.id, axis)
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
-                    ways = (cutter.region(graph.own_order, axes, stripes, pace) for pace in (*PACES, *AGAIN))
+                    ways = (cutter.region(graph.own_order, axes, stripes, pace) for pace in (*PACES, *RECOMPUTED_HALO))
                     yield from dict.fromkeys(islice(ways, len(axes) if len(axes) < 2 else None))
 
 
@@ -212,7 +212,7 @@ def drawn_regions(cutter: Cutter, drawn: Sequence[Drawn]) -> list[Region]:
         ways = cutter.axes(op)
         axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
         if axes is not None:
-            result.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *AGAIN)[seed % 5]))
+            result.append(cutter.region(graph.own_order, axes, stripes, (*PACES, *RECOMPUTED_HALO)[seed % 5]))
     return result
 
 

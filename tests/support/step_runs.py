@@ -78,7 +78,7 @@ def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array], held: Held | 
     beside: dict[int, tuple[int, ...]] = {}
     for merge in merges:
         change = apply(graph, Siblings(tuple(merge.products)))
-        graph, beside = change.graph, {**beside, **change.beside}
+        graph, beside = change.graph, {**beside, **change.stacked}
     feeds = {**feeds, **{t: np.stack([feeds[w] for w in of]) for t, of in beside.items() if of[0] in feeds}}
     inner = msgspec.structs.replace(plan, fission=None)
     loops = {part.op: _Loop.of(graph, part) for part in parts}
@@ -136,11 +136,11 @@ class _Loop:
     def run(self, operands: Sequence[Array], held: Held) -> list[Array]:
         """All parts, from whole operands to whole results, as the op that stands for them has them, or one of its
         clones; `held` sees what a part holds beside these."""
-        read = sorted((*(t for t, _ in self.region.sliced), *self.region.whole))
+        read = sorted((*(t for t, _ in self.region.sliced), *self.region.untiled))
         given = dict(zip(read, operands, strict=True))
         results: Values = {}
         first = 0
-        dims, joined = dict(self.region.sliced), dict(self.region.joined)
+        dims, joined = dict(self.region.sliced), dict(self.region.concatenated)
 
         def hand_over(t: int, rows: Array) -> None:
             if t in joined:

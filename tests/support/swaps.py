@@ -17,7 +17,7 @@ def swapping(rng: Random, n_ops: int, *, again: bool = True, bandwidth: Bandwidt
     graph = costly_graph(rng, n_ops)
     problem = in_nanoseconds(own(graph), [int(op.cost or 0) for op in graph.ops])
     drawn = Bandwidth(rng.choice((1, 2, 4)) * 1e9, rng.choice((1, 2, 4)) * 1e9)
-    return with_swaps(problem, bandwidth or drawn, again=again)
+    return with_swaps(problem, bandwidth or drawn, recompute=again)
 
 
 def least_time(problem: Sequenced, budget: int, most: int) -> int | None:

@@ -40,8 +40,8 @@ def test_a_part_has_slices_and_what_it_sums_is_whole() -> None:
     graph = _dense()
     region = region_of(graph, {0: 0, 1: 0, 2: 2})
     assert region.rows == 6
-    assert (region.sliced, region.whole) == (((0, 0),), (1,))
-    assert (region.joined, region.summed) == (((3, 0),), (4,))
+    assert (region.sliced, region.untiled) == (((0, 0),), (1,))
+    assert (region.concatenated, region.summed) == (((3, 0),), (4,))
     body = body_of(graph, region, Fission(region.axes, even_ends(6, 2)).all, RECKON).graph
     assert {t.name: t.shape for t in body.tensors} == {
         "x": (3, 2), "w": (2, 3), "y": (3, 3), "loss": (3, 3), "dw": (2, 3)

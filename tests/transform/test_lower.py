@@ -19,9 +19,9 @@ from lowtide.transform.decision import Decision, Level, LevelRewrite, level_of, 
 from lowtide.transform.hand_on import hand_on, may_split
 from lowtide.transform.lower import base_of, lower, lower_level, with_turns
 from lowtide.transform.parts import PartGraph, apply
-from lowtide.transform.rounds import cut_again, of_file
-from lowtide.transform.seam_parts import apply_with_seams
-from lowtide.transform.seams import find_seams
+from lowtide.transform.rounds import nested, of_file
+from lowtide.transform.seam_parts import apply_with_elimination
+from lowtide.transform.seams import find_elimination
 from lowtide.transform.sections import by_sections, of_user, products
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.cut_rounds import Ways, drawn_regions
@@ -58,11 +58,11 @@ def test_levels_give_what_each_change_gives(drawn: tuple[bytes, list[Ways]], *, 
     expected: PartGraph | None = None
     for ways in all_ways:
         cutter = Cutter(graph)
-        found = find_seams(cutter) if seams and not levels else Level().seams
+        found = find_elimination(cutter) if seams and not levels else Level().elimination
         at_seams = {cut.op for cut in found.cuts}
         regions = [r for r in drawn_regions(cutter, ways) if at_seams.isdisjoint(r.of)]
         try:
-            parts = apply_with_seams(cutter, regions, found)
+            parts = apply_with_elimination(cutter, regions, found)
         except ValueError as error:
             assume("before and behind" in str(error))
             continue
@@ -71,7 +71,7 @@ def test_levels_give_what_each_change_gives(drawn: tuple[bytes, list[Ways]], *, 
         level = Level(regions=tuple(regions), seams=found, split=kept)
         assert lower_level(graph, _from_a_file(graph, level)) == parts
         levels.append(level)
-        expected = parts if expected is None else cut_again(expected, parts)
+        expected = parts if expected is None else nested(expected, parts)
         graph = parts.graph
     assume(expected is not None)
     assert lower(user, Decision(tuple(levels))) == expected

@@ -15,7 +15,7 @@ import lowtide
 from lowtide.graph import Graph, Kind
 from lowtide.read import read_model
 from lowtide.transform import parts
-from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace
+from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Pace
 from lowtide.transform.parts import apply
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.small_nets import Nets, random_net
@@ -93,9 +93,9 @@ def test_random_networks_in_parts_inside_an_arena(
 
 def _check_pieces(source: Path, target: Path, result: parts.PartGraph) -> None:
     """Each new tensor holds the rows of the old one that it is said to hold."""
-    pieces = {result.graph.tensor_by_id[t].name: p for t, p in result.pieces.items()}
+    pieces = {result.graph.tensor_by_id[t].name: p for t, p in result.slices.items()}
     made = {t for op in result.graph.ops for t in op.outputs}
-    names = {result.graph.tensor_by_id[t].name for t in made if t in result.pieces}
+    names = {result.graph.tensor_by_id[t].name for t in made if t in result.slices}
     after = tensors_of(target, names)
     before = {**feeds(source), **tensors_of(source)}
     old = {t.id: t.name for t in read_model(source).tensors}
@@ -123,7 +123,7 @@ def _check_rows(graph: Graph, result: parts.PartGraph) -> None:
     read = {t for op in result.graph.ops for t in op.inputs}
     for op in result.graph.ops:
         for t in op.outputs:
-            piece = result.pieces.get(t)
+            piece = result.slices.get(t)
             of = t if piece is None else piece.of
             assert t in read or result.graph.tensor_by_id[t].kind is Kind.OUTPUT or of in unread, op.name
 
@@ -153,7 +153,7 @@ def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.Mo
     assert seen
 
 
-@pytest.mark.parametrize("pace", [*PACES, *AGAIN])
+@pytest.mark.parametrize("pace", [*PACES, *RECOMPUTED_HALO])
 def test_no_part_is_made_of_rows_that_nobody_reads(pace: Pace, tmp_path: Path) -> None:
     """The first rows of a pool, which a slice leaves out, run with the next ones; a runtime would keep them."""
     nets = Nets(lambda options: next(iter(options)))
@@ -218,7 +218,7 @@ def test_what_others_read_runs_once(tmp_path: Path) -> None:
     assert again["n1"] == ((), (5, 9, 12))
 
 
-@pytest.mark.parametrize("pace", AGAIN)
+@pytest.mark.parametrize("pace", RECOMPUTED_HALO)
 def test_halos_computed_again_are_joined_by_nobody(pace: Pace, tmp_path: Path) -> None:
     """Fewer ops and a lower peak in turn than with kept rows, and the same numbers to the bit."""
     cutter = _block(tmp_path)
@@ -229,7 +229,7 @@ def test_halos_computed_again_are_joined_by_nobody(pace: Pace, tmp_path: Path) -
     kept, again = (apply(cutter, [cutter.region(ops, axes, 4, p)]) for p in (once, pace))
     assert not differs(tmp_path / "m.onnx", tmp_path, cutter, again)
     assert len(again.graph.ops) < len(kept.graph.ops)
-    joined = [again.pieces.get(op.outputs[0]) for op in again.graph.ops if again.parts[op.id].role == "join"]
+    joined = [again.slices.get(op.outputs[0]) for op in again.graph.ops if again.parts[op.id].role == "join"]
     assert joined == [None]
     low, high = (lowtide.plan(p.graph, target="generic", method="own").peak_bytes for p in (again, kept))
     assert low < high

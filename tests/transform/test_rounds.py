@@ -16,7 +16,7 @@ from lowtide.read import read_model
 from lowtide.run_reports import RunReport
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph, apply
-from lowtide.transform.rounds import cut_again, of_file
+from lowtide.transform.rounds import nested, of_file
 from lowtide.transform.sections import by_sections, of_user, products
 from lowtide.write.onnx_parts import write_onnx_parts
 from support.cut_rounds import Ways, drawn_regions, plan_of_rounds, rounds_exactness
@@ -51,7 +51,7 @@ def _rounds(source: Path, drawn: list[Ways]) -> PartGraph:
             if "before and behind" not in str(error):
                 raise
             continue
-        parts = made if parts is None else cut_again(parts, made)
+        parts = made if parts is None else nested(parts, made)
     assume(parts is not None and parts.earlier)
     assert parts is not None
     return parts
@@ -97,7 +97,7 @@ def _rows_then_channels(folder: Path) -> tuple[Path, PartGraph]:
     axes = cutter.grow(graph.own_order, graph.own_order[1], 2)
     assert axes is not None
     first = apply(cutter, [cutter.region(graph.own_order, axes, 4)])
-    return source, cut_again(first, _columns(first.graph, "Conv", 1, 3))
+    return source, nested(first, _columns(first.graph, "Conv", 1, 3))
 
 
 def _columns(graph: Graph, kind: str, dim: int, stripes: int) -> PartGraph:
@@ -114,7 +114,7 @@ def test_a_weight_is_cut_with_the_channels_of_parts(tmp_path: Path) -> None:
     source, parts = _rows_then_channels(tmp_path)
     write_onnx_parts(source, of_file(parts), parts.graph.own_order, tmp_path / "out.onnx")
     assert difference(source, tmp_path / "out.onnx", feeds(source)) <= RELATIVE
-    both = [piece for piece in parts.pieces.values() if piece.of in parts.earlier[0].pieces]
+    both = [piece for piece in parts.slices.values() if piece.of in parts.earlier[0].slices]
     assert both
     weights = {
         t.shape for t in read_model(tmp_path / "out.onnx").tensors if t.kind == "constant" and len(t.shape or ()) == 4
@@ -143,12 +143,12 @@ def test_columns_of_sections_are_cut_again(tmp_path: Path) -> None:
     axes = cutter.grow(sectioned.graph.own_order[:-1], softmax, 0)
     assert axes is not None
     parts = of_user(apply(cutter, [cutter.region(sectioned.graph.own_order, axes, 2)]), sectioned)
-    parts = cut_again(parts, _columns(parts.graph, "MatMul", 2, 2))
-    parts = cut_again(parts, _columns(parts.graph, "Softmax", 1, 3))
+    parts = nested(parts, _columns(parts.graph, "MatMul", 2, 2))
+    parts = nested(parts, _columns(parts.graph, "Softmax", 1, 3))
     write_onnx_parts(source, of_file(parts), parts.graph.own_order, target)
     assert difference(source, target, feeds(source)) <= RELATIVE
     first, second = parts.earlier
-    assert any(piece.of in first.pieces for piece in second.pieces.values())
+    assert any(piece.of in first.slices for piece in second.slices.values())
     lowtide.verify(source, plan_of_rounds(source, parts, first=sectioned.graph))
 
 

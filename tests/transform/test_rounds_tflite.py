@@ -10,7 +10,7 @@ import pytest
 import lowtide
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph, apply
-from lowtide.transform.rounds import cut_again, of_file
+from lowtide.transform.rounds import nested, of_file
 from lowtide.transform.tflite_file import with_file
 
 pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
@@ -34,7 +34,7 @@ def _cut_again(whole: Whole, rng: random.Random) -> PartGraph | None:
             if "before and behind" not in str(error):
                 raise
             continue
-        parts = made if parts is None else cut_again(parts, made)
+        parts = made if parts is None else nested(parts, made)
     return parts if parts is not None and parts.earlier else None
 
 

@@ -18,8 +18,8 @@ from lowtide.read import read_model
 from lowtide.transform import seam_parts, seams
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import Builder, PartGraph
-from lowtide.transform.seam_parts import apply_with_seams, together
-from lowtide.transform.seams import Seams, find_seams, operand_rows
+from lowtide.transform.seam_parts import apply_with_elimination, together
+from lowtide.transform.seams import Elimination, find_elimination, operand_rows
 from support.seam_nets import seam_net
 from support.small_nets import Nets
 
@@ -59,8 +59,8 @@ def _in_parts(nets: Nets, folder: Path, *, accumulate: bool, fine: bool) -> tupl
     source.write_bytes(nets.model().SerializeToString())
     cutter = Cutter(read_model(source))
     concats = [op.id for op in cutter.graph.ops if operand_rows(cutter, op.id) is not None]
-    found = find_seams(cutter, accumulate=accumulate, fine=concats if fine else ())
-    return source, cutter, apply_with_seams(cutter, (), found)
+    found = find_elimination(cutter, accumulate=accumulate, fine=concats if fine else ())
+    return source, cutter, apply_with_elimination(cutter, (), found)
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
@@ -69,7 +69,7 @@ def test_seams_give_the_same_numbers(accumulate: bool, fine: bool, tmp_path: Pat
     """Channel-wise and kernel-wise partitions of a dense network: no concat is left, and every kind of op is cut."""
     source, cutter, parts = _in_parts(_dense(), tmp_path, accumulate=accumulate, fine=fine)
     assert not [op for op in parts.graph.ops if op.type == "Concat"]
-    cut = {cutter.graph.op_by_id[c.op].type for c in parts.seams.cuts}
+    cut = {cutter.graph.op_by_id[c.op].type for c in parts.elimination.cuts}
     assert cut == {"Concat", "BatchNormalization", "Relu", "Conv", "MaxPool", "ReduceMax"}
     assert any(op.type.endswith("FusedConv") for op in parts.graph.ops) == accumulate
     assert any(op.type == "Slice" for op in parts.graph.ops) == fine
@@ -80,10 +80,10 @@ def test_every_order_of_adding_up_is_the_same_sum(tmp_path: Path) -> None:
     """Sums of parts in falling order, by sums or in place: terms are what was added so far."""
     for accumulate in (False, True):
         source, cutter, parts = _in_parts(_dense(), tmp_path, accumulate=accumulate, fine=False)
-        turns = {c.op: c.turns[::-1] for c in parts.seams.cuts if c.turns}
-        again = apply_with_seams(cutter, (), parts.seams.turned(turns))
+        turns = {c.op: c.turns[::-1] for c in parts.elimination.cuts if c.turns}
+        again = apply_with_elimination(cutter, (), parts.elimination.turned(turns))
         assert not differs(source, tmp_path, cutter, again)
-        apart = [p.terms for p in again.pieces.values() if p.terms is not None]
+        apart = [p.terms for p in again.slices.values() if p.terms is not None]
         assert apart
         assert all(list(terms) == together(terms) for terms in apart)
 
@@ -103,8 +103,8 @@ def test_what_follows_a_sum_follows_all_of_it(tmp_path: Path) -> None:
     source.write_bytes(model.SerializeToString())
     cutter = Cutter(read_model(source))
     fused = next(op for op in cutter.graph.ops if op.type.endswith("FusedConv"))
-    assert fused.id not in {c.op for c in find_seams(cutter).cuts}
-    parts = apply_with_seams(cutter, (), find_seams(cutter, accumulate=True))
+    assert fused.id not in {c.op for c in find_elimination(cutter).cuts}
+    parts = apply_with_elimination(cutter, (), find_elimination(cutter, accumulate=True))
     own = [op for op in parts.graph.ops if parts.parts.get(op.id) and parts.parts[op.id].of == fused.id]
     assert [("activation" in op.attributes) for op in own] == [False, True]
     assert not differs(source, tmp_path, cutter, parts)
@@ -132,10 +132,10 @@ def test_random_networks_at_seams(case: tuple[bytes, list[int], list[int], int, 
         except Exception:  # onnxruntime's own kinds of error have no common base
             assume(False)
         cutter = Cutter(read_model(source))
-        found = find_seams(cutter, without, accumulate=accumulate, fine=fine)
+        found = find_elimination(cutter, without, accumulate=accumulate, fine=fine)
         assume(found.cuts)
         turns = {c.op: c.turns[turn % len(c.turns) :] + c.turns[: turn % len(c.turns)] for c in found.cuts if c.turns}
-        parts = apply_with_seams(cutter, (), found.turned(turns))
+        parts = apply_with_elimination(cutter, (), found.turned(turns))
         assert not differs(source, Path(name), cutter, parts)
         _check_rows(cutter, parts)
 
@@ -145,9 +145,9 @@ def _check_rows(cutter: Cutter, parts: PartGraph) -> None:
     unread = {t for op in cutter.graph.ops for t in op.outputs if not cutter.graph.consumers.get(t)}
     for op in parts.graph.ops:
         for t in op.outputs:
-            of = parts.pieces[t].of if t in parts.pieces else t
+            of = parts.slices[t].of if t in parts.slices else t
             assert t in read or parts.graph.tensor_by_id[t].kind is Kind.OUTPUT or of in unread, op.name
-    for cut in parts.seams.cuts:
+    for cut in parts.elimination.cuts:
         rows = sorted(p.rows for p in parts.parts.values() if p.of == cut.op and p.rows is not None)
         gone = operand_rows(cutter, cut.op) is not None
         assert tuple(rows) == (() if gone else cut.parts)
@@ -217,9 +217,9 @@ def _activation_each(patch: pytest.MonkeyPatch) -> None:
 
 def _next_operand(patch: pytest.MonkeyPatch) -> None:
     """Pieces of a concat's result are its operands, one too far."""
-    join = seam_parts._Seamed._join
+    join = seam_parts._Eliminated._join
 
-    def turned(self: seam_parts._Seamed, op: object, dim: int) -> None:
+    def turned(self: seam_parts._Eliminated, op: object, dim: int) -> None:
         join(self, op, dim)  # type: ignore[arg-type]
         for t, (d, pieces) in list(self.at.items()):
             sizes = {b - a for a, b in pieces}
@@ -227,7 +227,7 @@ def _next_operand(patch: pytest.MonkeyPatch) -> None:
                 first, *others = pieces.values()
                 self.at[t] = (d, dict(zip(pieces, [*others, first], strict=True)))
 
-    patch.setattr(seam_parts._Seamed, "_join", turned)
+    patch.setattr(seam_parts._Eliminated, "_join", turned)
 
 
 BROKEN: dict[str, Patch] = {
@@ -283,22 +283,22 @@ def test_groups_that_lie_across_operands_are_not_cut(tmp_path: Path) -> None:
     (c,) = nets.node("Concat", both, axis=1)
     nets.node("Conv", [c, nets.floats((4, 3, 3, 3))], group=2)
     _, _, parts = _in_parts(nets, tmp_path, accumulate=True, fine=False)
-    assert parts.seams == Seams(())
+    assert parts.elimination == Elimination(())
     patch = pytest.MonkeyPatch()
     with patch.context() as broken:
         broken.setattr(seams, "_rows", lambda known, index, ends: tuple(e * known.access.sizes[1] // 6 for e in ends))
         _, cutter, _ = _in_parts(nets, tmp_path, accumulate=False, fine=False)
-        assert not find_seams(cutter).cuts
+        assert not find_elimination(cutter).cuts
 
 
 def test_bits_alone_are_kept_where_that_is_asked(tmp_path: Path) -> None:
     """With `exact_bits`, no convolution and no sum is cut, and what is left gives equal bits."""
     source, _, _ = _in_parts(_dense(), tmp_path, accumulate=False, fine=False)
     cutter = Cutter(read_model(source), exact_bits=True)
-    found = find_seams(cutter, accumulate=True)
+    found = find_elimination(cutter, accumulate=True)
     types = {cutter.graph.op_by_id[c.op].type for c in found.cuts}
     assert "Conv" not in types
-    parts = apply_with_seams(cutter, (), found)
+    parts = apply_with_elimination(cutter, (), found)
     assert not differs(source, tmp_path, cutter, parts)
 
 
@@ -316,7 +316,7 @@ def test_a_reader_of_the_whole_keeps_the_concat(tmp_path: Path) -> None:
 def test_a_cut_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     """Seams that were read from a file: an op twice, other rows, parts of a sum that are added twice."""
     _, cutter, parts = _in_parts(_dense(), tmp_path, accumulate=False, fine=False)
-    cuts = parts.seams.cuts
+    cuts = parts.elimination.cuts
     summed = next(k for k, c in enumerate(cuts) if c.turns)
     wrong = [
         (*cuts, cuts[0]),
@@ -325,4 +325,4 @@ def test_a_cut_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     ]
     for changed in wrong:
         with pytest.raises(ValueError, match=r"cut twice|pieces|parts|no op makes"):
-            apply_with_seams(cutter, (), Seams(changed))
+            apply_with_elimination(cutter, (), Elimination(changed))

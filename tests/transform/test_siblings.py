@@ -39,7 +39,7 @@ def merged_results(graph: Graph, feeds: dict[int, np.ndarray]) -> dict[int, np.n
     for siblings in candidates(graph):
         if why_not(graph, siblings) is None:
             change = apply(graph, siblings)
-            graph, beside = change.graph, {**beside, **change.beside}
+            graph, beside = change.graph, {**beside, **change.stacked}
     wide = {t: np.stack([feeds[w] for w in of]) for t, of in beside.items() if of[0] in feeds}
     results = run_step(graph, {**feeds, **wide})
     for t, of in beside.items():
@@ -66,9 +66,9 @@ def test_what_is_new_says_its_rows() -> None:
     assert products["nsd,adf->nsaf"] == "n s d, a d f -> n s a f"
     assert new["unstack"].attributes["labels"] == "a b . c -> a c b, a c b"
     assert new["stack"].attributes["labels"] == "a b c, a b c -> a c . b"
-    shapes = {change.graph.tensor_by_id[t].shape for t in change.beside}
+    shapes = {change.graph.tensor_by_id[t].shape for t in change.stacked}
     assert shapes == {(2, 4, 5)}
-    assert {change.graph.tensor_by_id[t].kind for t in change.beside} == {Kind.INPUT, Kind.OUTPUT}
+    assert {change.graph.tensor_by_id[t].kind for t in change.stacked} == {Kind.INPUT, Kind.OUTPUT}
 
 
 def test_bytes_and_operations_are_those_of_all() -> None:

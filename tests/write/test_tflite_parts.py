@@ -51,7 +51,7 @@ def test_weights_of_rows_are_cut() -> None:
     parts = with_file(apply(cutter, [region]))
     check_file(parts_bytes(data, parts, parts.graph.own_order, "m"), parts)
     of = cutter.graph.op_by_id[region.cuts[0].op]
-    rows = [t for t, piece in parts.pieces.items() if piece.of == of.inputs[1]]
+    rows = [t for t, piece in parts.slices.items() if piece.of == of.inputs[1]]
     scales = [parts.graph.tensor_by_id[t].quant for t in rows]
     assert len(rows) == 3
     whole = cutter.graph.tensor_by_id[of.inputs[1]].quant

@@ -43,7 +43,7 @@ def bounds(path: Path, seconds: float) -> dict[str, Any]:
     row: dict[str, Any] = {"model": path.stem, "ops": len(problem.graph.ops)}
     for name, joined in (("any", False), ("joined", True)):
         limits = Limits(seconds)
-        found = region_bound(Cutter(problem.graph), problem.memory, footprint, 2**62, limits, joined=joined)
+        found = region_bound(Cutter(problem.graph), problem.memory, footprint, 2**62, limits, materialised=joined)
         row[name] = found.bytes
         row[f"{name}_complete"] = not limits.over()
     return row

@@ -62,7 +62,7 @@ def rows(name: str, graph: Graph, options: argparse.Namespace) -> Iterator[dict[
     order, _, _ = best_order(model, options.order)
     each, bandwidth = timed(graph, own)
     plain = in_nanoseconds(sequenced(model, order), each)
-    ways = (plain, with_swaps(plain, bandwidth, again=False), with_swaps(plain, bandwidth))
+    ways = (plain, with_swaps(plain, bandwidth, recompute=False), with_swaps(plain, bandwidth))
     for percent in BUDGETS:
         budget = own * percent // 100
         row: dict[str, Any] = {

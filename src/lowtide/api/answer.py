@@ -229,8 +229,8 @@ def _part(parts: PartGraph, op: Op) -> dict[str, Any]:
 
 def _slice(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
     """What a tensor is of the graph that was cut, if a cut made it."""
-    if tensor.id in parts.pieces:
-        found = parts.pieces[tensor.id]
+    if tensor.id in parts.slices:
+        found = parts.slices[tensor.id]
         terms = None if found.terms is None else list(found.terms)
         sure = None if found.sure is None else list(found.sure)
         return {"piece": PlanSlice(of=found.of, box=list(found.box), terms=terms, sure=sure)}

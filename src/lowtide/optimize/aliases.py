@@ -1,12 +1,11 @@
-"""Which tensors lie in which: the choice of aliases whose best order needs the least.
+"""Aliases: which tensors are stored inside others, so that the best order has the lowest peak.
 
-A piece in its place saves a copy, and takes memory for the whole from the first piece to the last reader. So it is a
-choice, of all pieces together: what one saves is where the next one is the peak. Tried are none; those of the concats,
-slices and splits that run where the order without aliases is near its peak, with what lies underneath and without;
-all; then, from the best of them, changes at what is there where the peak is, one op's pieces or one piece at a time,
-and several at once at random. The exact scheduler orders every choice. At the end aliases that the peak does not need
-are left out. The peak is least over all choices where all of them are tried, as few are, or where an op needs as much
-that has nothing to do with any (`BestAliases.least`).
+An alias saves a copy, but the containing tensor is live from the first write to the last read. The saving of one alias
+moves the peak to another, so aliases are chosen jointly. The search orders: no alias; the aliases of concats, slices
+and splits that run near the peak of the order without aliases, with and without what shares memory underneath; all
+aliases; then local changes at the peak, by op, by alias and in random groups. The exact scheduler orders every choice.
+Aliases that the peak does not need are removed at the end. The peak is minimum over all choices if all are tried, as
+few are, or if an op that touches no alias needs as much (`BestAliases.least`).
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class BestAliases:
-    """Aliases that are worth it.
+    """Aliases that lower the peak.
 
     Attributes
     ----------
     aliases
         Empty if none lower the peak.
     peak
-        Bytes of the best order that was seen.
+        Bytes of the best order.
     tried
         Choices that were ordered.
     least
-        Whether no choice needs less, in whatever order.
+        Whether no choice has a lower peak, in any order.
     interrupted
         Whether Ctrl-C ended the search.
     """
@@ -67,7 +66,7 @@ class BestAliases:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A choice and its order: where it needs the most, and the storages that are there then."""
+    """A choice and its order, with the storages that are live at its peak."""
 
     aliases: Aliases
     key: Key
@@ -112,7 +111,7 @@ class AliasSearch:
             if alias.how in ("join", "nested", "take"):
                 self.groups.setdefault(alias.op, []).append(alias)
         self.underneath = [alias for alias in self.candidates if alias.how in ("same", "over")]
-        self.floor = self._floor()
+        self.floor = self._lower_bound()
         self.seen: dict[Aliases, _Tried] = {}
         self.best: _Tried | None = None
         self.tried = 0
@@ -123,8 +122,8 @@ class AliasSearch:
         memory = memory_model(self.graph, self.target)
         return self._seen((), memory, order, largest_single_op(memory))
 
-    def _floor(self) -> int:
-        """Bytes that some op needs, whatever lies in what, as nothing that it touches lies in anything."""
+    def _lower_bound(self) -> int:
+        """Lower bound in bytes: the largest working set of an op that touches no candidate."""
         memory = memory_model(self.graph, self.target)
         inside = {memory.storage_of[t] for a in self.candidates for t in (a.tensor, a.of) if t in memory.storage_of}
         rows = zip(memory.touched, memory.workspace, memory.overwrites, strict=True)
@@ -181,16 +180,16 @@ class AliasSearch:
         return self.best if self.best.key[0] < first.key[0] else first
 
     def _starts(self, first: _Tried) -> Iterator[Aliases]:
-        """Aliases of ops that run where the order without any is near its peak; at last all."""
+        """Aliases of ops near the peak of the order without aliases; last, all aliases."""
         before: set[int] | None = None
         for share in _NEAR:
             hot = {o for o in self.groups if first.footprint[self.graph.index_of[o]] >= share * first.key[0]}
             if hot == before:
                 continue
             before = hot
-            pieces = [alias for o in sorted(hot) for alias in self.groups[o]]
-            yield self._together(pieces)
-            yield self._together([*pieces, *self.underneath])
+            hot_aliases = [alias for o in sorted(hot) for alias in self.groups[o]]
+            yield self._together(hot_aliases)
+            yield self._together([*hot_aliases, *self.underneath])
 
     def _together(self, aliases: Iterable[Alias]) -> Aliases:
         """As many of some aliases as can be together, the first ones first, without what would lie under nothing."""

@@ -1,9 +1,9 @@
-"""What stays and what runs again: the cheapest way from tensor to tensor that is within a limit.
+"""Checkpoints: the least recomputation within a limit on the peak, as a shortest path.
 
-A way goes along an order from mark to mark, places where one tensor is there alone. Between two marks the ops run
-whole, in regions, or in passes (`lowtide.optimize.passes`), and need what their segment needs by itself: so the least
-work within a limit is a shortest path. An edge counts as possible until the path wants it; then it is worked out, in
-ever narrower stripes, and the path is looked for again, until all of it holds.
+A path follows an order from mark to mark, places where a single tensor is live. Between two marks the ops run untiled,
+in regions, or in passes (`lowtide.optimize.passes`), and the peak of a segment depends on the segment alone. So the
+least recomputation is a shortest path. The search assumes that an edge is feasible until the path uses it. Then it
+evaluates the edge in ever narrower stripes, and repeats until all edges of the path are feasible.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MOST_PASSES = 16
 _CUT_SECONDS = 4.0
 """For the regions of one segment."""
 _NEAR = 1.005
-"""Limits nearer than this are not told apart."""
+"""Limits within this factor count as equal."""
 _WORK = (0.1, 0.3, 1.0)
-"""Bounds on the operations that run again, as parts of all, which are searched before wider ones."""
+"""Limits on recomputed operations, as fractions of all; searched before wider ones."""
 _STEP = 0.8
 """What is asked for next is no less than this part of what there is: far below, much is tried in vain."""
 
@@ -52,18 +52,18 @@ class Edge:
 
 @dataclass(frozen=True)
 class Run:
-    """A segment that holds within a limit.
+    """A segment that is feasible within a limit.
 
     Attributes
     ----------
     edge
-        Which.
+        The segment and its mode.
     peak
-        Bytes that it needs.
+        Bytes.
     rows
-        Of a stripe, in passes.
+        Rows of a stripe, for passes.
     regions
-        Where it is cut.
+        Its tiled regions.
     """
 
     edge: Edge
@@ -74,7 +74,7 @@ class Run:
 
 @dataclass
 class Checkpoints:
-    """The segments of an order under a target, with what is known of them.
+    """The segments of an order under a target, and what is known of them.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Checkpoints:
     limits
         When to stop.
     tried
-        Segments that were worked out.
+        Segments that were evaluated.
     """
 
     memory: MemoryModel
@@ -107,7 +107,7 @@ class Checkpoints:
         self.small = max([self.peak // _SMALL, *(t.size // (t.shape or (1,))[-1] for t in rows)])
         self.known = [s for s in every if graph.tensor_by_id[s.source].size > self.small]
         self.expanded = expand(graph, self.known)
-        self.spelled = _spelled(self.expanded, self.order)
+        self.lowered = _lowered(self.expanded, self.order)
         there = self.expanded.graph.tensor_by_id
         marks = [m for m in find_marks(graph, self.order, self.small) if m.tensor is None or m.tensor in there]
         self.marks = _few(marks)
@@ -126,15 +126,15 @@ class Checkpoints:
     def _ops(self, begin: int, end: int) -> list[int]:
         """Ops of the graph with all statistics as sums."""
         a, b = self.marks[begin].position, self.marks[end].position
-        return [op for k in range(a, b) for op in self.spelled[k]]
+        return [op for k in range(a, b) for op in self.lowered[k]]
 
-    def again(self, edge: Edge) -> int:
-        """Operations that an edge runs again."""
+    def recomputed(self, edge: Edge) -> int:
+        """Operations that an edge recomputes."""
         passes = self.passes(edge.begin, edge.end) if edge.how == "passes" else None
         if passes is None:
             return 0
         ops = self.expanded.graph.op_by_id
-        return sum((ops[op].flops or 0) * times for op, times in passes.again().items())
+        return sum((ops[op].flops or 0) * times for op, times in passes.recomputed().items())
 
     def _streamed(self, edge: Edge) -> int:
         """How many ops an edge runs in parts, each time counted: of equal work that with few of them is better."""
@@ -156,19 +156,19 @@ class Checkpoints:
             fits = max(self.marks[begin].size, self.marks[end].size) <= limit
             if fits and self.passes(begin, end) is not None:
                 edges.append(Edge(begin, end, "passes"))
-                if most is not None and self.again(edges[-1]) > most:
+                if most is not None and self.recomputed(edges[-1]) > most:
                     edges.pop()
         return edges
 
     # paths
 
     def way(self, limit: int, most: int | None) -> list[Run] | None:
-        """The segments of least work within a limit in bytes, and within `most` operations run again; None if there
-        are none, or the time is up."""
+        """The segments of least work within `limit` bytes and `most` recomputed operations. None: none exist, or the
+        time is up."""
         edges = [self._edges(k, limit, most) for k in range(len(self.marks) - 1)]
         while not self.limits.over():
             path = self._shortest(edges, limit)
-            if path is None or (most is not None and sum(self.again(e) for e in path) > most):
+            if path is None or (most is not None and sum(self.recomputed(e) for e in path) > most):
                 return None
             runs = self._all_within(path, limit)
             if runs is not None:
@@ -191,7 +191,7 @@ class Checkpoints:
     def _shortest(self, edges: Sequence[Sequence[Edge]], limit: int) -> list[Edge] | None:
         """The path of least work, then of fewest ops in parts, of those not known to need more than the limit."""
         best: dict[tuple[Edge, bool], tuple[int, int, tuple[Edge, ...]]] = {
-            (edge, False): (self.again(edge), self._streamed(edge), (edge,)) for edge in edges[0]
+            (edge, False): (self.recomputed(edge), self._streamed(edge), (edge,)) for edge in edges[0]
         }
         done: tuple[int, int, tuple[Edge, ...]] | None = None
         for at in range(1, len(self.marks)):
@@ -205,12 +205,12 @@ class Checkpoints:
                 passed = edge.how == "passes"
                 for later in edges[at]:
                     behind = later.how == "passes"
-                    together = passed and not behind  # what was made in pieces is put together
+                    together = passed and not behind  # slices are concatenated
                     if self._refused.get((edge, before, behind), -1) >= limit:
                         continue
                     if together and 2 * self.marks[at].size > limit:
                         continue
-                    mine = (work + self.again(later), count + self._streamed(later), (*path, later))
+                    mine = (work + self.recomputed(later), count + self._streamed(later), (*path, later))
                     if (later, passed) not in best or mine[:2] < best[later, passed][:2]:
                         best[later, passed] = mine
         return None if done is None else list(done[2])
@@ -218,7 +218,7 @@ class Checkpoints:
     # single segments
 
     def _chunks(self, run: Run) -> int:
-        """In how many pieces a segment hands on what it makes; 0: whole, as what has no rows is."""
+        """Slices in which a segment forwards its result; 0: untiled, as for a tensor without rows."""
         tensor = self.marks[run.edge.end].tensor
         if run.edge.how != "passes" or tensor is None:
             return 0
@@ -226,7 +226,8 @@ class Checkpoints:
         return -(-rows[0] // run.rows) if rows else 0
 
     def _within(self, edge: Edge, limit: int, before: int, behind: bool) -> Run | None:
-        """How a segment runs within a limit that is given `before` pieces (0: a whole); None if no way was found."""
+        """How a segment runs within a limit if it reads `before` slices (0: a full tensor); None if nothing was
+        found."""
         a, b = self.marks[edge.begin], self.marks[edge.end]
         if edge.how == "whole":
             return Run(edge, max(self.footprint[a.position : b.position], default=0))
@@ -282,14 +283,14 @@ class Checkpoints:
         assert passes is not None, edge
         first, last = self.marks[edge.begin].tensor, self.marks[edge.end].tensor
         graph = segment_graph(self.expanded.graph, self._ops(edge.begin, edge.end), last)
-        again = as_runs(graph, passes.sequence())
-        begin = 1 if again.graph.op_by_id[again.order[0]].type not in self._types else 0
-        cutter = Cutter(again.graph)
-        regions = pass_regions(cutter, again.order[begin:], passes, rows)
+        all_runs = as_runs(graph, passes.sequence())
+        begin = 1 if all_runs.graph.op_by_id[all_runs.order[0]].type not in self._types else 0
+        cutter = Cutter(all_runs.graph)
+        regions = pass_regions(cutter, all_runs.order[begin:], passes, rows)
         if regions is None:
             return None
-        pieces = (first if before else None, last if behind else None)
-        parts = with_ends(again.graph, regions, again.order, pieces, before)
+        ends = (first if before else None, last if behind else None)
+        parts = with_ends(all_runs.graph, regions, all_runs.order, ends, before)
         if self.limits.report is not None:
             self.limits.report(Progress(self.peak, 0, self.limits.seconds - self.limits.left_seconds))
         return peak_of(parts.graph, self.memory.target)
@@ -301,19 +302,19 @@ class Checkpoints:
     # the whole
 
     def applied(self, runs: Sequence[Run]) -> Passed:
-        """The graph in which all segments run so."""
+        """The graph with all segments as these runs say."""
         wanted = set[int]()
         for run in runs:
             if run.edge.how == "passes":
                 a, b = self.marks[run.edge.begin].position, self.marks[run.edge.end].position
                 wanted.update(self.order[a:b])
         expanded = expand(self.graph, [s for s in self.known if s.op in wanted])
-        spelled = _spelled(expanded, self.order)
+        lowered = _lowered(expanded, self.order)
         sequence: list[int] = []
         plans: list[tuple[int, Passes | None, Run]] = []
         for run in runs:
             a, b = self.marks[run.edge.begin].position, self.marks[run.edge.end].position
-            ops = [op for k in range(a, b) for op in spelled[k]]
+            ops = [op for k in range(a, b) for op in lowered[k]]
             passes = None
             if run.edge.how == "passes":
                 passes = find_passes(expanded.graph, ops, self.marks[run.edge.end].tensor, self.small)
@@ -321,10 +322,10 @@ class Checkpoints:
             plans.append((len(sequence), passes, run))
             sequence += ops if passes is None else passes.sequence()
 
-        def regions(cutter: Cutter, again: Runs) -> list[Region]:
+        def regions(cutter: Cutter, all_runs: Runs) -> list[Region]:
             found: list[Region] = []
             for begin, passes, run in plans:
-                own = None if passes is None else pass_regions(cutter, again.order[begin:], passes, run.rows)
+                own = None if passes is None else pass_regions(cutter, all_runs.order[begin:], passes, run.rows)
                 found += run.regions if own is None else own
             return found
 
@@ -344,8 +345,8 @@ def pass_regions(cutter: Cutter, order: Sequence[int], passes: Passes, rows: int
     return regions
 
 
-def _spelled(expanded: Expanded, order: Sequence[int]) -> list[tuple[int, ...]]:
-    """For each op of an order, what runs in its place."""
+def _lowered(expanded: Expanded, order: Sequence[int]) -> list[tuple[int, ...]]:
+    """For each op of an order, the ops that run in its place."""
     instead = {e.statistic.op: e.ops for e in expanded.expansions}
     gone = {op for e in expanded.expansions for op in e.statistic.gone}
     return [instead.get(op, () if op in gone else (op,)) for op in order]
@@ -361,10 +362,9 @@ def _few(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def least(search: Checkpoints, above: int, most: int | None) -> list[Run] | None:
-    """The way of lowest peak below `above` bytes within `most` operations run again; None if there is none.
+    """The path of lowest peak below `above` bytes within `most` recomputed operations; None if there is none.
 
-    Little work is looked at first: there fewer ways are possible, so that a wide bound in little time is worth no less
-    than a narrow one. What is known of segments then holds for all.
+    The search begins with small limits on work, which few paths keep. Later limits reuse what is known of the segments.
     """
     best: list[Run] | None = None
     bounds = [int(part * search.flops) for part in _WORK]

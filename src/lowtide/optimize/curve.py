@@ -9,9 +9,9 @@ from lowtide.names import brief
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """Bytes of the peak, the ops that run for it, how many regions are cut, and what the ops take by a cost file.
+    """A peak in bytes, its ops, its tiled regions, and the time of the ops by a cost file.
 
-    `arena_bytes`: of the peak and what the runtime keeps for each op beside it; None where it keeps nothing.
+    `arena_bytes`: the peak with the runtime's records per op; None if it keeps none.
     """
 
     peak_bytes: int
@@ -28,12 +28,12 @@ class Curve:
     Attributes
     ----------
     own_order_peak_bytes
-        Peak of the file's own order; the first of `points` is that of the best one, without cuts.
+        Peak of the file order. The first of `points` is that of the best order, untiled.
     points
-        Ever lower peaks, each with the fewest ops, or with a cost file in the least time. A plan
-        orders the parts again, so that it needs no more.
+        Ever lower peaks, each with the fewest ops, or with a cost file in the least time. A plan reorders the tiles, so
+        its peak is no higher.
     complete
-        Whether the search was not stopped by its time.
+        Whether the search ended before its time limit.
     """
 
     graph: str

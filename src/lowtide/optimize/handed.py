@@ -1,13 +1,12 @@
-"""Regions of the lowest peak where what one region makes and the next ones read in parts is put together by nobody.
+"""Regions whose results are forwarded tile by tile and never materialised, at the lowest peak.
 
-    region 1 -> a b c d -> join -> x -> slices -> region 2        x is there twice, then whole until the last slice
-    region 1 -> a b c d -> region 2                               a goes when its rows have been read
+    region 1 -> a b c d -> join -> x -> slices -> region 2        x is live twice, then until the last slice
+    region 1 -> a b c d -> region 2                               a is freed when its rows have been read
 
-Whether nobody needs a tensor whole hangs on what is cut behind it, and along which dimension. So the core keeps, of
-each place of the order, a way for every choice of what is there in pieces and along which dimension
-(`core/cut/pieces.h`): what comes in pieces is read along their dimension, or was put together. What is joined is
-decided by `lowtide.transform.hand_on`, and the peak is that of its part graph: nothing rests on what the search
-believed.
+Whether a tensor has to be materialised depends on how its consumers are tiled, and along which dimension. So the core
+keeps, for each position of the order, a path for every choice of unmaterialised tensors and dimensions (`core/cut`).
+`lowtide.transform.hand_on` decides which tensors are materialised, and the peak is that of its part graph: no result
+rests on the estimate of the search.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ _SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class HandedOn:
-    """What was found.
+class Forwarded:
+    """A result of the search.
 
     Attributes
     ----------
     way
-        Regions to cut; `Way.peak` is what the search reckoned.
+        Regions to tile; `Way.peak` is the estimate of the search.
     parts
-        The part graph, with what is handed on.
+        The part graph, with its forwarded tensors.
     peak
-        Bytes of the parts in turn.
+        Bytes of the parts in their order.
     evaluated
-        Candidates tried in all looks.
+        Candidates of all searches.
     """
 
     way: Way
@@ -52,18 +51,18 @@ class HandedOn:
     evaluated: int
 
 
-def may_be_handed(cutter: Cutter) -> dict[int, tuple[int, ...]]:
-    """Tensors whose maker and readers can all be cut along some of their dimensions, and which these are."""
+def forwardable(cutter: Cutter) -> dict[int, tuple[int, ...]]:
+    """Dimensions along which the producer and all consumers of a tensor can be tiled, by tensor."""
     result: dict[int, tuple[int, ...]] = {}
     for tensor in cutter.graph.tensors:
         if tensor.kind is Kind.ACTIVATION and tensor.id in cutter.graph.producer and tensor.shape:
-            dims = tuple(d for d in range(len(tensor.shape)) if _may_be_handed(cutter, tensor.id, d))
+            dims = tuple(d for d in range(len(tensor.shape)) if _is_forwardable(cutter, tensor.id, d))
             if dims:
                 result[tensor.id] = dims
     return result
 
 
-def _may_be_handed(cutter: Cutter, tensor: int, dim: int) -> bool:
+def _is_forwardable(cutter: Cutter, tensor: int, dim: int) -> bool:
     graph = cutter.graph
     maker = graph.producer[tensor]
     known, readers = cutter.meaning(maker), graph.consumers.get(tensor, ())
@@ -83,27 +82,27 @@ def _may_be_handed(cutter: Cutter, tensor: int, dim: int) -> bool:
     return True
 
 
-def best_handed(
+def best_forwarded(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, below: int, bounds: Bounds = ANY
-) -> tuple[HandedOn | None, bool]:
-    """The best that was found, None if nothing below a peak was; and whether Ctrl-C ended the search.
+) -> tuple[Forwarded | None, bool]:
+    """The best result below a peak, or None; and whether Ctrl-C ended the search.
 
     Parameters
     ----------
     memory
         The graph under a target.
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     below
-        Bytes that are reached otherwise.
+        Bytes of the best known peak.
     """
-    dims = may_be_handed(cutter)
-    best: HandedOn | None = None
+    dims = forwardable(cutter)
+    best: Forwarded | None = None
     evaluated = 0
     while dims and below > bounds.least:
         began = limits.seconds - limits.left_seconds
         look = replace(limits, seconds=began + _SHARE * limits.left_seconds)
-        way = best_regions(cutter, memory, order, look, bounds, handed=dims)
+        way = best_regions(cutter, memory, order, look, bounds, forwarded=dims)
         evaluated += way.evaluated
         if not way.complete and not look.over():
             return best, True
@@ -112,26 +111,26 @@ def best_handed(
         found = _aligned(cutter, memory, _in_parts(cutter, memory, way, evaluated), limits)
         if found.peak < below:
             best, below = found, found.peak
-        joined = {t for t in way.handed if _is_joined(found.parts, t)}
-        if not joined or found.peak <= way.peak or limits.over():  # without these no way was reckoned lower
+        materialised = {t for t in way.forwarded if _is_materialised(found.parts, t)}
+        if not materialised or found.peak <= way.peak or limits.over():  # without these no path had a lower estimate
             break
-        dims = {t: along for t, along in dims.items() if t not in joined}
+        dims = {t: along for t, along in dims.items() if t not in materialised}
     return (None if best is None else replace(best, evaluated=evaluated)), False
 
 
-def _in_parts(cutter: Cutter, memory: MemoryModel, way: Way, evaluated: int) -> HandedOn:
+def _in_parts(cutter: Cutter, memory: MemoryModel, way: Way, evaluated: int) -> Forwarded:
     ids = [cutter.graph.ops[i].id for i in way.order]
     parts = hand_on(cutter.graph, apply(cutter, way.regions, ids))
     peak = profile(memory_model(parts.graph, memory.target), range(len(parts.graph.ops))).peak
-    return HandedOn(way, parts, peak, evaluated)
+    return Forwarded(way, parts, peak, evaluated)
 
 
-def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits) -> HandedOn:
-    """The same with regions in as many stripes as those that they hand on to, or have from, where that needs less: then
-    pieces are read as they come, and nothing is put together for a part."""
-    again = True
-    while again:
-        again, high = False, _at_the_peak(cutter, memory, best)
+def _aligned(cutter: Cutter, memory: MemoryModel, best: Forwarded, limits: Limits) -> Forwarded:
+    """Regions with the stripe counts of their neighbours, where that lowers the peak: slices are then read as they are
+    written."""
+    improved = True
+    while improved:
+        improved, high = False, _at_the_peak(cutter, memory, best)
         for k, stripes in _other_stripes(cutter, best.way.regions):
             regions = best.way.regions
             if regions[k].stripes == stripes or k not in high:
@@ -144,14 +143,13 @@ def _aligned(cutter: Cutter, memory: MemoryModel, best: HandedOn, limits: Limits
                 way = replace(best.way, regions=(*regions[:k], region, *regions[k + 1 :]))
                 other = _in_parts(cutter, memory, way, best.evaluated)
                 if other.peak < best.peak:
-                    best, again, high = other, True, _at_the_peak(cutter, memory, other)
+                    best, improved, high = other, True, _at_the_peak(cutter, memory, other)
                     break
     return best
 
 
-def _at_the_peak(cutter: Cutter, memory: MemoryModel, best: HandedOn) -> set[int]:
-    """Regions that make something that is there at the peak, or read what is put together or sliced there: what others
-    do, later or before, changes nothing of it."""
+def _at_the_peak(cutter: Cutter, memory: MemoryModel, best: Forwarded) -> set[int]:
+    """Regions that produce or read a tensor that is live at the peak. Other regions do not change the peak."""
     parts, graph = best.parts, cutter.graph
     ordered = memory_model(parts.graph, memory.target)
     steps = profile(ordered, range(len(parts.graph.ops)))
@@ -161,9 +159,9 @@ def _at_the_peak(cutter: Cutter, memory: MemoryModel, best: HandedOn) -> set[int
     found = set[int]()
     for t, storage in ordered.storage_of.items():
         if storage in there:
-            whole = parts.pieces[t].of if t in parts.pieces else t
-            readers = graph.consumers.get(whole, ()) if t in running else ()
-            found |= {of[op] for op in (*readers, graph.producer.get(whole, -1)) if op in of}
+            origin = parts.slices[t].of if t in parts.slices else t
+            readers = graph.consumers.get(origin, ()) if t in running else ()
+            found |= {of[op] for op in (*readers, graph.producer.get(origin, -1)) if op in of}
     return found
 
 
@@ -180,7 +178,7 @@ def _other_stripes(cutter: Cutter, regions: Sequence[Region]) -> list[tuple[int,
     return sorted(pairs)
 
 
-def _is_joined(parts: PartGraph, tensor: int) -> bool:
-    """Whether the pieces of a tensor are put together."""
+def _is_materialised(parts: PartGraph, tensor: int) -> bool:
+    """Whether a tensor is materialised from its slices."""
     part = parts.parts.get(parts.graph.producer.get(tensor, -1))
     return part is not None and part.role == "join"

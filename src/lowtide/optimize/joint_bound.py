@@ -1,14 +1,14 @@
-"""What no plan with parts and runs again needs less than, by minimum cuts at one op (`docs/proofs.md`, section 18).
+"""Lower bound on plans with tiles and recomputation, by minimum cuts at single ops (`docs/proofs.md`, section 18).
 
-When op v first runs, whole or in the largest of n parts of its region, each other op has a state. The cut is the least
-of bytes at a price, and of time, over all of them::
+When op v first runs, untiled or in the largest of n tiles of its region, every other op has a state. The cut is the
+minimum of bytes at a price, plus time, over all states::
 
-    again, whole > held, whole > held, in parts > again, in parts        c, 0, e(n), 2 e(n) + c units of time
+    recomputed, untiled > held, untiled > held, tiled > recomputed, tiled        c, 0, e(n), 2 e(n) + c units of time
 
-What is whole before v and read whole behind is there whole, and so is what enters or leaves the region; what stays in
-it is there as a part. e(n) is what n parts of an op take at least beside the op as it is: launches, and what each
-part reads and writes whole. For all numbers of parts: those of a range have at least the time of the fewest and the
-bytes of the most; the range that shows least is halved, and again.
+A tensor is materialised if it is made before v and read untiled afterwards, or enters or leaves the region. Inside of
+the region a tile of it is live. e(n) is the least extra time of n tiles of an op: launches, and what each tile reads
+and writes untiled. For all n at once, a range of n has at least the time of its fewest tiles and the bytes of its most.
+The range with the weakest bound is halved until the bound is settled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEVER = 2**60
 """More than any cut."""
 
 _UNITS, _Q = 2**36, 2**10
-"""Units of all ops together, about; and the number that a unit has in a cut, beside that of a byte."""
+"""Units of all ops together, about; and the weight of a unit in a cut, relative to a byte."""
 
 _STEPS, _SPAN = (4, 1, 0.25), 12
 """By which powers of two prices are tried, and as far as which."""
@@ -61,7 +61,7 @@ def least_of_parts(family: CostFamily, flops: float, own: int, shared: int, part
 
 @dataclass(frozen=True)
 class _Axis:
-    """One along which an op can be cut: its rows, bytes as in `least_of_parts`, sizes of sums, and tensors cut."""
+    """An axis along which an op can be tiled: its rows, bytes as in `least_of_parts`, sizes of sums, tiled tensors."""
 
     rows: int
     own: int
@@ -92,9 +92,8 @@ def _axes(op: Op, access: Access, sizes: Mapping[int, int], leaving: Container[i
 
 
 def _written_over(graph: Graph, target: Target) -> list[set[int]]:
-    """Of each op the tensors that its result may share memory with in some plan: of whatever sizes, as parts have their
-    own, whoever else reads them, whether a run before the last makes them, and whatever the op says, as a part's does
-    not."""
+    """For each op, the tensors whose memory its result may reuse in some plan. Sizes, other readers and declared
+    overwrites do not restrict them, since tiles and recomputed ops differ in these."""
     alike = [Tensor(t.id, 1, Kind.ACTIVATION if t.id in graph.producer else t.kind) for t in graph.tensors]
     silent = [replace(op, overwrites=None) for op in graph.ops]
     loose = replace(graph, tensors=tuple(alike), ops=tuple(silent), file=None, file_order=())
@@ -111,12 +110,12 @@ def _written_over(graph: Graph, target: Target) -> list[set[int]]:
 
 
 class JointProblem:
-    """A step, priced by families, as bounds on plans with parts and runs again see it.
+    """A step, priced by families, for bounds on plans with tiles and recomputation.
 
     Attributes
     ----------
     scale
-        Units of time that a second has.
+        Units of time in a second.
     once
         Units that all ops take at least.
     """
@@ -164,17 +163,18 @@ class JointProblem:
         return frozenset[int]().union(*(axis.cut for axis in self.axes[op] if axis.rows == rows))
 
     def saving(self, op: int) -> int:
-        """Bytes that writing in place may save at an op, whole."""
+        """Bytes that an in-place write may save at an untiled op."""
         free = self.model.target.overwrite_inputs
         return max((self._sizes[t] for t in self._over[op] if free or t in self.graph.producer), default=0)
 
     def network(self, op: int, rows: int, fewest: int, most: int) -> _Network:
-        """States of all ops when this one first runs in so many parts of so many rows; whole in one part."""
+        """States of all ops when this op first runs in so many tiles of so many rows; one tile is the untiled op."""
         return _Network(self, op, rows, fewest, most)
 
 
 class _Network:
-    """Arcs as (tail, head, units, bytes); what is on the source's side is again, whole, or held, as the arcs say."""
+    """Arcs as (tail, head, units, bytes). The source's side has the recomputed, materialised or held ops, as the arcs
+    say."""
 
     def __init__(self, problem: JointProblem, v: int, rows: int, fewest: int, most: int) -> None:
         self.problem, self.v, self.rows, self.most = problem, v, rows, most
@@ -183,7 +183,7 @@ class _Network:
         graph, count = problem.graph, len(problem.graph.ops)
         self._find_sides()
         self.extra = [problem.extra(u, rows, fewest) if fewest > 1 else None for u in range(count)]
-        self.again, self.whole, self.kept = [SOURCE] * count, [SOURCE] * count, [SOURCE] * count
+        self.recomputed, self.materialised, self.kept = [SOURCE] * count, [SOURCE] * count, [SOURCE] * count
         waits = [SOURCE] * count  # has not run yet
         for u in range(count):
             waits[u] = self._add_op(u)
@@ -223,43 +223,43 @@ class _Network:
             self.arcs.append((tail, head, units, size))
 
     def _add_op(self, u: int) -> int:
-        """An op's states; the node that says that it has not run yet."""
+        """Add the states of an op; returns the node for "has not run yet"."""
         extra, least = self.extra[u], self.problem.least[u]
         if u == self.v:
             if extra is not None:
-                self.whole[u] = self.kept[u] = SINK
+                self.materialised[u] = self.kept[u] = SINK
                 self._arc(SOURCE, SINK, extra)
             return SOURCE
         if self.side[u] == 1:
             if extra is not None:
-                self.whole[u] = self.kept[u] = self._node()
-                self._arc(SOURCE, self.whole[u], extra)
+                self.materialised[u] = self.kept[u] = self._node()
+                self._arc(SOURCE, self.materialised[u], extra)
             return SOURCE
         waits = SINK if self.side[u] == -1 else self._node()
-        again = self.again[u] = self._node()
-        self._arc(again, waits, least)
-        self._arc(waits, again, _NEVER)
+        recomputed = self.recomputed[u] = self._node()
+        self._arc(recomputed, waits, least)
+        self._arc(waits, recomputed, _NEVER)
         if extra is None:
             return waits
-        whole = self.whole[u] = self.kept[u] = self._node()
-        self._arc(again, whole, _NEVER)
+        materialised = self.materialised[u] = self.kept[u] = self._node()
+        self._arc(recomputed, materialised, _NEVER)
         if self.side[u] == 0:
-            self._arc(SOURCE, whole, extra)
+            self._arc(SOURCE, materialised, extra)
             return waits
         kept = self.kept[u] = self._node()
-        self._arc(whole, kept, _NEVER)
-        self._arc(kept, whole, extra)
+        self._arc(materialised, kept, _NEVER)
+        self._arc(kept, materialised, extra)
         self._arc(SOURCE, kept, 2 * extra + least)
         return waits
 
     def _add_convex(self, w: int, u: int) -> None:
-        """What lies on a way between two ops of the region is in it: op u needs w."""
+        """An op on a path between two ops of the region is in the region: op u needs w."""
         if self.extra[self.v] is None:
             return
         if self.side[w] == -1 and (self.side[u] == -1 or u == self.v):
-            self._arc(self.whole[u], self.whole[w], _NEVER)
+            self._arc(self.materialised[u], self.materialised[w], _NEVER)
         elif self.side[w] == self.side[u] == 1:
-            self._arc(self.whole[w], self.whole[u], _NEVER)
+            self._arc(self.materialised[w], self.materialised[u], _NEVER)
 
     def _add_value(self, x: int) -> None:
         problem, v = self.problem, self.v
@@ -277,39 +277,41 @@ class _Network:
         behind = [r for r in readers if self.side[r] == 1 and r != v]
         if v in users:
             self._arc(SOURCE, SINK, 0, small)
-            self._arc(SOURCE if not in_parts or m == v else self.whole[m], SINK, 0, 0 if m == v and in_parts else rest)
+            self._arc(
+                SOURCE if not in_parts or m == v else self.materialised[m], SINK, 0, 0 if m == v and in_parts else rest
+            )
             if in_parts:
-                self._any_whole(behind, SINK if m == v else self.whole[m], rest)
+                self._leaves_region(behind, SINK if m == v else self.materialised[m], rest)
         elif m >= 0 and self.side[m] == 1:
             return
         elif in_parts and behind:
             there = self._node()
-            self._arc(there, self.again[m], _NEVER)
+            self._arc(there, self.recomputed[m], _NEVER)
             for r in behind:
-                self._arc(there, self.whole[r], _NEVER)
-            self._arc(self.whole[m], there, 0, value.size)
-            self._any_whole(behind, self.whole[m], rest)
-            self._arc(self.kept[m], self.whole[m], 0, small)
+                self._arc(there, self.materialised[r], _NEVER)
+            self._arc(self.materialised[m], there, 0, value.size)
+            self._leaves_region(behind, self.materialised[m], rest)
+            self._arc(self.kept[m], self.materialised[m], 0, small)
         elif behind or value.at_end:
-            self._arc(SOURCE, SINK if m < 0 else self.again[m], 0, value.size)
+            self._arc(SOURCE, SINK if m < 0 else self.recomputed[m], 0, value.size)
         else:
             self._for_repeats(m, readers, small, rest)
 
-    def _any_whole(self, behind: Sequence[int], head: int, size: int) -> None:
-        """What leaves the region, as one of these is not in it."""
+    def _leaves_region(self, behind: Sequence[int], head: int, size: int) -> None:
+        """A tensor that leaves the region, as one of its readers is not in it."""
         if behind:
-            any_whole = self._node()
+            any_untiled = self._node()
             for r in behind:
-                self._arc(self.whole[r], any_whole, _NEVER)
-            self._arc(any_whole, head, 0, size)
+                self._arc(self.materialised[r], any_untiled, _NEVER)
+            self._arc(any_untiled, head, 0, size)
 
     def _for_repeats(self, m: int, readers: Sequence[int], small: int, rest: int) -> None:
-        """What is read behind v by ops alone that run again, or may wait."""
+        """A tensor that only recomputed ops, or ops that may wait, read after v."""
         read = self._node()
         for r in readers:
-            self._arc(self.again[r], read, _NEVER)
-        self._arc(read, SINK if m < 0 else self.again[m], 0, rest)
-        repeated = [r for r in readers if self.side[r] == -1 and self.kept[r] != self.whole[r]]
+            self._arc(self.recomputed[r], read, _NEVER)
+        self._arc(read, SINK if m < 0 else self.recomputed[m], 0, rest)
+        repeated = [r for r in readers if self.side[r] == -1 and self.kept[r] != self.materialised[r]]
         if small and self.side[m] == -1 and repeated:
             part = self._node()
             self._arc(self.kept[m], part, 0, small)

@@ -1,14 +1,14 @@
-"""What is there when the last results of a graph are whole: more than the results.
+"""Lower bound at the end of a graph: live bytes when the last outputs are complete.
 
-The op that ends last reads something, or joins pieces, beside all results. Which result is the last is the plan's
-choice; but then another one is the last but one, and what the last is still to be made of is there as well::
+The op that ends last is live with its operands and all outputs. The plan chooses the last output. Then the output
+before it is complete earlier, while the sources of the last one are live::
 
-    results p, q, r; r is the last, q before it        at q:  p  q  what q is made of  and what r will be made of
-                                                       at r:  p  q  r  what r is made of
+    outputs p, q, r; r is the last, q before it        at q:  p  q  sources of q  sources of r
+                                                       at r:  p  q  r  sources of r
 
-What a result will be made of is counted by threads: disjoint ways of elements back from it through the ops before it,
-to a tensor that is made by then, because other results are made of it as well. Of each way some element is there.
-Theorem and proof: docs/proofs.md, section 15. `lowtide.verify.check.last_results` lists the ways one by one.
+The sources of an output are counted by threads: disjoint paths of elements back from it through earlier ops, to a
+tensor that another output needs, too. Some element of each path is live. Theorem and proof: docs/proofs.md, section 15.
+`lowtide.verify.check.last_results` lists the paths one by one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NONE: Ways = (0, frozenset())
 
 
 class Facts(Protocol):
-    """What bounds at single ops are worked out from (`lowtide.optimize.region_bound`)."""
+    """The inputs of bounds at single ops (`lowtide.optimize.region_bound`)."""
 
     cutter: Cutter
     graph: Graph
@@ -65,7 +65,7 @@ class Facts(Protocol):
 
 
 def last_results(bounds: Facts) -> int:
-    """Bytes that are there when the last result, or the last but one, is whole; at the least all results."""
+    """Bytes that are live when the last output, or the one before, is complete; at least all outputs."""
     graph = bounds.graph
     results = [t.id for t in graph.tensors if t.kind is Kind.OUTPUT]
     together = bounds.bytes_of(results)
@@ -73,28 +73,28 @@ def last_results(bounds: Facts) -> int:
     groups = {bounds.group_of(t) for t in results}
     if None in makers or not len(makers) == len(groups) == len(results) <= _MOST_RESULTS:
         return together
-    beside = {t: _beside(bounds, t, results) for t in results}
-    return min((_if_last(bounds, r, results, beside, together) for r in results), default=together)
+    live_with = {t: _live_with(bounds, t, results) for t in results}
+    return min((_if_last(bounds, r, results, live_with, together) for r in results), default=together)
 
 
 def _if_last(
-    bounds: Facts, last: int, results: Collection[int], beside: dict[int, tuple[int, list[int]]], together: int
+    bounds: Facts, last: int, results: Collection[int], live_with: dict[int, tuple[int, list[int]]], together: int
 ) -> int:
-    """What is there at the end of a result that is the last, or at that of whichever is before it."""
+    """The bound if `last` is the last output, over the outputs that may come before it."""
     others = [t for t in results if t != last]
     before = set[int]().union(*(bounds.before(t) for t in others)) - set(results)
     rest = together - bounds.bytes_of([last])
     counts = []
     for q in others:
-        extra, reads = beside[q]
+        extra, reads = live_with[q]
         taken = {bounds.group_of(t) for t in (*others, *reads)}
         counts.append(rest + extra + _Threads(bounds, before, taken).bytes_to(last))
-    return max(together + beside[last][0], min(counts, default=0))
+    return max(together + live_with[last][0], min(counts, default=0))
 
 
-def _beside(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, list[int]]:
-    """Bytes beside the results when one is whole: what its op is given all of, or the pieces that are joined; and what
-    it is given."""
+def _live_with(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, list[int]]:
+    """Bytes that are live with the outputs when one is complete: untiled operands of its op, or slices to concatenate;
+    and these operands."""
     op = bounds.graph.op_by_id[bounds.graph.producer[result]]
     groups = {bounds.group_of(t) for t in results}
     reads = [t for t in op.inputs if bounds.is_given_all(op.id, t) and bounds.group_of(t) not in groups]
@@ -103,12 +103,12 @@ def _beside(bounds: Facts, result: int, results: Collection[int]) -> tuple[int, 
 
 
 class _Threads:
-    """Disjoint ways back from elements of a result to those of tensors that are made before.
+    """Disjoint paths back from elements of an output to elements of earlier tensors.
 
     Parameters
     ----------
     earlier
-        Tensors that are made.
+        Tensors that are complete.
     taken
         Groups whose bytes are counted already.
     """

@@ -1,9 +1,9 @@
-"""Loops grown by data flow: who has to run together so that a tensor is never there whole.
+"""Row-streaming candidates by data flow: the ops that have to run together so that a tensor is never materialised.
 
-From a tensor and one of its dimensions: the op that makes it, all that read it, and whatever lies on a path between
-them; then, tensor by tensor of the edge, the largest first, the other readers of what the set makes, or the maker of
-what it reads in parts and all who read that. Each set is convex, so that in some order of all ops its ops are
-neighbours: what they need comes before, what needs them behind. Regions are grown so too (`core/cut/grown.h`).
+A set begins with a tensor and one of its dimensions: its producer, its consumers, and all ops on paths between them. It
+grows by the tensors at its edge, the largest first: other consumers of an inner tensor, or the producer of a tiled
+operand with all its consumers. Each set is convex, so in some order its ops are neighbours. Regions are grown in the
+same way (`core/cut/grown.h`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST = 128
 
 @dataclass
 class Flow:
-    """Who has to run before whom, as bits: bit i of `before[k]` is set if op i has to run before op k."""
+    """Precedence as bits: bit i of `before[k]` is set if op i has to run before op k."""
 
     graph: Graph
     before: list[int] = field(init=False)
@@ -112,7 +112,8 @@ class FlowSets:
                 refused.add(edge)
 
     def _edges(self, growth: Growth) -> list[tuple[int, bool]]:
-        """(tensor, whether its maker is in the set) of those that are whole and need not be, the largest first."""
+        """(tensor, whether its producer is in the set) of materialised tensors that could be streamed, the largest
+        first."""
         rules, graph = self.rules, self.rules.graph
         result = dict[tuple[int, bool], int]()
         for o, axes in growth.axes.items():

@@ -1,9 +1,9 @@
-"""Loops beyond one order: where no path along it leads on, ops that have to run together are made neighbours.
+"""Row streaming beyond one order: where paths along an order end, ops that have to run together are made neighbours.
 
-Under a limit just below the peak of the best path, the last position that paths reach is where something large is live.
-Sets of ops grown by data flow from what is live there (`loop_flow`) are tried as loops, those first that need least
-beside what is live around them: the ops are made neighbours, loops are looked for again in what has changed of the
-order, and the order stays if paths within the limit lead further. So on to the end, and on below the next peak.
+Under a limit just below the peak of the best path, something large is live at the last position that paths reach. The
+search grows sets of ops by data flow from the tensors that are live there (`loop_flow`), and tries them as loops, those
+with the fewest bytes first. It makes the ops neighbours and searches the changed window of the order. The new order
+stays if paths within the limit reach further. This repeats to the end, then below the next peak.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _BEHIND = 48
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A set made neighbours: what it needs as one loop at the least, the order, and where that is another one; or the
-    order as it is, and a place in it for loops over which there was no time before."""
+    """A new order with a set of ops as neighbours, its changed window and the least bytes of the loop. The unmodified
+    order if time ended before its loops were tried."""
 
     least: int
     begin: int
@@ -43,7 +43,7 @@ class _Candidate:
 
 @dataclass
 class LoopOrders:
-    """Goes on from the best path along one order.
+    """Continues from the best path along one order.
 
     Attributes
     ----------
@@ -144,15 +144,15 @@ class LoopOrders:
                     yield t, d
 
     def _least(self, now: LoopSearch, growth: Growth, ops: set[int]) -> int:
-        """What a set needs as one loop at the least, in an order in which only what it needs runs before; something
-        of it may lie over an input that dies."""
+        """Lower bound of a set as one loop, in an order in which only its predecessors run before it; a result or a
+        buffer may overlap a dying input."""
         before, after = self.flow.around(ops)
         graph = now.memory.graph
-        rings = bytes_ = sum(now.least_rings(o, growth) for o in growth.inside)
+        line_buffers = bytes_ = sum(now.least_buffers(o, growth) for o in growth.inside)
         made = max(graph.tensor_by_id[t].size for o in growth.inside for t in graph.op_by_id[o].outputs)
         over = 0
         for s, storage in enumerate(now.memory.storages):
-            if s in now.handed:
+            if s in now.streamed_storages:
                 continue
             within = sum(k in ops for k in storage.users)
             early = storage.at_start or any(before >> k & 1 for k in storage.users)
@@ -160,4 +160,4 @@ class LoopOrders:
             if (early and late) or (within and (early or late or within < len(storage.users))):
                 bytes_ += storage.size
                 over = over if late or not within else max(over, storage.size)
-        return bytes_ - min(over, max(rings, made))
+        return bytes_ - min(over, max(line_buffers, made))

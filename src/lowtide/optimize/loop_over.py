@@ -1,16 +1,14 @@
-"""What of a loop lies over an input that dies in it, behind what is still read.
+"""In-place row streaming: line buffers or results of a loop that overlap an input which dies in the loop.
 
-    input      |##########|   rows that are read for the last time are free
-    rings    |..|~~~~~~|      begin `distance` bytes below it: the first slots are written before the first rows die
+    input           |##########|   rows that are read for the last time are free
+    buffers       |..|~~~~~~|      begin `distance` bytes below: the first slots are written before the first rows die
 
-A ring writes its first slots one after the other, and then the same ones again; so of its bytes each has a first time,
-and so has each of a result. The input's rows die one after the other. With both from playing the loop
-(`core/cut/loop.h`), the distance is the most by which a first writing is ahead of a last reading. Of several rings in
-one block, one is put before another if its bytes less that distance are fewer: then the block's distance is least, as
-the greatest lateness of jobs is by their due dates (Jackson 1955).
+A line buffer writes its slots in turn, so each of its bytes has a first write; so has each byte of a result. The rows
+of the input die in turn. Simulation of the loop (`core/cut/loop.h`) gives both, and `distance` is the most by which a
+first write precedes a last read. Line buffers of one block are sorted by bytes less own distance. This minimises the
+distance of the block, as sorting by due dates minimises the maximum lateness of jobs (Jackson 1955).
 
-Source: DMO (Blacker et al. 2020) and vMCU (MLSys 2024) put one op's output over its input so; here it is all that a
-loop keeps, or a result.
+Source: DMO (Blacker et al. 2020) and vMCU (MLSys 2024) for the output of one op; here for all that a loop keeps.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ def best_over(
     number: Mapping[int, int],
     results: Mapping[int, int],
 ) -> Loop:
-    """The loop with that over an input which saves most; as it is, if nothing saves anything.
+    """The loop with the overlap that saves most; unmodified if none saves bytes.
 
     Parameters
     ----------
@@ -94,8 +92,8 @@ def best_over(
     number
         Of each tensor in the play.
     results
-        Of each whole result whose positions lie one behind the other, the number of the tensor that is written first
-        in its memory.
+        For each materialised result in consecutive positions, the number of the tensor that is written first in its
+        memory.
     """
     unit, graph = rules.target.alignment, rules.graph
     best = loop
@@ -114,7 +112,7 @@ def best_over(
 
 
 def taken(loop: Loop, alignment: int) -> int:
-    """Bytes that a loop takes beside its inputs and results, less those that it shares with an input."""
+    """Bytes of a loop in addition to its inputs and results, less the overlap with an input."""
     return loop.workspace(alignment) - (0 if loop.over is None else loop.over.saving)
 
 
@@ -125,43 +123,42 @@ def _least(behind: int, unit: int) -> int:
 def _block_over(
     loop: Loop, play: _core.LoopPlay, k: int, tensor: int, size: int, number: Mapping[int, int], unit: int
 ) -> Loop:
-    """All rings and accumulators over an input, side by side in the order that needs the least distance."""
-    pieces = {t: round_up(bytes_, unit) for t, bytes_ in loop.pieces()}
-    laid, distance = least_block(pieces, _late(loop, play, k, number))
+    """All line buffers and accumulators overlap an input, in the order of least distance."""
+    buffers = {t: round_up(bytes_, unit) for t, bytes_ in loop.buffers()}
+    laid, distance = least_block(buffers, _late(loop, play, k, number))
     distance = _least(distance, unit)
-    saving = min(size, sum(pieces.values()) - distance)
+    saving = min(size, sum(buffers.values()) - distance)
     return replace(loop, laid=tuple(laid), shared=(), over=Over(None, tensor, distance, saving))
 
 
 def _shared_over(
     loop: Loop, play: _core.LoopPlay, k: int, tensor: int, size: int, number: Mapping[int, int], unit: int
 ) -> Loop:
-    """The same, where rings share memory as they do."""
+    """The same, where line buffers share memory."""
     late, at = _late(loop, play, k, number), dict(loop.shared)
     distance = _least(max(at[t] + late[t] for t in at), unit)
     return replace(loop, over=Over(None, tensor, distance, min(size, loop.workspace(unit) - distance)))
 
 
 def _late(loop: Loop, play: _core.LoopPlay, k: int, number: Mapping[int, int]) -> dict[int, int]:
-    """By how many bytes each ring and accumulator alone has to begin below an input."""
+    """Bytes by which each line buffer and accumulator alone has to begin below an input."""
     sums = dict(loop.accumulators)
-    tensors = [t for t, _ in loop.pieces()]
+    tensors = [t for t, _ in loop.buffers()]
     return {t: sums[t] - play.begun[k][number[t]] if t in sums else play.behind[k][number[t]] for t in tensors}
 
 
-def least_block(pieces: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
-    """The order of pieces, one behind the other, in which the block has to begin the fewest bytes below an input, and
-    these bytes, 0 at the least.
+def least_block(buffers: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
+    """The order of adjacent buffers whose block begins the fewest bytes below an input; and these bytes, at least 0.
 
     Parameters
     ----------
-    pieces
+    buffers
         Bytes of each.
     late
-        By how many bytes each alone has to begin below the input; negative: it may begin above its start.
+        Bytes by which each alone has to begin below the input; negative: it may begin above its start.
     """
-    laid = sorted(pieces, key=lambda t: pieces[t] - late[t])
+    laid = sorted(buffers, key=lambda t: buffers[t] - late[t])
     distance = at = 0
     for t in laid:
-        distance, at = max(distance, at + late[t]), at + pieces[t]
+        distance, at = max(distance, at + late[t]), at + buffers[t]
     return laid, distance

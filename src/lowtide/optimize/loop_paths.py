@@ -1,7 +1,7 @@
-"""Paths from the start of an order to its end, over ops that run whole and over loops.
+"""Paths from the start of an order to its end, over untiled ops and loops.
 
-Steps to a position are kept in the order of their bytes, and what the last walk knows of each position is kept until a
-step to it or before it changes: between two walks a search works out the few steps of one path.
+Steps to a position are sorted by bytes. Labels of a position stay valid until a step to it or before it changes:
+between two walks a search evaluates the few steps of one path.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lowtide.transform.loops import Axes, Loop
 
 @dataclass
 class Step:
-    """A step of a path: positions [begin, end) as a loop along `start` of the last op; None: one op that runs whole.
+    """A step of a path: positions [begin, end) as a loop along `start` of the last op; None: one untiled op.
 
-    `bytes` is what it takes, at the least until `exact`: `beside` it and its rings, less what lies over one of the
-    tensors that are `dying` in it.
+    `bytes`: peak of the step, a lower bound until `exact`. It counts `outside`, the bytes live outside the loop, and
+    the line buffers, less the overlap with one of the `dying` tensors.
     """
 
     begin: int
@@ -28,12 +28,12 @@ class Step:
     bytes: int
     exact: bool
     loop: Loop | None = None
-    beside: int = 0
+    outside: int = 0
     dying: tuple[int, ...] = ()
 
     @property
     def looped(self) -> int:
-        """Ops that do not run whole."""
+        """Ops in the loop."""
         return 0 if self.start is None else self.end - self.begin
 
 
@@ -43,7 +43,7 @@ Label = tuple[int, int, Step | None]
 
 @dataclass
 class Shared:
-    """What searches that share steps know of each other: how often one of them worked out a step."""
+    """State of searches that share steps: how often one of them evaluated a step."""
 
     worked_out: int = 0
 

@@ -1,4 +1,4 @@
-"""What a loop keeps: its rings by playing it, position by position (`core/cut/loop.h`)."""
+"""Line buffers of a loop, by simulation of the loop position by position (`core/cut/loop.h`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lowtide.ops.index import Index
 from lowtide.optimize.loop_over import best_over, leads, outside_reads
 from lowtide.optimize.loop_sharing import shared_places
 from lowtide.transform.loop_growth import Growth
-from lowtide.transform.loops import ACCUMULATORS, Axes, Loop, LoopRules, Ring
+from lowtide.transform.loops import ACCUMULATORS, Axes, LineBuffer, Loop, LoopRules
 
 _ONE = (1, 1, 0, 0, 1)
 """Index of the columns where there is one axis: of one column, the only one."""
@@ -21,68 +21,68 @@ _Problem = tuple[tuple[tuple, ...], tuple[tuple[int, bool, int], ...], tuple[int
 
 
 def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
-    """Whether a tensor that ops `inside` make is there in full behind them: others read it, or nobody does."""
+    """Whether a tensor that ops `inside` make is materialised: other ops read it, or it has no consumer."""
     graph = rules.graph
     readers = graph.consumers.get(tensor, ())
     return graph.tensor_by_id[tensor].kind is Kind.OUTPUT or not readers or any(r not in inside for r in readers)
 
 
 def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -> Loop:
-    """The loop of an interval, with its rings.
+    """The loop of an interval, with its line buffers.
 
     Parameters
     ----------
     growth
         Of the interval; nothing is pending.
     order
-        Ids of its ops, as they stand in the order.
+        Ids of its ops, in order.
     dying
-        Tensors from outside that nobody reads behind it, and whose memory is theirs alone.
+        Tensors from outside that have no later consumer, and that share no memory.
     """
     rules, graph = growth.rules, growth.rules.graph
     inside = growth.inside
     given = [t for t in growth.dims if t in growth.streamed]
     made = [t for o in order for t in graph.op_by_id[o].outputs]
-    whole = {t for t in made if leaves(rules, t, inside)}
+    materialised = {t for t in made if leaves(rules, t, inside)}
     listed = [*given, *made]
     number = {t: k for k, t in enumerate(listed)}
-    over = _overs(rules, growth, order, [t for t in listed if t not in whole])
+    over = _overs(rules, growth, order, [t for t in listed if t not in materialised])
     inputs = outside_reads(rules, growth.axes, order, dying)
-    ops: list[tuple] = [_handed(rules, growth, t, number[t]) for t in given]
+    ops: list[tuple] = [_streamed_input(rules, growth, t, number[t]) for t in given]
     for o in order:
         outside = tuple(read for reads, _ in inputs.values() for read in reads.get(o, ()))
         ops.append((*_played(rules, growth, o, number), outside))
     tensors = tuple(
-        (number[over[t]] if t in over else -1, t in whole, _position_bytes(rules, growth, t)) for t in listed
+        (number[over[t]] if t in over else -1, t in materialised, _position_bytes(rules, growth, t)) for t in listed
     )
     play = _play(rules, (tuple(ops), tensors, tuple(unit for _, unit in inputs.values()), len(given)))
-    rings = []
+    line_buffers = []
     for t in listed:
-        if t not in whole:
-            size, under = rules.slot_bytes(t, growth.dims[t]), _lies_over(t, over, whole)
+        if t not in materialised:
+            size, under = rules.slot_bytes(t, growth.dims[t]), _shared_tensor(t, over, materialised)
             assert size is not None, t
             home = t
-            while home not in whole and (below := _lies_over(home, over, whole)) is not None:
+            while home not in materialised and (below := _shared_tensor(home, over, materialised)) is not None:
                 home = below
-            slots = _positions(rules, growth, home) if home in whole else play.slots[number[home]]
-            rings.append(Ring(t, slots, size, under))
+            slots = _positions(rules, growth, home) if home in materialised else play.slots[number[home]]
+            line_buffers.append(LineBuffer(t, slots, size, under))
     loop = Loop(
         tuple(order),
         tuple(growth.axes[o] for o in order),
         tuple((t, growth.dims[t]) for t in listed if t in growth.dims),
         tuple(given),
-        tuple(rings),
+        tuple(line_buffers),
         tuple(_accumulators(rules, growth, order)),
         rules.positions(order[-1], growth.axes[order[-1]]),
     )
     if rules.share:
-        own = {number[r.tensor]: r.tensor for r in rings if r.over is None}
+        own = {number[r.tensor]: r.tensor for r in line_buffers if r.over is None}
         apart = {t: {own[k] for k in play.beside[n] if k in own} for n, t in own.items()}
-        loop = replace(loop, shared=shared_places(loop.pieces(), apart, rules.target.alignment))
+        loop = replace(loop, shared=shared_places(loop.buffers(), apart, rules.target.alignment))
     if not inputs:
         return loop
-    first = {t: next((u for u in listed if u not in over and _last_over(u, over) == t), t) for t in whole}
-    results = {t: number[first[t]] for t in whole if t in growth.dims and leads(rules, t, growth.dims[t])}
+    first = {t: next((u for u in listed if u not in over and _last_over(u, over) == t), t) for t in materialised}
+    results = {t: number[first[t]] for t in materialised if t in growth.dims and leads(rules, t, growth.dims[t])}
     return best_over(rules, loop, play, list(inputs), number, results)
 
 
@@ -113,17 +113,17 @@ def _positions(rules: LoopRules, growth: Growth, tensor: int) -> int:
     return prod(rules.tensor_counts(tensor, growth.dims[tensor]))
 
 
-def _lies_over(tensor: int, over: dict[int, int], whole: set[int]) -> int | None:
-    """The tensor whose memory one has: what it is written over, or what it lies in until that is written over it."""
+def _shared_tensor(tensor: int, over: dict[int, int], materialised: set[int]) -> int | None:
+    """The tensor whose memory another one reuses: the one that it overwrites, or that later overwrites it."""
     if tensor in over:
         return over[tensor]
     last = _last_over(tensor, over)
-    return last if last in whole else None
+    return last if last in materialised else None
 
 
-def _overs(rules: LoopRules, growth: Growth, order: Sequence[int], rings: Collection[int]) -> dict[int, int]:
-    """Tensors that are written over another one position by position, and which: read by one op, once, in place."""
-    graph, kept, over, taken = rules.graph, set(rings), dict[int, int](), set[int]()
+def _overs(rules: LoopRules, growth: Growth, order: Sequence[int], line_buffers: Collection[int]) -> dict[int, int]:
+    """Tensors that overwrite another one position by position, and which: it has one consumer, in place."""
+    graph, kept, over, taken = rules.graph, set(line_buffers), dict[int, int](), set[int]()
     for o in order:
         for t in rules.written_over(o):
             out = graph.op_by_id[o].outputs[0]
@@ -158,8 +158,8 @@ def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
     return (index.num, index.den, index.lo, index.hi, size)
 
 
-def _handed(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
-    """What hands an input over."""
+def _streamed_input(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
+    """The pseudo-op that writes a streamed input."""
     rows = rules.tensor_counts(tensor, growth.dims[tensor])
     return (rows[0], rows[1] if len(rows) > 1 else 1, (), (number,), ())
 

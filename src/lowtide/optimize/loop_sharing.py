@@ -1,14 +1,13 @@
-"""Rings that lie in one place, one after the other in time: what a loop keeps of them is never there at once.
+"""Line buffers that share bytes: those that are never live at the same position of the loop.
 
     position    ask conv   run conv    run depthwise   run conv 1x1
-    ring a      |######|   |######|
-    ring b                 |#########################|                 a row that is made and read in one turn
-    ring c                                 |##################|        may lie where a lay
+    buffer a    |######|   |######|
+    buffer b               |#########################|                 a row that is written and read in one turn
+    buffer c                                |##################|        may share the bytes of a
 
-Playing the loop says of each two rings whether both ever have something that is still read (`core/cut/loop.h`). Those
-that do lie apart, others may share bytes. Sums are there for the whole loop. Placing is that of boxes whose times are
-no intervals (weighted colouring of a graph by intervals of bytes, NP-hard): the largest first, each as low as it can,
-in a few orders. Where nothing is saved, rings lie side by side.
+Simulation of the loop says which two line buffers ever hold live rows together (`core/cut/loop.h`); others may share
+bytes. Accumulators are live for the full loop. Placement is interval colouring of this conflict graph (NP-hard): greedy
+by size, lowest fit, in a few orders. Without a saving, the line buffers are adjacent.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ Places = tuple[tuple[int, int], ...]
 """(tensor, bytes from the block's start on)."""
 
 
-def shared_places(pieces: Sequence[tuple[int, int]], apart: Mapping[int, Collection[int]], alignment: int) -> Places:
-    """Where pieces lie that may share bytes; none if side by side they take no more.
+def shared_places(buffers: Sequence[tuple[int, int]], apart: Mapping[int, Collection[int]], alignment: int) -> Places:
+    """Offsets of buffers that may share bytes; empty if adjacent buffers take no more.
 
     Parameters
     ----------
-    pieces
-        (tensor, bytes) of each ring and accumulator.
+    buffers
+        (tensor, bytes) of each line buffer and accumulator.
     apart
-        Of each ring others that it must not lie on; what is no key lies on nothing.
+        For each line buffer, those that it must not overlap; a buffer without a key overlaps none.
     alignment
-        Bytes at multiples of which pieces begin.
+        Bytes at multiples of which buffers begin.
     """
-    sizes = {t: round_up(size, alignment) for t, size in pieces}
+    sizes = {t: round_up(size, alignment) for t, size in buffers}
     total = sum(sizes.values())
     if all(len(apart.get(t, sizes)) >= len(sizes) - 1 for t in sizes):
         return ()
@@ -46,17 +45,17 @@ def shared_places(pieces: Sequence[tuple[int, int]], apart: Mapping[int, Collect
 
 
 def height(at: Mapping[int, int], sizes: Mapping[int, int]) -> int:
-    """Bytes up to the end of the last piece."""
+    """Bytes up to the end of the last buffer."""
     return max((at[t] + sizes[t] for t in at), default=0)
 
 
 def _orders(sizes: Mapping[int, int], apart: Mapping[int, Collection[int]]) -> list[Callable[[int], tuple[int, ...]]]:
-    """By bytes; by bytes of what a piece must not lie on; and what lies on nothing first, then by bytes."""
-    beside = {t: sum(sizes[u] for u in apart.get(t, sizes) if u in sizes) for t in sizes}
+    """By bytes; by bytes of the conflicts; and buffers without overlap first, then by bytes."""
+    conflict_bytes = {t: sum(sizes[u] for u in apart.get(t, sizes) if u in sizes) for t in sizes}
     return [
-        lambda t: (-sizes[t], -beside[t], t),
-        lambda t: (-beside[t], -sizes[t], t),
-        lambda t: (t in apart, -sizes[t], -beside[t], t),
+        lambda t: (-sizes[t], -conflict_bytes[t], t),
+        lambda t: (-conflict_bytes[t], -sizes[t], t),
+        lambda t: (t in apart, -sizes[t], -conflict_bytes[t], t),
     ]
 
 

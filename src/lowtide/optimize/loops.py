@@ -1,9 +1,10 @@
-"""The best loops along one order: every interval of it that can be a loop, every axis, and the best of all paths.
+"""Optimal loops along one order: every interval that can be a loop, every axis, and the best of all paths.
 
-A path goes from the start of the order to its end over ops that run whole and over loops, intervals of the order. Its
-peak is the largest of its steps: what lives beside a loop, and the loop's rings. Rings are worked out by playing the
-loop, which takes long; so a step has a lower bound first (a ring has as many rows as one reader spans), the best path
-is sought over these bounds, what is bounded on it is worked out, and again, until all of it is: then no path is better.
+A path runs from the start of the order to its end over untiled ops and over loops, which are intervals of the order.
+The peak of a step counts the tensors that are live outside the loop and the line buffers. Simulation gives the exact
+size of a line buffer but is slow. So a step begins with a lower bound: the rows that one consumer spans. The search
+finds the best path over these bounds, evaluates its bounded steps, and repeats until all steps of the best path are
+exact: then the path is optimal.
 
 Source: msf-CNN's fusion graph (NeurIPS 2025), for any graph and axis.
 """
@@ -28,7 +29,7 @@ from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
 
 _LOWEST = 64
-"""Part of the peak of the whole ops below which nothing is looked for at first."""
+"""Fraction of the untiled peak below which the search does not begin."""
 _OVERTIME = 4
 """How often the best path of what is known is still worked out when the time is up."""
 _AT_ONCE = 16
@@ -42,19 +43,19 @@ class LoopPath:
     Attributes
     ----------
     loops
-        None share an op.
+        Disjoint loops.
     peak
         Bytes of its largest step.
     played
-        Loops whose rings were worked out.
+        Loops whose line buffers were evaluated.
     considered
-        Intervals that can be loops, each with each choice of axes.
+        Intervals that can be loops, with each choice of axes.
     complete
         Whether the search was not stopped: then no path of loops along this order has a peak below `least`.
     least
-        Bytes that the path of least peak needs: less than this one where that was enough.
+        Bytes of the path of lowest peak; below `peak` if that was enough.
     reordered
-        How often ops were made neighbours before: the order is the given one if never.
+        How often ops were made neighbours; 0: the order is the given one.
     """
 
     loops: tuple[Loop, ...]
@@ -97,12 +98,12 @@ class LoopSearch:
     Attributes
     ----------
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     streamed
-        Graph inputs that are handed over in parts, each to one loop.
+        Graph inputs that arrive in slices, each for one loop.
     around
-        If given, the order differs from another one's within a window alone: steps outside are taken from there, and
-        no others are looked for than those that end in it.
+        If given, the order differs from that of another search in one window. Steps outside are taken from that search;
+        only steps that end in the window are searched.
     """
 
     rules: LoopRules
@@ -119,11 +120,11 @@ class LoopSearch:
         self.ids = [self.memory.graph.ops[i].id for i in self.order]
         lives = profile(self.memory, self.order)
         self.first, self.last = lives.first, lives.last
-        self.whole = list(lives.footprint)
-        self.handed = {s for t in self.streamed if (s := self.memory.storage_of.get(t)) is not None}
-        for s in self.handed:
+        self.untiled = list(lives.footprint)
+        self.streamed_storages = {s for t in self.streamed if (s := self.memory.storage_of.get(t)) is not None}
+        for s in self.streamed_storages:
             for k in range(max(0, self.first[s]), min(len(self.order) - 1, self.last[s]) + 1):
-                self.whole[k] -= self.memory.storages[s].size
+                self.untiled[k] -= self.memory.storages[s].size
         if self.around is None:
             self.paths = LoopPaths([[] for _ in self.order], Shared())
         else:
@@ -134,8 +135,8 @@ class LoopSearch:
             if self.around is not None and not self.around.begin < end <= self.around.until:
                 continue
             inside = self.around is None or end <= self.around.end
-            if inside and not self.handed.intersection(self.memory.touched[self.order[end - 1]]):
-                self.paths.add([Step(end - 1, end, None, self.whole[end - 1], True)])
+            if inside and not self.streamed_storages.intersection(self.memory.touched[self.order[end - 1]]):
+                self.paths.add([Step(end - 1, end, None, self.untiled[end - 1], True)])
             self._paused += ((0, self._loops(end, start)) for start in self.rules.starts(op))
         if self.around is not None:
             self._look(self.around.limit)
@@ -157,7 +158,7 @@ class LoopSearch:
             steps = list(islice(search, _AT_ONCE))
             more = [found for found in steps if isinstance(found, int)]
             self.paths.add(step for step in steps if isinstance(step, Step) and self._of_use(step))
-            if more:  # said again and again until it goes on
+            if more:  # repeated until it goes on
                 self._paused.append((more[0], search))
             elif len(steps) == _AT_ONCE:
                 searches.append(search)
@@ -187,52 +188,54 @@ class LoopSearch:
             self._most = max(enough, *(step.bytes for step in path))
 
     def _loops(self, end: int, start: Axes) -> _Intervals:
-        """Loops that end at a position and run along these axes of the op there, the shortest first; None for an
-        interval that is none; and bytes that all of what follows needs at the least, where that is above the level."""
+        """Loops that end at a position, along these axes of its op, the shortest first. None for an interval that is no
+        loop; an int is a lower bound of all further loops above the level."""
         growth = Growth(self.rules, self.ids[end - 1], start, self.streamed)
         if growth.stuck:
             return
         storages, first, last = self.memory.storages, self.first, self.last
         behind = self._behind[end - 1]
-        beside = sum(
+        outside = sum(
             b.size
             for s, b in enumerate(storages)
-            if first[s] < end and last[s] >= end - 1 and s not in self.handed
+            if first[s] < end and last[s] >= end - 1 and s not in self.streamed_storages
         )  # fmt: skip
         ending, beginning = self._by_step
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
-        rings = self.least_rings(self.ids[end - 1], growth)
+        line_buffers = self.least_buffers(self.ids[end - 1], growth)
         views = [self.ids[end - 1]]
         largest, dying = self._largest_made[end - 1], tuple(self._dying[end - 1])
-        alone = any(first[s] < end - 1 for s in dying) or (self.handed and growth.dims.keys() & self.streamed)
-        if alone and self._show_whole(views, growth) and self._handed_over_once(growth):
-            yield self._bounded(end - 1, end, start, beside - inside, rings, largest, dying)
+        alone = any(first[s] < end - 1 for s in dying) or (
+            self.streamed_storages and growth.dims.keys() & self.streamed
+        )
+        if alone and self._keeps_sources(views, growth) and self._streamed_once(growth):
+            yield self._bounded(end - 1, end, start, outside - inside, line_buffers, largest, dying)
         for begin in range(end - 2, -1, -1):
-            while behind + rings > self._level:
-                yield behind + rings
+            while behind + line_buffers > self._level:
+                yield behind + line_buffers
             growth.add(self.ids[begin])
             if growth.stuck:
                 return
-            beside += sum(b for s, b in ending[begin] if first[s] < end)
+            outside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
-            rings += self.least_rings(self.ids[begin], growth)
+            line_buffers += self.least_buffers(self.ids[begin], growth)
             largest = max(largest, self._largest_made[begin])
             dying = (*dying, *self._dying[begin])
             views.append(self.ids[begin])
-            shown = self._show_whole(views, growth)
-            legal = not growth.pending and shown and self._handed_over_once(growth)
-            yield self._bounded(begin, end, start, beside - inside, rings, largest, dying) if legal else None
+            shown = self._keeps_sources(views, growth)
+            legal = not growth.pending and shown and self._streamed_once(growth)
+            yield self._bounded(begin, end, start, outside - inside, line_buffers, largest, dying) if legal else None
 
     def _bounded(
-        self, begin: int, end: int, start: Axes, beside: int, rings: int, largest: int, dying: Sequence[int]
+        self, begin: int, end: int, start: Axes, outside: int, line_buffers: int, largest: int, dying: Sequence[int]
     ) -> Step:
-        """A loop with its lower bound: as much lies over an input as is in rings, or as the largest result of an op
-        has."""
+        """A loop with its lower bound: the overlap with an input is at most the line buffers or the largest result of
+        an op."""
         storages = self.memory.storages
         over = [s for s in dying if self.first[s] < begin]
-        saving = max((min(storages[s].size, max(rings, largest)) for s in over), default=0)
+        saving = max((min(storages[s].size, max(line_buffers, largest)) for s in over), default=0)
         tensors = tuple(storages[s].tensors[0] for s in over)
-        return Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
+        return Step(begin, end, start, outside + line_buffers - saving, False, None, outside, tensors)
 
     @cached_property
     def _largest_made(self) -> list[int]:
@@ -242,11 +245,15 @@ class LoopSearch:
 
     @cached_property
     def _dying(self) -> list[list[int]]:
-        """Storages that end with each step and may be written over: of one tensor, and not handed over."""
+        """Storages that end with each step and may be overwritten: of one tensor, and not streamed."""
         result: list[list[int]] = [[] for _ in self.order]
         tensors = self.memory.graph.tensor_by_id
         for s, b in enumerate(self.memory.storages):
-            free = not b.at_end and (not b.at_start or self.rules.target.overwrite_inputs) and s not in self.handed
+            free = (
+                not b.at_end
+                and (not b.at_start or self.rules.target.overwrite_inputs)
+                and s not in self.streamed_storages
+            )
             alone = len(b.tensors) == 1 and tensors[b.tensors[0]].size == b.size
             if free and alone and 0 <= self.last[s] < len(self.order):
                 result[self.last[s]].append(s)
@@ -258,27 +265,27 @@ class LoopSearch:
         change = [0] * (len(self.order) + 1)
         for s, b in enumerate(self.memory.storages):
             begin, end = max(0, self.first[s]), min(self.last[s], len(self.order))
-            if s not in self.handed and begin < end:
+            if s not in self.streamed_storages and begin < end:
                 change[begin] += b.size
                 change[end] -= b.size
         return list(accumulate(change))
 
     @cached_property
     def _by_step(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
-        """(storage, bytes) of those that end with each step, and of those that begin with it; none that is handed
-        over."""
+        """(storage, bytes) of those that end with each step, and of those that begin with it; streamed inputs left
+        out."""
         ending: list[list[tuple[int, int]]] = [[] for _ in self.order]
         beginning: list[list[tuple[int, int]]] = [[] for _ in self.order]
         for s, b in enumerate(self.memory.storages):
-            if s not in self.handed:
+            if s not in self.streamed_storages:
                 if 0 <= self.last[s] < len(self.order):
                     ending[self.last[s]].append((s, b.size))
                 if self.first[s] >= 0 and not b.at_end:
                     beginning[self.first[s]].append((s, b.size))
         return ending, beginning
 
-    def least_rings(self, op: int, growth: Growth) -> int:
-        """Bytes that the rings of what an op makes take at the least: what one reader spans."""
+    def least_buffers(self, op: int, growth: Growth) -> int:
+        """Lower bound in bytes of the line buffers of an op's results: the rows that one consumer spans."""
         graph, bytes_ = self.memory.graph, 0
         if op not in growth.axes:
             return 0
@@ -288,8 +295,8 @@ class LoopSearch:
         return bytes_
 
     def _span(self, tensor: int, growth: Growth) -> int:
-        """Positions of a tensor that some reader needs at once, at the least; 0 if its reader may write over it: what
-        lies in one memory counts where it is last."""
+        """Least number of positions of a tensor that some consumer needs; 0 if its consumer may overwrite it: memory
+        counts for its last tensor."""
         readers = self.memory.graph.consumers.get(tensor, ())
         if len(readers) == 1 and tensor in self.rules.written_over(readers[0]):
             return 0
@@ -313,22 +320,22 @@ class LoopSearch:
             return 1
         return spans[0][0] if len(spans) == 1 else (spans[0][0] - 1) * spans[1][1] + spans[1][0]
 
-    def _handed_over_once(self, growth: Growth) -> bool:
-        """Whether all of a handed input's readers are in the loop, or none."""
+    def _streamed_once(self, growth: Growth) -> bool:
+        """Whether all consumers of a streamed input are in the loop, or none."""
         for t in self.streamed:
             within = [r in growth.inside for r in self.memory.graph.consumers.get(t, ())]
             if any(within) and not all(within):
                 return False
         return True
 
-    def _show_whole(self, views: list[int], growth: Growth) -> bool:
-        """Whether none of some ops is a view of what the loop does not keep itself. As the loop grows, once an op is
-        none, it is none for good, and goes from the list."""
-        while views and self._shows_whole(views[-1], growth):
+    def _keeps_sources(self, views: list[int], growth: Growth) -> bool:
+        """Whether no op is a view of a tensor that the loop does not keep itself. `views` loses the ops that are
+        settled."""
+        while views and self._keeps_source(views[-1], growth):
             views.pop()
         return not views
 
-    def _shows_whole(self, op: int, growth: Growth) -> bool:
+    def _keeps_source(self, op: int, growth: Growth) -> bool:
         source = self.rules.view_source(op)
         if source is None or source in self.streamed:
             return True
@@ -336,7 +343,7 @@ class LoopSearch:
         return shown is not None and shown in growth.inside and not leaves(self.rules, source, growth.inside)
 
     def possible(self) -> bool:
-        """Whether some path hands over what is to be handed over."""
+        """Whether some path streams all streamed inputs."""
         for level in self._levels():
             self._look(level)
             if self.paths.walk(MAX_BYTES)[0] is not None:
@@ -347,7 +354,7 @@ class LoopSearch:
 
     def _levels(self) -> Iterator[int]:
         """Ever more bytes, until there is nothing left to look for."""
-        level = max(1, max(self.whole, default=0) // _LOWEST)
+        level = max(1, max(self.untiled, default=0) // _LOWEST)
         while self._paused and self.complete:
             yield max(level, self._level)
             level = level * 5 // 4 + 1
@@ -386,12 +393,12 @@ class LoopSearch:
         for op in reversed(ids[:-1]):
             growth.add(op)
         step.loop = made_loop(growth, ids, step.dying)
-        self.paths.work_out(step, max(step.bytes, step.beside + taken(step.loop, self.memory.alignment)))
+        self.paths.work_out(step, max(step.bytes, step.outside + taken(step.loop, self.memory.alignment)))
         self.played += 1
 
     def best(self, enough: int = 0) -> LoopPath | None:
-        """The path of least peak; of those that need no more, or no more than `enough` bytes, one with the fewest ops
-        in loops. None if inputs are to be handed over, and no path does so."""
+        """The path of lowest peak; of those with no higher peak, or at most `enough` bytes, one with the fewest ops in
+        loops. None if no path streams all streamed inputs."""
         self._bound_by_known(enough)
         for level in self._levels():  # what is not looked for yet needs more
             self._look(max(level, enough))

@@ -14,7 +14,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.optimize.recompute.sequence import Sequenced, sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
-from lowtide.transform.fission import Fission, Parts, Reckon, Region, body_of
+from lowtide.transform.fission import Estimate, Fission, Parts, Region, body_of
 
 _NANO = 1_000_000_000
 
@@ -51,7 +51,7 @@ def nanoseconds_of(graph: Graph) -> list[int]:
 
 
 def clock_of_step(graph: Graph, model: MemoryModel, order: Sequence[int], bandwidth: Bandwidth) -> PartClock:
-    """Of a step whose ops run whole."""
+    """Of an untiled step."""
     problem = _problem(graph, model, order, bandwidth)
     return PartClock(problem, ((problem, 1),))
 
@@ -60,7 +60,7 @@ def clock_of_parts(
     graph: Graph,
     region: Region,
     fission: Fission,
-    reckon: Reckon,
+    estimate: Estimate,
     model: MemoryModel,
     order: Sequence[int],
     bandwidth: Bandwidth,
@@ -74,7 +74,7 @@ def clock_of_parts(
     """
 
     def problem(parts: Parts) -> Sequenced:
-        body = body_of(graph, region, parts, reckon).graph
+        body = body_of(graph, region, parts, estimate).graph
         same = parts.largest == fission.all.largest
         return _problem(body, model if same else memory_model(body, model.target), order, bandwidth)
 

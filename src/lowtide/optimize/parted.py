@@ -1,13 +1,13 @@
-"""A step with a region in parts, as a search sees it: the body's sequence, and what stands around it.
+"""A step with a tiled region, as a search sees it: the sequence of the body, and the ops around it.
 
 ::
 
-    peak of the step = max(rest, base + peak of a part)        seconds = outside + all parts
+    peak of the step = max(rest, base + peak of a tile)        seconds = outside + all tiles
 
-`base` is what is live beside a part while the region runs, `rest` the highest step outside. Within a bound on time the
-body of each number of parts is asked for its least peak, within bytes for its least time (`recompute.sequence`), the
-promising ones for longer. Where values may leave memory meanwhile, what is searched is one part by the clock of
-transfers, and the step is timed part by part (`part_clock`).
+`base` is what is live in addition to a tile while the region runs, `rest` the highest step outside. Within a bound on
+time, the search finds for each number of tiles the least peak of the body; within bytes, its least time
+(`recompute.sequence`). Promising numbers get more time. Where values may leave memory, the search covers one tile by
+the transfer clock, and the step is timed tile by tile (`part_clock`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FINALISTS = 3
 """Numbers of parts that are searched for longer."""
 
 _ROUNDED = 1e-12
-"""Part of a time that rounding costs to whole units may add."""
+"""Fraction of a time that rounding costs to units may add."""
 
 _BUDGETS, _SWEEP_STEPS = 24, 64
 """Of a sweep of one number of parts: budgets, and repairs that are tried for each."""
@@ -59,20 +59,20 @@ Orders = Callable[[Graph], Sequence[int]]
 
 @dataclass(frozen=True)
 class Parted:
-    """A region in so many parts; without a region the step as it stands.
+    """A region in so many tiles; without a region, the unmodified step.
 
     Attributes
     ----------
     sequence, order
-        Of the body (the whole step, without a region), and positions in a good order.
+        Of the body (without a region, of the step), and positions in a good order.
     base, rest
-        Bytes beside the body, and at the highest step outside.
+        Bytes in addition to the body, and at the highest step outside.
     outside_seconds
-        What the ops outside take.
+        Time of the ops outside.
     clock
-        Where values may leave memory: the time of all parts. The sequence is then of one part, else of all together.
+        Where values may leave memory: the time of all tiles. The sequence is then of one tile, else of all together.
     within
-        Regions in parts, each an op of what is searched (`lowtide.optimize.together`); there is then no other region.
+        Tiled regions, each one op of the searched graph (`lowtide.optimize.together`); there is then no other region.
     """
 
     region: Region | None
@@ -94,7 +94,7 @@ class Parted:
 
     @property
     def in_words(self) -> str:
-        """The number of parts, behind what is said of them; empty for the step as it stands."""
+        """The number of tiles, for messages; empty for the unmodified step."""
         return f" in {self.count} parts" if self.count > 1 else ""
 
     @property
@@ -163,8 +163,8 @@ def widest_gaps(counts: Sequence[int]) -> list[int]:
     return order
 
 
-def whole(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwidth | None = None) -> Parted:
-    """The step as it stands; with a bandwidth its values may leave memory."""
+def unmodified(graph: Graph, target: Target, order: Sequence[int], bandwidth: Bandwidth | None = None) -> Parted:
+    """The unmodified step; with a bandwidth its values may leave memory."""
     model = memory_model(graph, target)
     clock = None if bandwidth is None else clock_of_step(graph, model, order, bandwidth)
     sequence = sequenced(model, order) if clock is None else clock.searched
@@ -255,12 +255,12 @@ def _by_peak(entry: Found) -> tuple[float, float]:
 def least_peak(
     choices: Sequence[Parted], most_seconds: float, limits: Limits, begun: Sequence[Found] = ()
 ) -> Best | None:
-    """The choice of least peak within a bound on time; None if even without runs again none is.
+    """The choice of lowest peak within a bound on time; None if none is feasible even without recomputation.
 
     Parameters
     ----------
     begun
-        Sequences of some of these choices that are known: nothing that is found is above them.
+        Known sequences of some of these choices: the result is no worse.
     """
     return _with_still(choices, limits, begun, lambda *given: _least_peak(given[0], most_seconds, *given[1:]))
 

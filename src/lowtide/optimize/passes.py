@@ -29,9 +29,9 @@ class Passes:
     Attributes
     ----------
     passes
-        Op ids of each pass, in order; the last makes what the segment is for.
+        Op ids of each pass, in order; the last one makes the result of the segment.
     between
-        Ops that run whole, once, before each pass: between[0] before the first one.
+        Untiled ops that run before each pass: between[0] before the first one.
     """
 
     passes: tuple[tuple[int, ...], ...]
@@ -41,8 +41,8 @@ class Passes:
         """All runs, in turn."""
         return [op for k, own in enumerate(self.passes) for op in (*self.between[k], *own)]
 
-    def again(self) -> dict[int, int]:
-        """How many times more than once each op runs."""
+    def recomputed(self) -> dict[int, int]:
+        """How often each op is recomputed."""
         times: dict[int, int] = {}
         for op in (op for own in self.passes for op in own):
             times[op] = times.get(op, -1) + 1
@@ -52,7 +52,7 @@ class Passes:
 def find_passes(
     graph: Graph, ops: Sequence[int], result: int | None, small: int, most: int | None = None
 ) -> Passes | None:
-    """The passes of a segment; None if all of it runs in none, or in more than `most`.
+    """The passes of a segment; None if not all of it runs in passes, or in more than `most`.
 
     Parameters
     ----------
@@ -61,28 +61,28 @@ def find_passes(
     result
         The tensor that the segment makes; None: the graph's outputs.
     small
-        Bytes up to which a tensor counts as a few numbers: what reads and makes only such runs whole.
+        Bytes up to which a tensor counts as a few numbers: an op that touches only such tensors runs untiled.
     """
     within = set(ops)
     sizes = {t.id: t.size for t in graph.tensors if t.kind is not Kind.CONSTANT}
-    whole = {o for o in ops if all(sizes.get(t, 0) <= small for t in _touched(graph, o))}
+    untiled = {o for o in ops if all(sizes.get(t, 0) <= small for t in _touched(graph, o))}
     level: dict[int, int] = {}
     for o in ops:
         makers = [graph.producer[t] for t in graph.op_by_id[o].inputs if graph.producer.get(t) in within]
-        level[o] = max((level[m] + (o in whole and m not in whole) for m in makers), default=0)
-    ends = {o for o in ops if o not in whole and _ends(graph, o, result)}
+        level[o] = max((level[m] + (o in untiled and m not in untiled) for m in makers), default=0)
+    ends = {o for o in ops if o not in untiled and _ends(graph, o, result)}
     last = max((level[o] for o in ends), default=-1)
     if last < 0 or (most is not None and last >= most) or any(level[o] > last for o in ops):
         return None
     sinks = [
-        {o for o in ops if o not in whole and level[o] == k and any(r in whole for r in _readers(graph, o))}
+        {o for o in ops if o not in untiled and level[o] == k and any(r in untiled for r in _readers(graph, o))}
         for k in range(last + 1)
     ]
     sinks[last] |= ends
-    passes = tuple(_closure(graph, ops, own, within - whole) for own in sinks)
-    if set().union(*passes) | whole != within:
+    passes = tuple(_closure(graph, ops, own, within - untiled) for own in sinks)
+    if set().union(*passes) | untiled != within:
         return None
-    between = tuple(tuple(o for o in ops if o in whole and level[o] == k) for k in range(last + 1))
+    between = tuple(tuple(o for o in ops if o in untiled and level[o] == k) for k in range(last + 1))
     return Passes(passes, between)
 
 

@@ -1,21 +1,21 @@
-"""Regions cut anew where the peak of ordered parts is: what the exact scheduler made low stays, others are cut finer.
+"""Tile high regions anew at the peak of the ordered parts; regions that the exact scheduler made low stay.
 
-The search along an order (`lowtide.optimize.regions`) takes the fewest ops that reach the lowest peak as it reckons it:
-stripe by stripe, in one order. One region that it takes for high holds all others up. The scheduler then orders the
-parts, and that region may need far less; now the others are higher than it::
+The search along an order (`lowtide.optimize.regions`) takes the fewest ops that reach its lowest estimated peak, stripe
+by stripe in one order. One region with a high estimate makes all others coarse. The scheduler then orders the parts,
+and that region may need far less; now others are higher::
 
-    reckoned    A 50   B 49   C 48        B and C are left as coarse as A allows
+    estimate    A 50   B 49   C 48        B and C are as coarse as A allows
     ordered     A 45   B 49   C 47
-    anew        A stays, below 49 now: B, and below 47 C, are cut finer, while some way leads there
+    anew        A stays; below 49: B, and below 47 C, are tiled finer, while some path is feasible
 
-A limit below the peak is lowered by bisection. Under each, regions whose parts stay below it in the order that was
-found are kept, and count what they need there; all other ops are free, and the search looks for a way for them. Where
-none leads below the peak, regions that are as high are given twice as many stripes. Nothing rests on what the search
-believes: the parts are ordered again, and their peak is what counts.
+Bisection lowers a limit below the peak. Under each limit, regions whose parts stay below it in the known order are
+kept, with their measured bytes. All other ops are free, and the search looks for a path for them. If none is below the
+peak, regions at the peak get twice as many stripes. The parts are ordered once more, and that peak counts, not the
+estimate.
 
-Regions that hand pieces to each other (`lowtide.optimize.handed`) are cut anew together, those of one chain: what
-counts for a region is what the others of its chain leave to it. Where that leads nowhere, the highest regions of a
-chain are tried at each other pace, and in twice as many stripes.
+Regions that forward tiles to each other form a chain and are tiled anew together, within
+the bytes that the rest of the graph leaves. If that fails, the highest regions of a chain are tried at each other pace,
+and in twice as many stripes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Op
-from lowtide.optimize.handed import may_be_handed
+from lowtide.optimize.handed import forwardable
 from lowtide.optimize.regions import FINEST, Bounds, best_regions, way_within
 from lowtide.stop import Limits
 from lowtide.topological import topological
-from lowtide.transform.cut import AGAIN, PACES, Cutter, Pace, Region
+from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Pace, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
@@ -43,46 +43,46 @@ _CHAIN = 0.5
 
 @dataclass(frozen=True)
 class Realised:
-    """What regions, and ops that run whole, need in an order of the parts.
+    """Bytes of regions, and of untiled ops, in an order of the parts.
 
     Attributes
     ----------
     order
-        Positions of the ops of the graph that was cut, each where the last of its parts runs.
+        Positions of the ops of the tiled graph, each where the last of its tiles runs.
     regions
-        Bytes of each region, by its place in `PartGraph.regions`: at the highest step from its first part to its last.
-    whole
-        Bytes of each op that runs whole while no region runs, by id.
+        Bytes of each region, by its place in `PartGraph.regions`: at the highest step from its first tile to its last.
+    untiled
+        Bytes of each untiled op that runs while no region runs, by id.
     """
 
     order: tuple[int, ...]
     regions: tuple[int, ...]
-    whole: Mapping[int, int]
+    untiled: Mapping[int, int]
     peak: int
 
 
 def realised(graph: Graph, parts: PartGraph, memory: MemoryModel) -> Realised:
-    """What the own order of a part graph comes to, region by region.
+    """The bytes of each region in the file order of a part graph.
 
     Parameters
     ----------
     graph
-        That was cut.
+        The graph before tiling.
     memory
         Of the part graph.
     """
     ops, windows = parts.graph.ops, region_windows(parts)
     footprint = profile(memory, range(len(ops))).footprint
     inside = {step for window in windows for step in range(*window)}
-    whole, last = dict[int, int](), dict[int, int]()
+    untiled, last = dict[int, int](), dict[int, int]()
     for step, op in enumerate(ops):
         part = parts.parts.get(op.id)
         if part is None and step not in inside:
-            whole[op.id] = footprint[step]
+            untiled[op.id] = footprint[step]
         last[op.id if part is None or part.of is None else part.of] = step
     order = tuple(topological(dict(enumerate(graph.predecessors)), lambda i: last.get(graph.ops[i].id, -1)))
     needs = tuple(max(footprint[begin:end]) for begin, end in windows)
-    return Realised(order, needs, whole, max(footprint, default=0))
+    return Realised(order, needs, untiled, max(footprint, default=0))
 
 
 def region_windows(parts: PartGraph) -> list[tuple[int, int]]:
@@ -97,8 +97,8 @@ def region_windows(parts: PartGraph) -> list[tuple[int, int]]:
 
 
 def _regions_of(own: Graph, parts: PartGraph, of_op: Mapping[int, int]) -> dict[int, int]:
-    """The region of each part, and of what stands between parts: what makes a tensor whole, and sums, are of the region
-    that made the pieces, all else of the one that reads them."""
+    """The region of each part and of the ops between parts: a join or a sum belongs to the region of its producer, all
+    else to that of its consumer."""
     found = {o: of_op[p.of] for o, p in parts.parts.items() if p.of is not None and p.of in of_op}
     for op in reversed(own.ops):
         if op.id not in found and _is_for_readers(parts, op):
@@ -113,7 +113,7 @@ def _regions_of(own: Graph, parts: PartGraph, of_op: Mapping[int, int]) -> dict[
 
 def _is_for_readers(parts: PartGraph, op: Op) -> bool:
     part = parts.parts.get(op.id)
-    return part is not None and part.role != "merge" and op.outputs[0] in parts.pieces
+    return part is not None and part.role != "merge" and op.outputs[0] in parts.slices
 
 
 def recuts(
@@ -134,21 +134,21 @@ def recuts(
     now = realised(cutter.graph, parts, ordered)
     found = _furthest(cutter, memory, parts, now, limits, least)
     if found is not None:
-        yield again_with(cutter, parts, now, *found)
+        yield with_regions(cutter, parts, now, *found)
     if chains(cutter.graph, parts):
         anew = _chains_anew(cutter, memory, parts, now, limits, least)
         if anew is not None:
-            yield again_with(cutter, parts, now, *anew)
+            yield with_regions(cutter, parts, now, *anew)
     fine = [region.stripes > FINEST // 2 for region in parts.regions]
     high = [k for k, size in enumerate(now.regions) if size == now.peak]
     tried = {found and tuple(found[1])}
-    paces = (*PACES, *AGAIN) if cutter.again else PACES
+    paces = (*PACES, *RECOMPUTED_HALO) if cutter.recompute else PACES
     for pace in paces if high and not any(fine[k] for k in high) else ():
         finer = [_finer(cutter, parts.regions[k], pace, now) for k in high]
         kept = [region for k, region in enumerate(parts.regions) if k not in high]
         if tuple(finer) not in tried and not limits.over():
             tried.add(tuple(finer))
-            yield again_with(cutter, parts, now, kept, finer)
+            yield with_regions(cutter, parts, now, kept, finer)
 
 
 def _finer(cutter: Cutter, region: Region, pace: Pace, now: Realised) -> Region:
@@ -181,14 +181,14 @@ def _chains_anew(
     limits: Limits,
     least: int,
 ) -> tuple[list[Region], list[Region]] | None:
-    """Regions that stay, and new ones in the place of those as high as the peak and of all that share their chains;
-    None: something else is as high, or one of them gets no lower."""
+    """Regions that stay, and new ones for the chains at the peak. None: something else is as high, or a chain gets no
+    lower."""
     high = {k for k, size in enumerate(now.regions) if size == now.peak}
-    if not high or now.peak in now.whole.values():
+    if not high or now.peak in now.untiled.values():
         return None
     gone, new = set[int](), list[Region]()
-    handed = chains(cutter.graph, parts)
-    for chain in (*handed, *(frozenset({k}) for k in high if not any(k in chain for chain in handed))):
+    forwarded = chains(cutter.graph, parts)
+    for chain in (*forwarded, *(frozenset({k}) for k in high if not any(k in chain for chain in forwarded))):
         if not chain & high:
             continue
         anew = _chain_anew(cutter, memory, parts, now, chain, limits, least)
@@ -214,9 +214,9 @@ def _chain_anew(
     limits: Limits,
     least: int,
 ) -> list[Region] | None:
-    """New regions for the ops of a chain and those that run whole before and between, below the peak, joined if that
-    will do; None: none were found. What else is high does not count."""
-    graph, sizes, stay = cutter.graph, dict(now.whole), set[int]()
+    """New regions for the ops of a chain and the untiled ops before and between, below the peak. Materialised results
+    are tried first. None: none were found. Other peaks do not count."""
+    graph, sizes, stay = cutter.graph, dict(now.untiled), set[int]()
     step = {graph.ops[i].id: k for k, i in enumerate(now.order)}
     for k, region in enumerate(parts.regions):
         if k not in chain:
@@ -230,10 +230,10 @@ def _chain_anew(
     own = profile(memory, now.order).footprint
     footprint = [sizes.get(graph.ops[i].id, own[k]) for k, i in enumerate(now.order)]
     rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free)
-    for handed in ({}, may_be_handed(rest)):
+    for forwarded in ({}, forwardable(rest)):
         began = limits.seconds - limits.left_seconds
         look = replace(limits, seconds=began + _CHAIN * limits.left_seconds)
-        way = best_regions(rest, memory, now.order, look, Bounds(least), handed=handed, footprint=footprint)
+        way = best_regions(rest, memory, now.order, look, Bounds(least), forwarded=forwarded, footprint=footprint)
         if way.regions and way.peak < now.peak:
             return list(way.regions)
     return None
@@ -242,8 +242,8 @@ def _chain_anew(
 def _other_pace(
     cutter: Cutter, memory: MemoryModel, parts: PartGraph, now: Realised, k: int, limits: Limits
 ) -> Region | None:
-    """A region at another pace, in as many stripes or twice as many, that needs fewer bytes in turn than now: the first
-    that is found; None: there is none."""
+    """The first region at another pace, in as many or twice as many stripes, that needs fewer bytes than now; None:
+    there is none."""
     old = parts.regions[k]
     within = [cutter.graph.ops[i].id for i in now.order if cutter.graph.ops[i].id in old.of]
     kept = [region for j, region in enumerate(parts.regions) if j != k]
@@ -254,35 +254,35 @@ def _other_pace(
             if region in tried or stripes > FINEST or limits.over():
                 continue
             tried.add(region)
-            again = again_with(cutter, parts, now, kept, [region])
-            sizes = realised(cutter.graph, again, memory_model(again.graph, memory.target)).regions
-            if sizes[again.regions.index(region)] < now.regions[k]:
+            changed = with_regions(cutter, parts, now, kept, [region])
+            sizes = realised(cutter.graph, changed, memory_model(changed.graph, memory.target)).regions
+            if sizes[changed.regions.index(region)] < now.regions[k]:
                 return region
     return None
 
 
-def again_with(
+def with_regions(
     cutter: Cutter, parts: PartGraph, now: Realised, kept: Sequence[Region], new: Sequence[Region]
 ) -> PartGraph:
-    """The parts with new regions beside those that stay, in an own order to begin with: what stays runs as it did."""
+    """The parts with new regions and those that stay, in an order in which the latter run as before."""
     graph, step = cutter.graph, {i: k for k, i in enumerate(now.order)}
 
     def last(region: Region) -> int:
         return max(step[graph.index_of[op]] for op in region.of)
 
-    again = apply(cutter, sorted([*kept, *new], key=last), [graph.ops[i].id for i in now.order])
+    changed = apply(cutter, sorted([*kept, *new], key=last), [graph.ops[i].id for i in now.order])
     if chains(cutter.graph, parts):
-        again = hand_on(cutter.graph, again)
-    return replace(again, graph=_as_before(parts, again, new))
+        changed = hand_on(cutter.graph, changed)
+    return replace(changed, graph=_as_before(parts, changed, new))
 
 
 def _below(
     cutter: Cutter, memory: MemoryModel, parts: PartGraph, now: Realised, limit: int, limits: Limits
 ) -> tuple[list[Region], list[Region]] | None:
-    """Regions that stay, and new ones, all below a limit as far as is known; None: no way leads there."""
+    """Regions that stay, and new ones, all below a limit by estimate; None: no path is feasible."""
     graph = cutter.graph
     kept = [region for region, size in zip(parts.regions, now.regions, strict=True) if size <= limit]
-    sizes = dict(now.whole)
+    sizes = dict(now.untiled)
     for region, size in zip(parts.regions, now.regions, strict=True):
         sizes.update((cut.op, size) for cut in region.cuts if size <= limit)
     stay = {cut.op for region in kept for cut in region.cuts}
@@ -291,39 +291,41 @@ def _below(
         free &= set(cutter.only)
     own = profile(memory, now.order).footprint
     footprint = [sizes.get(graph.ops[i].id, own[k]) for k, i in enumerate(now.order)]
-    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free, again=cutter.again)
+    rest = Cutter(graph, exact_bits=cutter.exact_bits, only=free, recompute=cutter.recompute)
     way = way_within(rest, memory, now.order, limits, limit, footprint)
     return None if way is None else (kept, list(way.regions))
 
 
 def chains(graph: Graph, parts: PartGraph) -> list[frozenset[int]]:
-    """Regions that hand on to each other, one way or another, what nobody puts together."""
+    """Regions that forward unmaterialised tensors to each other, directly or through others."""
     of = {op: k for k, region in enumerate(parts.regions) for op in region.of}
     found: list[frozenset[int]] = []
     for op, k in of.items():
         for t in graph.op_by_id[op].outputs:
             readers = {of.get(reader, k) for reader in graph.consumers.get(t, ())} - {k}
             if readers and t not in parts.graph.producer:
-                joined = [chain for chain in found if chain & (readers | {k})]
-                found = [chain for chain in found if chain not in joined]
-                found.append(frozenset({k} | readers).union(*joined))
+                linked = [chain for chain in found if chain & (readers | {k})]
+                found = [chain for chain in found if chain not in linked]
+                found.append(frozenset({k} | readers).union(*linked))
     return found
 
 
-def _as_before(parts: PartGraph, again: PartGraph, new: Sequence[Region]) -> Graph:
-    """The new parts: those of each new region together, as late as the last of its ops ran, all else as it stood."""
+def _as_before(parts: PartGraph, changed: PartGraph, new: Sequence[Region]) -> Graph:
+    """The new graph in the former order: the parts of each new region together, where the last of its ops ran."""
     step = {op.name: k for k, op in enumerate(parts.graph.ops)}
     late: dict[int, int] = {}
     for k, op in enumerate(parts.graph.ops):
         part = parts.parts.get(op.id)
-        if part is None or part.of is not None:  # numbers of what stands between parts are others in each part graph
+        if part is None or part.of is not None:  # ops between parts have other ids in each part graph
             late[op.id if part is None or part.of is None else part.of] = k
-    last = {k: max(late[op] for op in region.of) for k, region in enumerate(again.regions) if region in new}
-    regions = _regions_of(again.graph, again, {op: k for k, region in enumerate(again.regions) for op in region.of})
+    last = {k: max(late[op] for op in region.of) for k, region in enumerate(changed.regions) if region in new}
+    regions = _regions_of(
+        changed.graph, changed, {op: k for k, region in enumerate(changed.regions) for op in region.of}
+    )
     keys, at = list[int](), 0
-    for op in again.graph.ops:
+    for op in changed.graph.ops:
         found = last.get(regions.get(op.id, -1))
         at = step.get(op.name, late.get(op.id, at)) if found is None else found
         keys.append(at)
-    order = topological(dict(enumerate(again.graph.predecessors)), keys.__getitem__)
-    return replace(again.graph, ops=tuple(again.graph.ops[i] for i in order))
+    order = topological(dict(enumerate(changed.graph.predecessors)), keys.__getitem__)
+    return replace(changed.graph, ops=tuple(changed.graph.ops[i] for i in order))

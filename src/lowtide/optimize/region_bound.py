@@ -1,20 +1,19 @@
-"""What no choice of regions goes below: at every op, what is there if it runs whole, and if it is cut.
+"""Lower bound over all choices of regions: at every op, the live bytes if it runs untiled, and if it is tiled.
 
-A plan runs an op whole, or in parts, and then each tensor that it makes is put together whole once all parts ran, or is
-read in parts by every reader; where regions put together what others read, by readers in the same region. So from an op
-that is cut one comes, reader by reader, to a tensor that is joined, where it is there twice, or to readers that are cut
-as well:
+A plan runs an op untiled or in tiles. A tensor that tiles make is then materialised after the last tile, or every
+reader reads it in tiles. If regions materialise what others read, the readers in tiles are in the same region. So from
+a tiled op the bound follows the readers to a tensor that is materialised, where it is live twice, or to readers that
+are tiled as well:
 
-    whole      what it reads, what it makes, and what is held across
-    cut        per tensor that it makes, the lesser of    joined: the tensor twice, and what is held across
-                                                          read in parts: the most that any reader, cut, comes to
-               and never less than the rows of one part
+    untiled    its operands, its results, and what is held across
+    tiled      per result, the lesser of    materialised: the tensor twice, and what is held across
+                                            read in tiles: the maximum over its readers, tiled
+               and at least the rows of one tile
 
-*Held across* is what was made before in every plan and is read whole behind it in every plan. Behind the moment at
-which parts are joined stand those readers alone that can read none of the parts, and what waits for these: a reader
-that goes along may have run before. Two ops are in no region together if an op on the way between them cannot be cut
-with them. Theorem and proof: docs/proofs.md, section 15.
-`lowtide.verify.check.regions` works the same numbers out again, by other means.
+*Held across* is what every plan makes before and reads untiled afterwards. After the concatenation of tiles, only those
+readers count that can read no tile, and the ops that wait for these: any other reader may have run before. Two ops
+share no region if an op on a path between them cannot be tiled with them. Theorem and proof: docs/proofs.md, section
+15. `lowtide.verify.check.regions` recomputes the numbers by other means.
 """
 
 from __future__ import annotations
@@ -34,35 +33,41 @@ from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, needed
 
 Event = tuple[Literal["ran"], int] | tuple[Literal["joined"], int, frozenset[int]]
-"""An op runs whole, or parts of a tensor are put together for which some of its readers wait."""
+"""An untiled op runs, or a tensor is materialised from its tiles for some readers that wait."""
 
 MOST_BETWEEN = 64
 """Ops from one to another of a region that are looked at; further apart, they may be in one."""
 
 
 def region_bound(
-    cutter: Cutter, memory: MemoryModel, footprint: Sequence[int], goal: int, limits: Limits, *, joined: bool = False
+    cutter: Cutter,
+    memory: MemoryModel,
+    footprint: Sequence[int],
+    goal: int,
+    limits: Limits,
+    *,
+    materialised: bool = False,
 ) -> RegionBound:
-    """The greatest bound over the ops of a graph, or the first that reaches the goal; the time ends it as well.
+    """The greatest bound over the ops of a graph, or the first that reaches the goal; the time limit ends it, too.
 
     Parameters
     ----------
     footprint
-        Bytes at each op, by position, in some order of the whole ops: no bound at an op is above it.
+        Bytes at each op, by position, in some order of the untiled ops: no bound at an op is above it.
     goal
         Bytes that a plan reaches.
-    joined
-        Whether it speaks only of plans whose regions put together what others read.
+    materialised
+        Whether it holds only for plans whose regions materialise what others read.
     """
-    bounds = RegionBounds(cutter, memory, joined=joined)
-    best = RegionBound(bytes=bounds.ends(), op=None, joined=joined)
+    bounds = RegionBounds(cutter, memory, materialised=materialised)
+    best = RegionBound(bytes=bounds.ends(), op=None, joined=materialised)
     for i in sorted(range(len(footprint)), key=lambda i: (-footprint[i], i)):
         if footprint[i] <= best.bytes or best.bytes >= goal or limits.over():
             break
         op = cutter.graph.ops[i].id
         value = bounds.at(op, best.bytes)
         if value > best.bytes:
-            best = RegionBound(bytes=value, op=op, joined=joined)
+            best = RegionBound(bytes=value, op=op, joined=materialised)
     return best
 
 
@@ -72,15 +77,15 @@ class RegionBounds:
     Parameters
     ----------
     cutter
-        What may be cut.
+        What may be tiled.
     memory
         The graph under a target.
-    joined
-        Whether they speak only of plans whose regions put together what others read.
+    materialised
+        Whether they hold only for plans whose regions materialise what others read.
     """
 
-    def __init__(self, cutter: Cutter, memory: MemoryModel, *, joined: bool = False) -> None:
-        self._joins = joined
+    def __init__(self, cutter: Cutter, memory: MemoryModel, *, materialised: bool = False) -> None:
+        self._joins = materialised
         self.cutter, self.graph, self.target = cutter, memory.graph, memory.target
         self._cut: dict[tuple[int, int], int] = {}
         self._known = len(memory.graph.ops)
@@ -89,7 +94,7 @@ class RegionBounds:
         for op in reversed(self.graph.ops):  # readers first: no deep recursion
             self.runs_all(op.id)
         self.waiting = cache(self._waiting)
-        self.joined = cache(self._joined)
+        self.concatenated = cache(self._concatenated)
         self._between = cache(self._ops_between)
 
     def ends(self) -> int:
@@ -119,15 +124,15 @@ class RegionBounds:
 
     def at(self, op: int, least: int = 0) -> int:
         """What a plan needs at an op at least, however it runs; any number up to `least` if it is no more than that."""
-        value = self.whole(op)
+        value = self.untiled(op)
         for axis in self.axes(op):
             if value <= least:
                 break
             value = min(value, self.cut(op, axis))
         return value
 
-    def whole(self, op: int) -> int:
-        """What is there while an op runs whole; 0 where it may leave some rows out."""
+    def untiled(self, op: int) -> int:
+        """Live bytes while an untiled op runs; 0 if it may leave some rows out."""
         if not self.runs_all(op):
             return 0
         own = self.graph.op_by_id[op]
@@ -139,8 +144,8 @@ class RegionBounds:
             return max(self._sum({*reads, *held}), self._sum(made))
         return self._sum(reads | made)
 
-    def _joined(self, tensor: int, axis: int) -> int:
-        """What is there when the parts along an axis that make a tensor are put together; 0: none need be."""
+    def _concatenated(self, tensor: int, axis: int) -> int:
+        """Live bytes when the tiles of a tensor along an axis are concatenated; 0: no plan has to."""
         graph, own = self.graph, self._group[tensor]
         readers = graph.consumers.get(tensor, ())
         output = graph.tensor_by_id[tensor].kind is Kind.OUTPUT
@@ -163,18 +168,18 @@ class RegionBounds:
         return self._cut[(op, axis)]
 
     def _leaves(self, op: int, axis: int, tensor: int) -> int:
-        """What a tensor that is made in parts comes to: joined, or read in parts by all its readers."""
-        joined = self.joined(tensor, axis)
+        """Bytes of a tensor that tiles make: materialised, or read in tiles by all its readers."""
+        materialised = self.concatenated(tensor, axis)
         output = self.graph.tensor_by_id[tensor].kind is Kind.OUTPUT
-        if not joined or output or self.cutter.dim(op, tensor, axis) is None:
-            return joined
+        if not materialised or output or self.cutter.dim(op, tensor, axis) is None:
+            return materialised
         most = 0
         for reader in self.graph.consumers.get(tensor, ()):
-            axes = self.together(op, axis, reader) if self._joins else self._handed(op, axis, tensor, reader)
+            axes = self.together(op, axis, reader) if self._joins else self._tiled_reads(op, axis, tensor, reader)
             if not axes:
-                return joined
+                return materialised
             most = max(most, min(self._cut[(reader, other)] for other in axes))
-        return min(joined, most)
+        return min(materialised, most)
 
     def _part(self, op: int, axis: int) -> int:
         """What some part holds of what it reads and makes: the most of three grains, as each is in some part; 0 where
@@ -216,7 +221,7 @@ class RegionBounds:
 
     @cached_property
     def _group(self) -> dict[int, int]:
-        """For each tensor one that stands for all that may share its storage, whatever is overwritten."""
+        """For each tensor a representative of all tensors that may share its storage in some plan."""
         above: dict[int, int] = {}
 
         def root(t: int) -> int:
@@ -293,7 +298,7 @@ class RegionBounds:
         return covered and self.runs_all(op)
 
     def _runs_all(self, op: int) -> bool:
-        """Whether all rows of an op run in every plan: what nobody reads, of what is cut, is never made."""
+        """Whether all rows of an op run in every plan: tiles without a consumer never run."""
         graph, made = self.graph, self.graph.op_by_id[op].outputs
         if not self.axes(op) or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made):
             return True
@@ -313,7 +318,7 @@ class RegionBounds:
 
     @cached_property
     def _before(self) -> dict[int, int]:
-        """For each tensor it and those that are whole before it is."""
+        """For each tensor, it and those that are complete before it."""
         result: dict[int, int] = {t.id: self._bit[t.id] for t in self.graph.tensors}
         for op in self.graph.ops:
             bits = 0
@@ -324,7 +329,7 @@ class RegionBounds:
         return result
 
     def _given(self, op: Op) -> int:
-        """Tensors that are whole before an op runs whole."""
+        """Tensors that are complete before an untiled op runs."""
         bits = 0
         for t in op.inputs:
             bits |= self._before[t] if self.reads_all(op.id, t) else 0
@@ -335,7 +340,7 @@ class RegionBounds:
 
     @cached_property
     def _needed(self) -> dict[int, int]:
-        """For each bit of `_event` the tensors that are needed whole behind it, in every plan; results always are."""
+        """For each bit of `_event` the tensors that every plan needs untiled afterwards; outputs always are."""
         graph, event = self.graph, self._event
         above: dict[int, int] = {}
         for op in graph.ops:
@@ -361,10 +366,10 @@ class RegionBounds:
         return needed_behind
 
     def _waiting(self, tensor: int, axis: int) -> frozenset[int]:
-        """Readers of a tensor no part of which can be given a piece of it, as its op makes it along an axis."""
+        """Consumers of a tensor that can read no tile of it, as its op makes it along an axis."""
         maker = self.graph.producer[tensor]
         readers = self.graph.consumers.get(tensor, ())
-        return frozenset(op for op in readers if not self._handed(maker, axis, tensor, op))
+        return frozenset(op for op in readers if not self._tiled_reads(maker, axis, tensor, op))
 
     def _waited_for(self, op: int, tensor: int) -> int:
         """The events, as bits, at which a tensor is put together that an op can read nothing of before."""
@@ -381,15 +386,15 @@ class RegionBounds:
 
     @cached_property
     def _event(self) -> dict[Event, int]:
-        """A bit for each op, as it runs whole, and for each tensor put together and those of its readers that wait."""
+        """A bit for each untiled op, and for each materialised tensor with its readers that wait."""
         ran: list[Event] = [("ran", op.id) for op in self.graph.ops]
-        joined: dict[Event, None] = {
+        materialised: dict[Event, None] = {
             ("joined", t, self.waiting(t, axis)): None
             for op in self.graph.ops
             for axis in self.axes(op.id)
             for t in op.outputs
         }
-        return {event: 1 << i for i, event in enumerate((*ran, *joined))}
+        return {event: 1 << i for i, event in enumerate((*ran, *materialised))}
 
     def _is_concat(self, op: Op) -> bool:
         known = self.cutter.meaning(op.id)
@@ -403,8 +408,8 @@ class RegionBounds:
         once = known.access.once
         return [t for i, t in enumerate(op.operands or op.inputs) if t is not None and i not in once]
 
-    def _handed(self, op: int, axis: int, tensor: int, reader: int) -> frozenset[int]:
-        """Axes of a reader along which it reads in parts a tensor that an op makes in parts, in whatever region."""
+    def _tiled_reads(self, op: int, axis: int, tensor: int, reader: int) -> frozenset[int]:
+        """Axes of a reader along which it can read a tensor in the tiles that an op makes, in any region."""
         d = self.cutter.dim(op, tensor, axis)
         reads = [dims[d] for _, read, dims in self.cutter.reads(reader) if read == tensor and d is not None]
         found = {None if index is None or index.num <= 0 else index.axis for index in reads}

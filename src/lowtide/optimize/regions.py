@@ -1,8 +1,8 @@
 """The best regions along one order: a graph as the core's search sees it, and back.
 
-The order is fixed, an interval of it is cut in equal stripes or runs whole, and the core finds the way through it with
-the lowest peak, then the fewest ops, or by a cost file the least time (`core/cut/path.h`). Source: msf-CNN's fusion
-graph, for any graph and axis.
+The order is fixed. An interval of it is tiled in equal stripes or runs untiled. The core finds the path with the lowest
+peak, then the fewest ops, or by a cost file the least time (`core/cut/path.h`). Source: msf-CNN's fusion graph, for any
+graph and axis.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ MOST_STRIPES, FINEST = 128, 1024
 
 @dataclass(frozen=True)
 class Way:
-    """Regions to cut along an order.
+    """Regions to tile along an order.
 
     Attributes
     ----------
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     regions
-        None share an op; the ops of each are neighbours in the order.
+        Disjoint; the ops of each are neighbours in the order.
     peak
-        Bytes, as the core works them out for this order.
+        Bytes, as the core estimates them for this order.
     ops, nanoseconds
-        How many run: parts, slices, joins and whole ones; and how long they take by the cost model (0 without one).
+        Ops that run: parts, slices, joins and untiled ones; and their time by the cost model (0 without one).
     evaluated
         Candidates tried.
-    handed
-        Tensors that regions leave in pieces, and that the search took for such as nobody puts together.
+    forwarded
+        Tensors that regions forward in slices, by the estimate of the search.
     complete
-        Whether the search was not stopped: then no way among those that `core/cut/path.h` tries has a lower peak.
+        Whether the search was not stopped: then no path among those that `core/cut/path.h` tries has a lower peak.
     """
 
     order: tuple[int, ...]
@@ -62,7 +62,7 @@ class Way:
     nanoseconds: int
     evaluated: int
     complete: bool
-    handed: tuple[int, ...] = ()
+    forwarded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,28 +97,27 @@ def best_regions(
     limits: Limits,
     bounds: Bounds = ANY,
     cost: CostModel | None = None,
-    handed: Mapping[int, Sequence[int]] = NOTHING,
+    forwarded: Mapping[int, Sequence[int]] = NOTHING,
     footprint: Sequence[int] | None = None,
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
-    The way may be along another order, in which ops of a region that lay apart are neighbours, unless it is said what
-    steps need.
+    The result may have another order, in which ops of a region are made neighbours, unless `footprint` is given.
 
     Parameters
     ----------
     memory
         The graph under a target.
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     cost
-        What ops take: under each limit on the peak the way of least time is taken, not that of fewest ops.
-    handed
-        Dimensions along which the pieces of some tensors may go to their readers as they are, put together by nobody.
+        Cost of ops: under each limit on the peak, the path of least time is taken, not that of fewest ops.
+    forwarded
+        Dimensions along which some tensors may be forwarded in slices, unmaterialised.
     footprint
-        Bytes that count for each step that runs whole; default what it needs.
+        Bytes of each untiled step; default its live bytes.
     """
-    model = cut_model(cutter, memory, order, cost, handed=handed, footprint=footprint)
+    model = cut_model(cutter, memory, order, cost, forwarded=forwarded, footprint=footprint)
     stop = _stop(memory, order, limits, bounds.least)
     most, peak = bounds.most_nanoseconds, profile(memory, order).peak
     least = bounds.least if bounds.least >= peak else min(bounds.least, peak - peak // _NEAR)
@@ -140,12 +139,12 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
         regions.append(cutter.region(interval, axes, found.stripes, found.pace))
     nanoseconds = way.weight if timed else 0
     tensors = [t.id for t in cutter.graph.tensors if t.kind is not Kind.CONSTANT]
-    handed = tuple(tensors[t] for t in way.handed)
-    return Way(taken, tuple(regions), way.peak, way.ops, nanoseconds, way.evaluated, way.complete, handed)
+    forwarded = tuple(tensors[t] for t in way.handed)
+    return Way(taken, tuple(regions), way.peak, way.ops, nanoseconds, way.evaluated, way.complete, forwarded)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
-    """What the search asks now and then: whether the time is up. Whoever looks on sees the peak without cuts."""
+    """The stop condition of the search: whether the time is up. It reports the peak without tiles."""
     peak = profile(memory, order).peak
 
     def stop() -> bool:
@@ -173,12 +172,12 @@ def front_ways(
 def working_ways(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, most: Sequence[int]
 ) -> list[Way]:
-    """Ways along an order whose working sets are within some limits, in bytes, each with the fewest bytes moved; those
-    that there are and that were found in time.
+    """Paths along an order whose working sets are within some limits in bytes, each with the fewest bytes moved; as
+    found in time.
 
-    What an op or a region reads from elsewhere, and makes for others, may lie in slow memory: an op that runs whole
-    needs its own tensors at once, a region its pieces, which are loaded and stored, and what it reads whole. `peak` is
-    what the most demanding of them needs; bytes are counted as if nothing stayed between them.
+    Tensors between ops and regions may be in slow memory: an untiled op needs only its own tensors, a region its
+    slices, which are loaded and stored, and its untiled operands. `peak` is the largest working set; moved bytes are
+    counted as if nothing stayed resident.
     """
     model = cut_model(cutter, memory, order, transfers=True)
     stop = _stop(memory, order, limits, 0)
@@ -190,14 +189,14 @@ def working_ways(
 def way_within(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, limit: int, footprint: Sequence[int]
 ) -> Way | None:
-    """The way of fewest ops along an order that keeps within a limit; None: none was found.
+    """The path of fewest ops along an order within a limit; None: none was found.
 
     Parameters
     ----------
     limit
         Bytes.
     footprint
-        Bytes that count for each step that runs whole.
+        Bytes of each untiled step.
     """
     model = cut_model(cutter, memory, order, footprint=footprint)
     ways = _core.paths_within(model, LONGEST, FINEST, [limit], _stop(memory, order, limits, 0))
@@ -209,17 +208,17 @@ _ABOVE = 2**32
 
 
 class PeakCuts:
-    """Short regions along an order where it is highest: what is above a limit is cut if a region of a few neighbours
-    is below it there, and stays as it is if none is.
+    """Short regions at the highest steps of an order: steps above a limit are tiled if a region of a few neighbours is
+    below it, and stay untiled if none is.
 
     Parameters
     ----------
     memory
         The graph under a target.
     order
-        Positions in the graph's own order.
+        Positions in the file order.
     longest
-        Ops of a region, at the most.
+        Ops of a region, at most.
     """
 
     def __init__(self, cutter: Cutter, memory: MemoryModel, order: Sequence[int], longest: int) -> None:
@@ -246,13 +245,13 @@ def cut_model(
     cost: CostModel | None = None,
     *,
     transfers: bool = False,
-    handed: Mapping[int, Sequence[int]] = NOTHING,
+    forwarded: Mapping[int, Sequence[int]] = NOTHING,
     footprint: Sequence[int] | None = None,
 ) -> _core.CutModel:
-    """The graph in an order, with the axes of its ops, and what these take, as the core takes it.
+    """The graph in an order, with the axes of its ops and their costs, for the core.
 
-    With `transfers`, weights are `MOVED_PER_OP` bytes that are moved, and ops; nothing is there but what is used. Steps
-    that run whole take `footprint`, if it is given.
+    With `transfers`, weights are moved bytes in units of `MOVED_PER_OP`, and ops; only the working set is live.
+    `footprint` overrides the bytes of untiled steps.
     """
     graph, target = memory.graph, memory.target
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
@@ -268,7 +267,7 @@ def cut_model(
             sorted(position[o] for o in graph.consumers.get(t.id, ())),
             t.kind is Kind.OUTPUT,
             memory.storage_of.get(t.id, -1),
-            list(handed.get(t.id, ())),
+            list(forwarded.get(t.id, ())),
         )
         for t in graph.tensors
         if t.kind is not Kind.CONSTANT
@@ -285,7 +284,7 @@ def cut_model(
         glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = adapter(graph)
     most = 0 if spell is None else spell.MOST_OPERANDS
-    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.again)
+    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer, cutter.recompute)
 
 
 def _op(
@@ -314,7 +313,7 @@ def _op(
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))
     if known is None:
-        reads = [(number[t], [_WHOLE] * len(graph.tensor_by_id[t].shape or ()), False, False) for t in op.inputs
+        reads = [(number[t], [_UNTILED] * len(graph.tensor_by_id[t].shape or ()), False, False) for t in op.inputs
                  if t in number]  # fmt: skip
     for j, t in enumerate(op.outputs):
         rank = len(graph.tensor_by_id[t].shape or ())
@@ -332,10 +331,10 @@ def _element_bytes(graph: Graph, op: Op) -> int:
     return tensor.size // max(1, prod(tensor.shape or ()))
 
 
-_WHOLE = (-1, 1, 1, 0, 0)
+_UNTILED = (-1, 1, 1, 0, 0)
 
 
 def _index(index: Index | None) -> tuple[int, int, int, int, int]:
     if index is None or index.axis == FIXED:
-        return _WHOLE
+        return _UNTILED
     return (index.axis, index.num, index.den, index.lo, index.hi)

@@ -1,9 +1,9 @@
-"""The seams that lower the peak: all at once, then without those that do not.
+"""Concat eliminations that lower the peak: all at first, then without those that the peak does not need.
 
-What seams gain is often theirs together: one concat fewer leaves the peak where the next one is. So all are cut, or all
-that are there where the order without cuts is high, whichever is lower, and then concats are left as they are, half of
-those that are left at a time, as long as the exact scheduler finds an order within the same peak. What is left needs
-the fewest parts that this search finds; a bound is over orders of these parts.
+Eliminations often save jointly: without one concat, the peak moves to the next. So the search applies all of them, or
+all near the peak of the untiled order, whichever is lower. Then it restores concats, half of the rest at a time, while
+the exact scheduler finds an order within the same peak. The rest has the fewest parts that this search finds. A bound
+is over orders of these parts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.seam_parts import apply_with_seams
-from lowtide.transform.seams import NO_SEAMS, Seams, find_seams, operand_rows
+from lowtide.transform.seam_parts import apply_with_elimination
+from lowtide.transform.seams import NO_ELIMINATION, Elimination, find_elimination, operand_rows
 
 _ROUNDS = 4
 """How often sums are added up in the order in which the last order had their operands."""
@@ -31,26 +31,26 @@ _STATES_BYTES = 2**24
 
 
 @dataclass(frozen=True)
-class BestSeams:
-    """Seams that are worth it.
+class BestElimination:
+    """Concat eliminations that lower the peak.
 
     Attributes
     ----------
-    seams
-        None if no seams lower the peak.
+    elimination
+        Empty if none lowers the peak.
     parts
-        What they give.
+        Its part graph.
     order
-        Op ids of the part graph: the best order that was seen.
+        Op ids of the part graph, in the best order.
     peak
-        Its bytes.
+        Bytes of that order.
     tried
         Part graphs that were ordered.
     interrupted
         Whether Ctrl-C ended the search.
     """
 
-    seams: Seams
+    elimination: Elimination
     parts: PartGraph | None
     order: tuple[int, ...]
     peak: int
@@ -60,7 +60,7 @@ class BestSeams:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Concats that are left as they are, and those whose operands are sliced."""
+    """Concats that are unmodified, and those whose operands are sliced."""
 
     without: frozenset[int] = frozenset()
     fine: frozenset[int] = frozenset()
@@ -77,7 +77,7 @@ class _Tried:
     bound: int
 
 
-def best_seams(
+def best_elimination(
     cutter: Cutter,
     memory: MemoryModel,
     order: Sequence[int],
@@ -86,17 +86,17 @@ def best_seams(
     accumulate: bool = False,
     enough: int = 0,
     most_ops: int = 0,
-) -> BestSeams:
-    """Seams of the lowest peak that this search finds, and of those it finds the fewest.
+) -> BestElimination:
+    """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds.
 
     Parameters
     ----------
     memory
         The graph under a target.
     order
-        Positions in the graph's own order: the best one without cuts.
+        Positions in the file order: the best untiled order.
     accumulate
-        As `find_seams`.
+        As `find_elimination`.
     enough
         Bytes; no lower peak is of use.
     most_ops
@@ -111,8 +111,8 @@ def best_seams(
     except KeyboardInterrupt:
         interrupted = True
     if best is None:
-        return BestSeams(NO_SEAMS, None, (), uncut_peak, search.tried, interrupted)
-    return BestSeams(best.parts.seams, best.parts, best.order, best.peak, search.tried, interrupted)
+        return BestElimination(NO_ELIMINATION, None, (), uncut_peak, search.tried, interrupted)
+    return BestElimination(best.parts.elimination, best.parts, best.order, best.peak, search.tried, interrupted)
 
 
 class _Search:
@@ -134,20 +134,20 @@ class _Search:
         self.concats = [op.id for op in cutter.graph.ops if operand_rows(cutter, op.id) is not None]
         self.tried = 0
 
-    def seams(self, choice: _Choice) -> Seams:
-        """What a choice cuts."""
-        return find_seams(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
+    def elimination(self, choice: _Choice) -> Elimination:
+        """The elimination of a choice."""
+        return find_elimination(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
 
     def parts(self, choice: _Choice) -> PartGraph | None:
         """The part graph of a choice; None if nothing is cut, or it has more ops than may run."""
-        seams = self.seams(choice)
-        if not seams.cuts:
+        elimination = self.elimination(choice)
+        if not elimination.cuts:
             return None
-        result = apply_with_seams(self.cutter, (), seams)
+        result = apply_with_elimination(self.cutter, (), elimination)
         return None if self.most_ops and len(result.graph.ops) > self.most_ops else result
 
     def run(self, enough: int) -> _Tried | None:
-        """Seams where the peak is, or all of them, then those that are needed; then with operands sliced."""
+        """Eliminations near the peak, or all of them; then the necessary ones; then with sliced operands."""
         peak = max(self.footprint, default=0)
         near, everything = self.near_the_peak(peak, fine=False), self.all_at_once()
         best = min((t for t in (near, everything) if t is not None), key=lambda t: t.peak, default=None)
@@ -161,8 +161,8 @@ class _Search:
         return best
 
     def near_the_peak(self, peak: int, *, fine: bool) -> _Tried | None:
-        """Seams of concats that are there where the order without cuts is near a peak or above, as low as any of a few
-        such choices; None if none is below the peak."""
+        """The best of a few choices: concats that are live where the untiled order is near a peak. None if none is
+        below the peak."""
         best, before = None, frozenset[int]()
         for share in _NEAR:
             hot = frozenset(o for o in self.concats if self._is_hot(o, int(share * peak)))
@@ -176,7 +176,7 @@ class _Search:
         return best
 
     def all_at_once(self) -> _Tried | None:
-        """Every seam; those with the most parts are left out while there are too many."""
+        """Every elimination; those with the most tiles are left out while there are too many."""
         choice = _Choice()
         left = sorted(self.concats, key=lambda o: len(self.cutter.graph.op_by_id[o].inputs))
         parts = self.parts(choice)
@@ -204,12 +204,12 @@ class _Search:
         def leave(some: Sequence[int]) -> _Choice:
             return replace(needed.choice, without=needed.choice.without | set(some))
 
-        def whole(some: Sequence[int]) -> _Choice:
+        def unsliced(some: Sequence[int]) -> _Choice:
             return replace(needed.choice, fine=needed.choice.fine - set(some))
 
         steps: list[tuple[Callable[[Sequence[int]], _Choice], Collection[int]]] = [
             (leave, [o for o in self.concats if o not in best.choice.without]),
-            (whole, best.choice.fine),
+            (unsliced, best.choice.fine),
         ]
         for change, ids in steps:
             left = sorted(i for i in ids if i not in needed.choice.without)
@@ -240,10 +240,10 @@ class _Search:
         for _ in range(_ROUNDS):
             if best.bound >= best.peak or self.limits.over():
                 break
-            seams = best.parts.seams.turned(turns_of(self.cutter, best.parts, best.order))
-            if seams == best.parts.seams:
+            elimination = best.parts.elimination.turned(turns_of(self.cutter, best.parts, best.order))
+            if elimination == best.parts.elimination:
                 break
-            tried = self.order(best.choice, apply_with_seams(self.cutter, (), seams))
+            tried = self.order(best.choice, apply_with_elimination(self.cutter, (), elimination))
             if tried.peak > best.peak:
                 break
             best = tried
@@ -255,8 +255,8 @@ def turns_of(cutter: Cutter, parts: PartGraph, order: Sequence[int]) -> dict[int
     position = {o: k for k, o in enumerate(order)}
     maker = {t: position[op.id] for op in parts.graph.ops for t in op.outputs}
     ready: dict[int, list[tuple[int, int]]] = {}
-    cuts = {c.op: c for c in parts.seams.cuts if c.turns}
-    sums = {t for t in parts.pieces if parts.pieces[t].terms is not None}
+    cuts = {c.op: c for c in parts.elimination.cuts if c.turns}
+    sums = {t for t in parts.slices if parts.slices[t].terms is not None}
     for op in parts.graph.ops:
         part = parts.parts.get(op.id)
         if part is None or part.of not in cuts or part.rows is None:

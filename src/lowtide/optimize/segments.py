@@ -1,8 +1,8 @@
-"""Segments of an order: what runs between two tensors that alone are there, each a small problem of its own.
+"""Segments of an order: the ops between two tensors that alone are live, as graphs of their own.
 
-A segment's graph has its ops, an op that stands for all that makes what it begins with, and one that reads what it
-makes. Where the segment before hands on pieces, so many such ops make one each, and where it hands on pieces itself,
-the last op reads those: then what is there of the one falls while the other grows.
+A segment graph has its ops, one op for the producers of its first tensor, and one that reads its last tensor. If the
+previous segment forwards slices, several such ops make one slice each. If the segment forwards slices itself, the last
+op reads those. Then the first tensor is freed while the last one grows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEFORE, _BEHIND = "lowtide::Before", "lowtide::Behind"
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in an order where one tensor is there, and beside it only small ones.
+    """A place in an order where one tensor is live, apart from small ones.
 
     Attributes
     ----------
@@ -92,9 +92,9 @@ def segment_graph(graph: Graph, ops: Sequence[int], result: int | None) -> Graph
 
 
 def with_ends(
-    graph: Graph, regions: Sequence[Region], order: Sequence[int], pieces: tuple[int | None, int | None], chunks: int
+    graph: Graph, regions: Sequence[Region], order: Sequence[int], ends: tuple[int | None, int | None], chunks: int
 ) -> PartGraph:
-    """A segment in parts.
+    """A segment in tiles.
 
     Parameters
     ----------
@@ -102,17 +102,17 @@ def with_ends(
         The segment's, with all runs.
     order
         Op ids.
-    pieces
-        The tensors that it begins and ends with, where these are handed on in pieces.
+    ends
+        Its first and last tensor, where these are forwarded in slices.
     chunks
-        Pieces of the first.
+        Slices of the first.
     """
     parts = apply(Cutter(graph), regions, order)
-    first, last = pieces
+    first, last = ends
     if first is not None:
-        parts = _made_in_pieces(graph, parts, first, chunks)
+        parts = _made_in_slices(graph, parts, first, chunks)
     if last is not None:
-        parts = _read_in_pieces(parts, last)
+        parts = _read_in_slices(parts, last)
     return hand_on.hand_on(graph, parts)
 
 
@@ -121,21 +121,21 @@ def peak_of(graph: Graph, target: Target) -> int:
     return profile(memory_model(graph, target), range(len(graph.ops))).peak
 
 
-def _made_in_pieces(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> PartGraph:
-    """What stands for all before makes a tensor in pieces, and others together."""
-    graph, whole = parts.graph, cut.tensor_by_id[tensor]
-    shape = whole.shape or ()
+def _made_in_slices(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> PartGraph:
+    """The op for all producers becomes one op per slice of a tensor, and one for the others."""
+    graph, full = parts.graph, cut.tensor_by_id[tensor]
+    shape = full.shape or ()
     rows = tuple(shape)[ROWS_DIM : ROWS_DIM + 1][0]
     ends = [rows * (k + 1) // chunks for k in range(chunks)]
     fresh_op = max(op.id for op in graph.ops) + 1
     fresh = max(t.id for t in (*graph.tensors, *cut.tensors)) + 1
-    pieces, ops, tensors = dict(parts.pieces), list[Op](), list[Tensor]()
+    slices, ops, tensors = dict(parts.slices), list[Op](), list[Tensor]()
     for k, (a, b) in enumerate(zip((0, *ends), ends, strict=False)):
         if a < b:
             own = (*shape[:ROWS_DIM], b - a, *shape[ROWS_DIM + 1 :])
-            tensors.append(Tensor(fresh + k, whole.size * (b - a) // rows, shape=own, dtype=whole.dtype))
+            tensors.append(Tensor(fresh + k, full.size * (b - a) // rows, shape=own, dtype=full.dtype))
             box = tuple((a, b) if d == ROWS_DIM else (0, size) for d, size in enumerate(shape))
-            pieces[fresh + k] = Piece(tensor, box)
+            slices[fresh + k] = Piece(tensor, box)
             ops.append(Op(fresh_op + k, (), (fresh + k,), type=_BEFORE, operands=()))
     others = tuple(t for t in graph.op_by_id[graph.producer[tensor]].outputs if t != tensor)
     if others:
@@ -143,13 +143,13 @@ def _made_in_pieces(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> P
     made = tuple(t.id for t in tensors)
     ops.append(Op(fresh_op + chunks + 1, made, (tensor,), type="Concat", operands=made))
     left = [op for op in graph.ops if op.id != graph.producer[tensor]]
-    whole_graph = replace(graph, tensors=(*graph.tensors, *tensors), ops=(*ops, *left))
+    result = replace(graph, tensors=(*graph.tensors, *tensors), ops=(*ops, *left))
     roles = {**parts.parts, fresh_op + chunks + 1: Part("join")}
-    return replace(parts, graph=whole_graph, pieces=pieces, parts=roles)
+    return replace(parts, graph=result, slices=slices, parts=roles)
 
 
-def _read_in_pieces(parts: PartGraph, tensor: int) -> PartGraph:
-    """What stands for all behind reads the pieces of a tensor."""
+def _read_in_slices(parts: PartGraph, tensor: int) -> PartGraph:
+    """The op for all consumers reads the slices of a tensor."""
     graph = parts.graph
     join = graph.op_by_id[graph.producer[tensor]]
     if parts.parts.get(join.id) != Part("join"):
@@ -167,6 +167,6 @@ def _read_in_pieces(parts: PartGraph, tensor: int) -> PartGraph:
 
 
 def as_runs(graph: Graph, sequence: Sequence[int]) -> runs.Runs:
-    """All runs of a segment's ops; what stands for the rest runs first and last."""
+    """All runs of a segment's ops, between the ops for the rest of the graph."""
     ends = [op.id for op in graph.ops if op.type == _BEFORE], [op.id for op in graph.ops if op.type == _BEHIND]
     return runs.apply(graph, [graph.index_of[op] for op in (*ends[0], *sequence, *ends[1])])

@@ -1,12 +1,12 @@
-"""Several regions of a step that run in parts, each one op of the graph around them, which is searched.
+"""Several tiled regions of a step, each one op of the outer graph, which is searched.
 
 ::
 
-    a  b [ c d e ]xn  f  g [ h i ]xm  k        regions as they are: workspaces are their parts' peaks
-    a  b     P1       f  a' g   P2    k        what is searched: what stands around runs again, or moves
+    a  b [ c d e ]xn  f  g [ h i ]xm  k        fixed regions: workspaces are the peaks of their tiles
+    a  b     P1       f  a' g   P2    k        searched: the outer ops are recomputed, or their values move
 
-Where a norm over the batch forbids parts of all, what lies between such norms may run in parts. Regions are taken one
-after the other, each time the one by which the highest step falls furthest.
+Where a norm over the batch prevents tiles of all ops, the ops between such norms may be tiled. Regions are added
+greedily: each time the one that lowers the highest step most.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def around(
     orders: Orders,
     bandwidth: Bandwidth | None,
 ) -> Parted:
-    """What stands around these regions, to be searched as a step is."""
+    """The ops around these regions, to be searched as a step is."""
     outer = outer_of(graph, loops)
     model, order = memory_model(outer, target), tuple(orders(outer))
     clock = None if bandwidth is None else clock_of_step(outer, model, order, bandwidth)
@@ -104,8 +104,7 @@ def _ops(choice: Parted) -> frozenset[int]:
 
 
 def _top(graph: Graph, target: Target, within: tuple[Parted, ...], place: dict[int, int]) -> tuple[int, frozenset[int]]:
-    """The peak around regions, ops as they stand in an order as far as that goes, and the ops there: those of a region
-    where it stands."""
+    """The peak around regions, in an order near a given one, and the ops that run there, those of a region included."""
     outer = outer_of(graph, loops_of(within)) if within else graph
     loop_ops = [op.id for op in outer.ops if op.id not in graph.op_by_id]
     members = dict(zip(sorted(loop_ops), (_ops(c) for c in within), strict=True))

@@ -1,4 +1,4 @@
-"""What the kernels of parts take beside their tensors, for parts of a few sizes."""
+"""Workspace of the kernels of tiles, for tiles of a few sizes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ class PartWorkspaces:
 def _likeness(graph: Graph, op: Op) -> tuple[Hashable, ...]:
     """All of an op that a kernel's memory may hang on: alike in it, two ops differ by names and places alone."""
     place: dict[int, int] = {}
-    stands = [-1 if t is None else place.setdefault(t, len(place)) for t in (*(op.operands or op.inputs), *op.outputs)]
+    positions = [
+        -1 if t is None else place.setdefault(t, len(place)) for t in (*(op.operands or op.inputs), *op.outputs)
+    ]
     tensors = tuple(
         (t.size, t.shape, t.dtype, t.kind is Kind.CONSTANT, t.value, repr(t.quant))
         for t in map(graph.tensor_by_id.__getitem__, place)
     )
     attributes = repr(sorted(op.attributes.items()))
-    return (op.type, op.workspace, attributes, tuple(stands), len(op.outputs), tensors)
+    return (op.type, op.workspace, attributes, tuple(positions), len(op.outputs), tensors)
 
 
 def _of_part(cutter: Cutter, target: Target, op: Op, axis: int, rows: int) -> int:
@@ -68,12 +70,12 @@ def _of_part(cutter: Cutter, target: Target, op: Op, axis: int, rows: int) -> in
     for j, t in enumerate(op.outputs):
         box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: how.around(part)})
         shapes[t] = tuple(b - a for a, b in box)
-    spelled = how.spell(part, tuple(shapes[t] for t in op.outputs))
-    if spelled.padding:
+    lowered = how.spell(part, tuple(shapes[t] for t in op.outputs))
+    if lowered.padding:
         shapes[op.inputs[0]] = tuple(
-            size + sum(more) for size, more in zip(shapes[op.inputs[0]], spelled.padding, strict=True)
+            size + sum(more) for size, more in zip(shapes[op.inputs[0]], lowered.padding, strict=True)
         )
-    return target.workspace(_alone(graph, op, shapes), replace(op, attributes=spelled.attributes))
+    return target.workspace(_alone(graph, op, shapes), replace(op, attributes=lowered.attributes))
 
 
 def _alone(graph: Graph, op: Op, shapes: dict[int, tuple[int, ...]]) -> Graph:

@@ -152,7 +152,7 @@ def _in_parts(parts: PartGraph, values: Mapping[int, np.ndarray], runner: Runner
     for tensor in graph.tensors:
         if tensor.id in known or tensor.kind is not Kind.CONSTANT:
             continue
-        rows = parts.pieces.get(tensor.id)
+        rows = parts.slices.get(tensor.id)
         if rows is not None and rows.of in known:
             known[tensor.id] = known[rows.of][tuple(slice(a, b) for a, b in rows.box)]
         elif tensor.value is not None:

@@ -1,23 +1,23 @@
-"""Tensors that lie within others: what a concat joins is written straight into its place, what a slice takes is read
-where it is. No op is added or taken away, and no bit changes.
+"""Aliases: tensors stored inside others. Operands of a concat are written in place, slices are read in place. No op is
+added or removed, and no bit changes.
 
-    concat of a, b, c      whole   |  a  |   b   | c |      a, b, c are written there by those who make them
-    slice, split of y      y       |     | v |       |      v is read there
-    relu of p to a         whole   |  a  |                  p lies where a does, and dies there
+    concat of a, b, c      result  |  a  |   b   | c |      the producers of a, b, c write there
+    slice, split of y      y       |     | v | |            the consumers of v read there
+    relu of p to a         result  |  a  |                  p has the memory of a until a overwrites it
                                    |  p  |
 
-An **alias** puts one tensor in another: row i of it is `run` bytes, `first + i * pitch` from the other's start. With
-one row that is a stretch of bytes, which any kernel can write; with more, kernels need a pitch. Each tensor lies in one
-other at the most, so that aliases are a forest, and all of a tree share the memory of its root. A concat whose operands
-are some of another one's, in the same order, may lie in that one: then their pieces need one place for both.
+An **alias** puts one tensor in another: row i of it is `run` bytes, `first + i * pitch` from the other's start. One row
+is a contiguous range, which any kernel can write; several rows need kernels with a pitch. Each tensor has at most one
+containing tensor, so aliases are a forest, and all tensors of a tree share the memory of its root. A concat whose
+operands are consecutive operands of another concat may be an alias of that one: then each operand has one place for
+both.
 
-Legal is what no order can spoil:
+Aliases are legal if no order makes them wrong:
 
-- pieces of one whole lie apart, and what lies in a piece has its bytes: nobody writes other bytes there,
-- but for an op that writes over what it reads: all others that touch anything there run before it in every order.
+- slices of one tensor are disjoint, and no op writes other bytes into a slice,
+- except for an in-place op: all other ops that touch its bytes run before it in every order.
 
-Pieces that are one stretch of bytes each are there by themselves (`lowtide.analyse.pieces`); a whole with others in it
-is one storage, from the first piece to the last reader.
+Contiguous slices are live by themselves; a strided tensor is one storage, from the first write to the last read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ split. same: what a view reads, where its result lies. over: what an op reads an
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Tensor `tensor` lies in tensor `of`, by what op `op` does; see the module."""
+    """Tensor `tensor` is stored in tensor `of`, because of op `op`; see the module."""
 
     tensor: int
     of: int
@@ -54,7 +54,8 @@ Aliases = tuple[Alias, ...]
 
 
 class Place(NamedTuple):
-    """Where a tensor lies in the root of its tree: row i is `run` bytes, `first + i * pitch` from the root's start."""
+    """The range of a tensor in the root of its tree: row i is `run` bytes, `first + i * pitch` from the root's
+    start."""
 
     root: int
     first: int
@@ -84,7 +85,7 @@ def box_place(shape: Sequence[int], box: Sequence[tuple[int, int]], element: int
 
 
 class Forest:
-    """Aliases put together: who lies in whom, and where in the root of all. It holds only what is legal."""
+    """Legal aliases: the containing tensor of each tensor, and its place in the root of the tree."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
@@ -118,7 +119,7 @@ class Forest:
         return reason
 
     def remove(self, tensors: Collection[int]) -> None:
-        """Give tensors memory of their own again, with what lies in them."""
+        """Give tensors, with their aliases, memory of their own."""
         for t in tensors:
             del self.below[self.above.pop(t).of][t]
         for t in tensors:
@@ -176,11 +177,12 @@ class Forest:
         return self.graph.tensor_by_id[t].label
 
     def _is_named(self, t: int) -> bool:
-        """Whether somebody beside kernels takes a tensor as one stretch of bytes: the caller, or a view."""
+        """Whether the caller or a view needs a tensor as one contiguous range."""
         return self.graph.tensor_by_id[t].kind is not Kind.ACTIVATION or t in self._views or t in self._source_of
 
     def _spoilt(self, alias: Alias) -> str | None:
-        """Why an op cannot write over what it reads: somebody may still need it, or it reads it elsewhere as well."""
+        """Why an op cannot overwrite its operand: another op may still read the bytes, or the op reads them elsewhere,
+        too."""
         graph, op = self.graph, self.graph.op_by_id[alias.op]
         inside = self._subtree(alias.tensor)
         if any(graph.tensor_by_id[t].kind is not Kind.ACTIVATION for t in inside):
@@ -197,7 +199,7 @@ class Forest:
         return None if late is None else f"{graph.op_by_id[late].label} may run after {op.label} writes there"
 
     def _place(self, t: int) -> Place | None:
-        """Where a tensor, or the one that it is a view of, lies in a tree; None if in none."""
+        """The place of a tensor, or of the one that it is a view of; None if it is in no tree."""
         while t not in self.above and t in self._source_of:
             t = self._source_of[t]
         return self.places[t] if t in self.above or self.below.get(t) else None
@@ -213,8 +215,8 @@ class Forest:
 
 
 def _within(above: Place, alias: Alias, size: int, own: int, root: int) -> Place | None:
-    """Where a tensor of `own` bytes lies in the root of `root` bytes, if rows of one pitch say it; `size` is that of
-    the one that it lies in."""
+    """The place of a tensor of `own` bytes in the root of `root` bytes, if rows of one pitch describe it; `size` is
+    that of the containing tensor."""
     first = above.first + alias.first
     if above.run == size:
         return Place(above.root, first, alias.run, root if alias.run == own else alias.pitch)
@@ -253,20 +255,22 @@ def why_not(graph: Graph, target: Target, aliases: Aliases) -> str | None:
 
 
 def apply(graph: Graph, target: Target, aliases: Aliases) -> Change[Aliases]:
-    """The graph with tensors that lie in others. No op and no tensor is new.
+    """The graph with aliases. No op and no tensor is new.
 
-    Kernels that read a tensor row by row do not write over it, since what they make is one stretch of bytes.
+    Kernels that read a tensor row by row do not overwrite it, since their result is contiguous.
     """
     forest = Forest(graph, target)
     reason = forest.add(aliases)
     assert reason is None, reason
-    lies = forest.above
-    places = {t: forest.places[t] for t in {*lies, *(alias.of for alias in aliases)}}
+    containing = forest.above
+    places = {t: forest.places[t] for t in {*containing, *(alias.of for alias in aliases)}}
     by_rows = {t: p.root for t, p in places.items() if p.run < graph.tensor_by_id[t].size}
     rows = set(by_rows.values())
     tensors = tuple(
-        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].first, piece=places[t.id].root not in rows)
-        if t.id in lies
+        replace(
+            t, alias_of=containing[t.id].of, alias_offset=containing[t.id].first, piece=places[t.id].root not in rows
+        )
+        if t.id in containing
         else t
         for t in graph.tensors
     )

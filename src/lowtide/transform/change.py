@@ -1,4 +1,4 @@
-"""What a change of a graph gives: another graph, and the origin of its new operators and tensors.
+"""The result of a graph change: another graph, and the origin of its new operators and tensors.
 
 A small frozen record in ids of the graph describes a change. `clone`, `siblings` and `alias` have two functions each:
 
@@ -7,7 +7,7 @@ A small frozen record in ids of the graph describes a change. `clone`, `siblings
 
 Changes that `lowtide.transform.lower` combines give a type of their own, with the origins in a `PartGraph`: `sections`
 (`products` lists candidates, `by_sections` applies, `of_user` gives the origins), `statistics`, `runs` and the tiles.
-The plan records every change, and `lowtide.verify` makes it again with code of its own.
+The plan records every change, and `lowtide.verify` derives it with code of its own.
 """
 
 from __future__ import annotations

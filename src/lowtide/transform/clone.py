@@ -1,13 +1,11 @@
-"""An op runs again for some of those that read what it makes, so that this need not lie in memory until then.
-
-::
+"""Rematerialisation: a clone of an op serves some consumers, so that its result need not be live until then.
 
     of -- t --+--> early            of  -- t  -----> early
               |               =>
               +--> late             of' -- t' -----> late
 
-The clone stands behind the op, with tensors of its own; where it runs is the scheduler's to say. Source: Briggs, Cooper
-and Torczon, "Rematerialization", PLDI 1992.
+The clone follows the op, with tensors of its own; the scheduler decides where it runs. Source: Briggs, Cooper and
+Torczon, "Rematerialization", PLDI 1992.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from lowtide.transform.rename import reading
 
 @dataclass(frozen=True)
 class Clone:
-    """Op `of` runs again, and `readers` read from its clone what it makes as `replaced`. All are ids."""
+    """A clone of op `of` whose consumers are `readers`; they read the clone's copy of `replaced`. All are ids."""
 
     of: int
     replaced: int
@@ -31,7 +29,7 @@ class Clone:
 
 
 def why_not(graph: Graph, clone: Clone) -> str | None:
-    """None if the op may run again, and gives the same then; else the reason, in a few words."""
+    """None if a clone of the op gives the same values; else the reason, in a few words."""
     op = next((op for op in graph.ops if op.id == clone.of), None)
     if op is None:
         return f"op {clone.of} is not there to run"
@@ -51,12 +49,12 @@ def why_not(graph: Graph, clone: Clone) -> str | None:
 
 
 def repeatable(graph: Graph) -> frozenset[int]:
-    """Ids of the ops that may run again, and give the same then, for whoever reads what they make.
+    """Ids of the ops whose clones give the same values to all consumers.
 
-    An op that `after` speaks of is none of them: it is not known which run would be meant.
+    Ops that an `after` names are left out: it is not known which run it means.
     """
     written = {
-        _lies_in(graph, t)[-1]
+        _containers(graph, t)[-1]
         for op in graph.ops
         for t in op.outputs
         if graph.tensor_by_id[t].alias_of is not None and not names_only(op.type)
@@ -70,13 +68,13 @@ def repeatable(graph: Graph) -> frozenset[int]:
         and op.id not in ordered
         and not op.attributes.get("random")
         and (names_only(op.type) or all(graph.tensor_by_id[t].alias_of is None for t in op.outputs))
-        and (written.isdisjoint(_lies_in(graph, t)[-1] for t in op.inputs) or _overwritten(graph, op) is None)
+        and (written.isdisjoint(_containers(graph, t)[-1] for t in op.inputs) or _overwritten(graph, op) is None)
     )
 
 
 def _overwritten(graph: Graph, op: Op) -> Op | None:
     """An op, if there is one, that writes into the memory of what this one reads: a clone might run behind it."""
-    chains = [_lies_in(graph, t) for t in op.inputs]
+    chains = [_containers(graph, t) for t in op.inputs]
     roots = {chain[-1] for chain in chains}
     makers = {graph.producer.get(t) for chain in chains for t in chain}
     at = graph.index_of
@@ -85,14 +83,14 @@ def _overwritten(graph: Graph, op: Op) -> Op | None:
             continue
         row = kind_of(other.type)
         view = row is not None and row.view  # then what it makes is there already, in another tensor's memory
-        written = [chain for chain in (_lies_in(graph, t) for t in other.outputs) if not view or len(chain) == 1]
+        written = [chain for chain in (_containers(graph, t) for t in other.outputs) if not view or len(chain) == 1]
         if any(chain[-1] in roots for chain in written):
             return other
     return None
 
 
-def _lies_in(graph: Graph, tensor: int) -> list[int]:
-    """A tensor, the one whose memory it lies in, and so on, as the graph says."""
+def _containers(graph: Graph, tensor: int) -> list[int]:
+    """A tensor, the tensor that it is an alias of, and so on."""
     chain = [tensor]
     while (above := graph.tensor_by_id[chain[-1]].alias_of) is not None:
         chain.append(above)
@@ -100,27 +98,27 @@ def _lies_in(graph: Graph, tensor: int) -> list[int]:
 
 
 def apply(graph: Graph, clone: Clone) -> Change[Clone]:
-    """The graph with the op run again; ids are the next ones that are free."""
+    """The graph with the clone; new ids are the next free ones."""
     reason = why_not(graph, clone)
     assert reason is None, reason
     original, by_id = graph.op_by_id[clone.of], graph.tensor_by_id
     fresh_op = max(op.id for op in (*graph.ops, *graph.folded)) + 1
     fresh = max(by_id) + 1
-    again = {t: fresh + k for k, t in enumerate(original.outputs)}
+    copies = {t: fresh + k for k, t in enumerate(original.outputs)}
     tensors = tuple(
-        replace(by_id[t], id=new, kind=Kind.ACTIVATION, name=f"{by_id[t].label} (again)") for t, new in again.items()
+        replace(by_id[t], id=new, kind=Kind.ACTIVATION, name=f"{by_id[t].label} (again)") for t, new in copies.items()
     )
     second = replace(
-        original, id=fresh_op, name=f"{original.label} (again)", outputs=tuple(again[t] for t in original.outputs)
+        original, id=fresh_op, name=f"{original.label} (again)", outputs=tuple(copies[t] for t in original.outputs)
     )
-    instead = {clone.replaced: again[clone.replaced]}
+    instead = {clone.replaced: copies[clone.replaced]}
     ops: list[Op] = []
     for op in graph.ops:
         ops.append(reading(op, instead) if op.id in clone.readers else op)
         if op.id == clone.of:
             ops.append(second)
-    whole = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
-    return Change(clone, whole, {fresh_op: clone.of}, {new: t for t, new in again.items()})
+    result = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
+    return Change(clone, result, {fresh_op: clone.of}, {new: t for t, new in copies.items()})
 
 
 def as_rewrite(change: Change[Clone]) -> Recompute:

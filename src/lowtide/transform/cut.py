@@ -1,21 +1,23 @@
-"""Cuts: ops that run in parts, one stripe of a region after another, so that less of each tensor is there at once.
+"""Tiling of regions: ops that run in stripes, so that fewer bytes of each tensor are live.
 
     region: conv -> relu -> conv          stripe 0   conv[0:9]  relu[0:9]  conv[0:8]
-                                          stripe 1   conv[9:17] relu[9:17] conv[8:16]     rows 7:9 were kept for it
+                                          stripe 1   conv[9:17] relu[9:17] conv[8:16]     rows 7:9 are cached
                                           ...
 
-A region is some ops, each with an axis of its access along which it is cut and, for every stripe, the row up to which
-it has then run: rows that a later stripe reads again are kept, and nothing runs twice. Or they are computed again, by
-ops that make more than they read:
+A region has some ops, each with a tiled axis of its access and, for every stripe, the row up to which it has then run.
+Cached halo: rows that a later stripe reads are kept, and every row runs once. Recomputed halo, for ops that make more
+than they read:
 
     region: expand -> depthwise           stripe 0   expand[0:9]  depthwise[0:8]
-                                          stripe 1   expand[7:17] depthwise[8:16]         rows 7:9 ran twice
+                                          stripe 1   expand[7:17] depthwise[8:16]         rows 7:9 are recomputed
 
-of which nothing is kept, and nothing is joined: what they read is kept, which is less. A tensor between ops of the
-region is there a few rows at a time; what the region reads from elsewhere is whole, and what it makes for others is
-put together. An op whose axis is summed over adds up. Source: MAGIS (ASPLOS 2024, section 4.1: fission along
-dimensions); patch-wise inference with kept rows (msf-CNN), or with rows computed again (MCUNetV2, NeurIPS 2021: by all
-ops; that it pays for those that make more than they read is ours); the axes are those of `lowtide.ops.access`.
+Then no row of the result is kept or concatenated; rows of the operand are kept, which are smaller. A tensor between ops
+of the region is live a few rows at a time. Tensors that the region reads from elsewhere, or makes for other ops, are
+materialised. An op with a tiled reduction axis accumulates.
+
+Source: MAGIS (ASPLOS 2024, section 4.1: fission along dimensions); patch-wise inference with cached halos (msf-CNN) or
+recomputed halos (MCUNetV2, NeurIPS 2021, for all ops; the restriction to ops that make more than they read is ours).
+The axes are those of `lowtide.ops.access`.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ from lowtide.ops.part import Accumulating, Spelling, accumulating, spelling
 Pace = Literal["pull", "push", "late", "pull again", "late again"]
 """What stripes of a region are equal parts of. pull: of what the last ops make, and the others run as far as they are
 needed. push: of what the first ones make, and the others run as far as they can. late: likewise, but who makes no less
-than it reads runs no further than its readers do. again: rows that stripes before made run again, where that is less to
-keep (`Cutter.running_again`)."""
+than it reads runs no further than its readers do. again: recomputed halos, where that is less to
+keep (`Cutter.recomputed_ops`)."""
 PACES: tuple[Pace, ...] = ("pull", "push", "late")
-AGAIN: tuple[Pace, ...] = ("pull again", "late again")
+RECOMPUTED_HALO: tuple[Pace, ...] = ("pull again", "late again")
 
 
 @dataclass(frozen=True)
 class Cut:
-    """An op that runs in parts.
+    """A tiled op.
 
     Attributes
     ----------
@@ -52,8 +54,8 @@ class Cut:
     ends
         For each stripe, how many rows of the axis have run when it is over; never falling.
     begins
-        For each stripe, the first row that it runs, where it runs all that it reads of this op again: nothing is kept
-        for later stripes. Empty: every row runs once.
+        For each stripe, its first row, if the halo is recomputed: nothing is kept for later stripes. Empty: every row
+        runs once.
     """
 
     op: int
@@ -88,22 +90,22 @@ class Region:
 
 
 class Cutter:
-    """A graph with what its ops mean, looked up once.
+    """A graph with the meaning of its ops, looked up once.
 
     Parameters
     ----------
     exact_bits
-        Whether only cuts count that cannot change a bit, whatever kernel the runtime chooses for another shape.
+        Whether only tilings count that cannot change a bit, whatever kernel the runtime chooses for another shape.
     only
-        Ids of the ops that may be cut; None: any.
-    again
-        Whether a search may take regions whose ops run rows again.
+        Ids of the ops that may be tiled; None: any.
+    recompute
+        Whether a search may use regions with recomputed halos.
     """
 
     def __init__(
-        self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None, again: bool = False
+        self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None, recompute: bool = False
     ) -> None:
-        self.graph, self.exact_bits, self.only, self.again = graph, exact_bits, only, again
+        self.graph, self.exact_bits, self.only, self.recompute = graph, exact_bits, only, recompute
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
 
@@ -114,7 +116,7 @@ class Cutter:
         return self._meanings[op]
 
     def spelling(self, op: int, axis: int) -> Spelling | None:
-        """How parts of an op are spelled; None: it cannot be cut there."""
+        """How tiles of an op are lowered to the format; None: it cannot be tiled along the axis."""
         key = (op, axis)
         if key not in self._spellings:
             known = self.meaning(op)
@@ -141,7 +143,7 @@ class Cutter:
         return () if known is None else tuple(a for a in known.access.cuttable() if self.spelling(op, a) is not None)
 
     def dim(self, op: int, tensor: int, axis: int) -> int | None:
-        """Dimension of an op's result that runs along an axis; None: it is whole in every part."""
+        """Dimension of an op's result along an axis; None: every tile makes all of it."""
         known = self.meaning(op)
         if known is None:
             return None
@@ -158,10 +160,10 @@ class Cutter:
                 yield i, t, known.access.inputs[i] or ()
 
     def grow(self, ops: Iterable[int], op: int, axis: int) -> dict[int, int] | None:
-        """The axis of each op that is cut with `op`, where only `ops` may be; None if they cannot be cut together.
+        """The axis of each op that is tiled with `op`, among `ops`; None if they cannot be tiled together.
 
-        Whoever reads a part of what is cut is cut as well; whoever makes what is read in parts is cut if it can be.
-        Ops of `ops` that are not in the result run before it: they read nothing that is cut.
+        Consumers of a tiled result are tiled as well; producers of tiled operands are tiled if they can be. Ops of
+        `ops` that are not in the result run before it: they read nothing that is tiled.
         """
         within = set(ops)
         axes = {op: axis}
@@ -238,7 +240,7 @@ class Cutter:
             Op ids; the stripes run them in this order.
         """
         within = [op for op in order if op in axes]
-        again = self.running_again(within, axes) if pace in AGAIN else frozenset[int]()
+        recomputed = self.recomputed_ops(within, axes) if pace in RECOMPUTED_HALO else frozenset[int]()
         pulls = pace.startswith("pull")
         ends: dict[int, tuple[int, ...]] = {}
         for op in within if not pulls else ():
@@ -246,21 +248,21 @@ class Cutter:
         for op in reversed(within) if pace != "push" else ():
             if pulls:
                 ends[op] = self._pulled(op, axes, stripes, ends)
-            elif op in again or self._may_wait(op, axes):
+            elif op in recomputed or self._may_wait(op, axes):
                 ends[op] = tuple(map(min, self._pulled(op, axes, stripes, ends), ends[op]))
         cuts: dict[int, Cut] = {}
         for op in reversed(within):
             ends[op] = self._read(op, axes, ends, cuts)
-            cuts[op] = Cut(op, axes[op], ends[op], self.begins(op, axes, ends[op], cuts) if op in again else ())
+            cuts[op] = Cut(op, axes[op], ends[op], self.begins(op, axes, ends[op], cuts) if op in recomputed else ())
         return Region(tuple([cuts[op] for op in within]))
 
-    def running_again(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
-        """Ops of a region that make more than they read, all of it for others of the region.
+    def recomputed_ops(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
+        """Ops of a region with recomputed halos: they make more than they read, all of it for the region.
 
-        What is read of such an op by one that needs no rows around its own counts as what that op reads, which is what
-        is kept in its place: so an activation behind a convolution goes with it.
+        If a consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
+        activation joins the convolution before it.
         """
-        kept_for: dict[int, frozenset[int]] = {}  # of ops that run again: the tensors that are kept in their place
+        kept_for: dict[int, frozenset[int]] = {}  # of ops with recomputed halos: the tensors kept in their place
         for op in within:
             instead: set[int] = set()
             for _, t, dims in self.reads(op):
@@ -276,7 +278,7 @@ class Cutter:
         return frozenset(kept_for)
 
     def stays(self, op: int, inside: Collection[int]) -> bool:
-        """Whether somebody reads what an op makes, all of it, and nobody but some ops."""
+        """Whether an op's results have consumers, and all of them are in `inside`."""
         made = self.graph.op_by_id[op].outputs
         readers = {r for t in made for r in self.graph.consumers.get(t, ())}
         leaves = any(self.graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made)
@@ -302,7 +304,7 @@ class Cutter:
     def _read(
         self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]], cuts: Mapping[int, Cut]
     ) -> tuple[int, ...]:
-        """The ends of an op where a part of rows that nobody reads runs with the next part, or not at all."""
+        """The ends of an op where a tile without consumers runs with the next tile, or not at all."""
         spans = self._read_rows(op, axes, cuts)
         if not spans:
             return ends[op]
@@ -383,7 +385,7 @@ class Cutter:
         return tuple(result)
 
     def _needed(self, op: int, tensor: int, axis: int, ends: Sequence[int], size: int) -> list[int]:
-        """For each stripe of an op, the row of a tensor before which all that it reads lies."""
+        """For each stripe of an op, the end of the rows of a tensor that it reads."""
         known = self.meaning(op)
         assert known is not None
         result = [0] * len(ends)

@@ -1,16 +1,16 @@
 """The changes that a plan makes to a graph: a sequence of levels, each of the graph that the one before it gives.
 
-    Level    rewrites   split products, statistics as sums                 (ids of the level's own graph)
-             clones     recomputed operators
-             regions    ops tiled together; tile bounds, with `begins` where halo rows are recomputed
-             seams      ops tiled by the operands of a concat
-             split      unmaterialised tensors
+    Level    rewrites     split products, statistics as sums                 (ids of the level's own graph)
+             clones       recomputed operators
+             regions      ops tiled together; tile bounds, with `begins` where halo rows are recomputed
+             elimination  ops tiled by the operands of a concat
+             split        unmaterialised tensors
     Decision levels, then aliases and an order, in ids of the last level's graph
 
 `lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles
-can be tiled in the next level. The checker accepts regions, seams and split tensors in every level; rewrites and clones
-only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`, earlier ones are
-`rounds`.
+can be tiled in the next level. The checker accepts regions, concat eliminations and split tensors in every level;
+rewrites and clones only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`,
+earlier ones are `rounds`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from lowtide.rewrites import ConcatElimination, CutOp, CutRegion, Recompute, Sections, Split, SplitOp, Sums
 from lowtide.transform.alias import Aliases
 from lowtide.transform.cut import Cut, Region
-from lowtide.transform.seams import NO_SEAMS, SeamCut, Seams
+from lowtide.transform.seams import NO_ELIMINATION, Elimination, OperandTiles
 
 LevelRewrite = Sections | Sums | Recompute | CutRegion | ConcatElimination | Split
 """What a plan says of one level."""
@@ -35,8 +35,8 @@ class Level:
     products, statistics
         Ops that run by sections, and norms and means that are computed as sums over rows.
     clones
-        Ops that run again, of the graph with these; late ones first.
-    regions, seams
+        Recomputed ops, of the graph with these; late ones first.
+    regions, elimination
         How that graph is tiled.
     split
         Tensors of it that are tiled by their producer and by all consumers, and never materialised.
@@ -46,35 +46,27 @@ class Level:
     statistics: tuple[int, ...] = ()
     clones: tuple[Recompute, ...] = ()
     regions: tuple[Region, ...] = ()
-    seams: Seams = NO_SEAMS
+    elimination: Elimination = NO_ELIMINATION
     split: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class Decision:
-    """All that a plan decides.
+    """All changes of a plan.
 
     Attributes
     ----------
     levels
         Changes of the user's graph, then of the graph of the level before.
     aliases
-        Tensors of the lowered graph that lie in others.
+        Tensors of the lowered graph that are stored in others.
     order
-        Op ids of the lowered graph; empty: its own order.
+        Op ids of the lowered graph; empty: its file order.
     """
 
     levels: tuple[Level, ...] = ()
     aliases: Aliases = ()
     order: tuple[int, ...] = ()
-
-    def on_top(self, level: Level) -> Decision:
-        """The decision with one more level; aliases and order are of another graph, and go."""
-        return Decision((*self.levels, level))
-
-    def last_replaced(self, level: Level) -> Decision:
-        """The decision with another last level."""
-        return Decision((*self.levels[:-1], level))
 
     def ordered(self, order: tuple[int, ...]) -> Decision:
         """The decision with another order."""
@@ -82,23 +74,23 @@ class Decision:
 
 
 def tilings_as_rewrites(level: Level) -> list[CutRegion | ConcatElimination | Split]:
-    """The tilings of a level as a plan file says them."""
+    """The tilings of a level in the form of a plan file."""
     regions = [
         CutRegion(ops=[CutOp(op=c.op, axis=c.axis, ends=[*c.ends], begins=[*c.begins] or None) for c in region.cuts])
         for region in level.regions
     ]
-    seams = [
+    elimination = [
         SplitOp(op=c.op, axis=c.axis, ends=[*c.ends], turns=_unless_rising(c.turns), into=c.into)
-        for c in level.seams.cuts
+        for c in level.elimination.cuts
     ]
     split = [Split(tensors=sorted(level.split))] if level.split else []
-    return [*regions, *([ConcatElimination(ops=seams)] if seams else []), *split]
+    return [*regions, *([ConcatElimination(ops=elimination)] if elimination else []), *split]
 
 
 def level_of(rewrites: list[LevelRewrite]) -> Level:
-    """The level that a plan file says. Whether it can be is for `lowtide.transform.lower.why_not` to say."""
+    """The level of a plan file. `lowtide.transform.lower.why_not` says whether it is legal."""
     regions = [r for r in rewrites if isinstance(r, CutRegion)]
-    seams = [c for r in rewrites if isinstance(r, ConcatElimination) for c in r.ops]
+    elimination = [c for r in rewrites if isinstance(r, ConcatElimination) for c in r.ops]
     return Level(
         products=tuple(r.op for r in rewrites if isinstance(r, Sections)),
         statistics=tuple(r.op for r in rewrites if isinstance(r, Sums)),
@@ -106,7 +98,9 @@ def level_of(rewrites: list[LevelRewrite]) -> Level:
         regions=tuple(
             Region(tuple(Cut(c.op, c.axis, tuple(c.ends), tuple(c.begins or ())) for c in r.ops)) for r in regions
         ),
-        seams=Seams(tuple(SeamCut(c.op, c.axis, tuple(c.ends), tuple(c.turns or ()), c.into) for c in seams)),
+        elimination=Elimination(
+            tuple(OperandTiles(c.op, c.axis, tuple(c.ends), tuple(c.turns or ()), c.into) for c in elimination)
+        ),
         split=frozenset(t for r in rewrites if isinstance(r, Split) for t in r.tensors),
     )
 

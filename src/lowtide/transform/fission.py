@@ -1,17 +1,16 @@
-"""Ops of a step that run in parts: a region, an axis of each of its ops, and where the parts end.
+"""Fission: ops of a step that run in tiles, with an axis of each op and the ends of the tiles.
 
 ::
 
     x ---> a ---> b ---> loss            x ---> [ a' b' loss' c' d' ]  n times ---> dw ---> update
-    |      |             |        =>             slices of x, added up into dw
+    |      |             |        =>             slices of x, accumulated in dw
     w <- update <- dw <- d <- c <-+
 
-It is MAGIS's fission (S, D, n) (ASPLOS 2024, section 4.2): S connected or not, convex, D one axis of each op. A region
-becomes one op of the **outer graph**, which holds what all parts read whole and what they put together; its workspace
-is what one part needs, the largest: the **body**, a graph of its own in which ops may run again. Rows of what is read
-are a view where they lie together, else a copy; a result of rows is copied to its place, a sum added to what is there,
-where the first part's is.
-Nothing is cut where the rows of a sum, or other rows than a part's, are read inside.
+It is MAGIS's fission (S, D, n) (ASPLOS 2024, section 4.2): S a convex set of ops, D one axis of each op, n tiles. A
+region becomes one op of the **outer graph**. Its workspace is the peak of the largest tile, the **body**: a graph of
+its own in which ops may be recomputed. A slice of an operand is a view if it is contiguous, else a copy. A tiled result
+is copied to its place; a sum is accumulated in place, from the first tile on. Regions are refused if an op in them
+reads the rows of a sum, or other rows than those of its tile.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ from lowtide.ops.meaning import meaning
 from lowtide.topological import topological
 
 PARTS = "Parts"
-"""Type of the op that stands for a region."""
+"""Type of the op of a region."""
 
 
-Reckon = Callable[[str, float, float], float]
+Estimate = Callable[[str, float, float], float]
 """Seconds of an op of a type, of so many operations and bytes."""
 
 
 class NoFission(Exception):
-    """Ops that cannot run in parts; the message says why, for people."""
+    """Ops that cannot be tiled; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Fission:
-    """Ops that run in parts.
+    """Tiled ops.
 
     Attributes
     ----------
     axes
-        Of each op's id, in own order, the axis of its access that is cut.
+        Of each op's id, in file order, the tiled axis of its access.
     ends
-        Rows at which the parts end, ascending, the last one all.
+        Rows at which the tiles end, ascending; the last one is the size.
     """
 
     axes: tuple[tuple[int, int], ...]
@@ -103,7 +102,7 @@ def even_ends(rows: int, parts: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Region:
-    """A region that can run in parts.
+    """A region that can be tiled.
 
     Attributes
     ----------
@@ -111,23 +110,24 @@ class Region:
         As `Fission.axes`.
     rows
         Of the axis.
-    sliced
-        Tensors that are read and not made here, with their dimension along the axis; `whole` those read whole.
-    joined, summed
-        Results that leave, as rows along a dimension, or as sums.
+    sliced, untiled
+        Operands from outside: those that tiles slice, with their dimension along the axis; and those that every tile
+        reads in full.
+    concatenated, summed
+        Results for the outside, as rows along a dimension, or as sums.
     """
 
     axes: tuple[tuple[int, int], ...]
     rows: int
     sliced: tuple[tuple[int, int], ...]
-    whole: tuple[int, ...]
-    joined: tuple[tuple[int, int], ...]
+    untiled: tuple[int, ...]
+    concatenated: tuple[tuple[int, int], ...]
     summed: tuple[int, ...]
 
     @property
     def results(self) -> tuple[int, ...]:
         """All that leaves."""
-        return (*(t for t, _ in self.joined), *self.summed)
+        return (*(t for t, _ in self.concatenated), *self.summed)
 
 
 def access_of(graph: Graph, op: Op) -> Access:
@@ -149,11 +149,11 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
     Raises
     ------
     NoFission
-        An op reads other rows than those of its part, or a sum that is not whole yet; or the ops are not convex.
+        An op reads other rows than those of its tile, or an incomplete sum; or the ops are not convex.
     """
     dims: dict[int, int | None] = {}
     sliced: dict[int, int] = {}
-    whole: dict[int, None] = {}
+    untiled: dict[int, None] = {}
     sizes: set[int] = set()
     ordered = [(op.id, axes[op.id]) for op in graph.ops if op.id in axes]
     for op_id, axis in ordered:
@@ -168,7 +168,7 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
                 if dim != dims[t]:
                     raise NoFission(f"{op.label} needs all rows of {graph.tensor_by_id[t].label}, not a part's")
             elif dim is None:
-                whole[t] = None
+                untiled[t] = None
             elif sliced.setdefault(t, dim) != dim:
                 raise NoFission(f"{op.label} reads rows of {graph.tensor_by_id[t].label} along another dimension")
         for t, along in zip(op.outputs, access.outputs, strict=True):
@@ -177,7 +177,7 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
             raise NoFission(f"parts of {op.label} do not add up")
     if len(sizes) != 1:
         raise NoFission("the ops' axes have different numbers of rows")
-    both = next((t for t in sliced if t in whole), None)
+    both = next((t for t in sliced if t in untiled), None)
     if both is not None:
         raise NoFission(f"{graph.tensor_by_id[both].label} is read whole and in rows")
     leaving = [t for t in dims if _leaves(graph, t, axes)]
@@ -185,7 +185,7 @@ def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
         tuple(ordered),
         sizes.pop(),
         tuple(sliced.items()),
-        tuple(whole),
+        tuple(untiled),
         tuple([(t, d) for t in leaving if (d := dims[t]) is not None]),
         tuple([t for t in leaving if dims[t] is None]),
     )
@@ -208,7 +208,7 @@ def _leaves(graph: Graph, tensor: int, inside: Mapping[int, int]) -> bool:
 
 
 def _check_convex(graph: Graph, inside: Mapping[int, int]) -> None:
-    """That nothing outside lies between the ops."""
+    """Raise if an outside op is on a path between the ops."""
     behind: dict[int, int] = {}  # to the first op outside on the way there
     for i, op in enumerate(graph.ops):
         before = graph.predecessors[i]
@@ -226,19 +226,19 @@ def _check_convex(graph: Graph, inside: Mapping[int, int]) -> None:
 
 @dataclass(frozen=True)
 class Body:
-    """One part of a region as a graph; `copies`: ops that copy rows of what is read, each with that tensor's id."""
+    """One tile of a region as a graph; `copies`: ops that copy rows of an operand, each with that tensor's id."""
 
     graph: Graph
     copies: Mapping[int, int]
 
 
-def body_of(graph: Graph, region: Region, parts: Parts, reckon: Reckon | None) -> Body:
-    """The largest of these parts of a region, with costs of all of them together.
+def body_of(graph: Graph, region: Region, parts: Parts, estimate: Estimate | None) -> Body:
+    """The largest of these tiles of a region, with costs of all of them together.
 
     Parameters
     ----------
-    reckon
-        What ops take; None: their own cost.
+    estimate
+        Time of an op by type, operations and bytes; None: its own cost.
     """
     largest, inside = parts.largest, dict(region.axes)
     tensors: dict[int, Tensor] = {}
@@ -246,7 +246,7 @@ def body_of(graph: Graph, region: Region, parts: Parts, reckon: Reckon | None) -
     copied: dict[int, int] = {}
     copies: dict[int, int] = {}
     fresh_tensor, fresh_op = max(graph.tensor_by_id) + 1, max(graph.op_by_id) + 1
-    for t in region.whole:
+    for t in region.untiled:
         tensors[t] = replace(graph.tensor_by_id[t], kind=Kind.CONSTANT)
     for t, dim in region.sliced:
         tensors[t] = _rows_of(graph.tensor_by_id[t], dim, largest, region.rows, Kind.CONSTANT)
@@ -258,7 +258,7 @@ def body_of(graph: Graph, region: Region, parts: Parts, reckon: Reckon | None) -
             if t in dims and t not in copied and prod((graph.tensor_by_id[t].shape or ())[: dims[t]]) > 1:
                 part = replace(tensors[t], id=fresh_tensor, kind=Kind.ACTIVATION, name=f"rows of {tensors[t].name}")
                 tensors[fresh_tensor] = part
-                cost = _glue(reckon, "slice", 2 * graph.tensor_by_id[t].size, region, parts)
+                cost = _glue(estimate, "slice", 2 * graph.tensor_by_id[t].size, region, parts)
                 ops.append(Op(fresh_op, (t,), (fresh_tensor,), f"slice of {tensors[t].name}", "slice", cost=cost))
                 copied[t], copies[fresh_op] = fresh_tensor, t
                 fresh_tensor, fresh_op = fresh_tensor + 1, fresh_op + 1
@@ -270,7 +270,7 @@ def body_of(graph: Graph, region: Region, parts: Parts, reckon: Reckon | None) -
                 if dim is None
                 else _rows_of(old, dim, largest, region.rows, Kind.ACTIVATION)
             )
-        cost = _cost(graph, op, access, axis, region, parts, reckon)
+        cost = _cost(graph, op, access, axis, region, parts, estimate)
         inputs = tuple([copied.get(t, t) for t in op.inputs])
         operands = tuple([None if t is None else copied.get(t, t) for t in op.operands])
         flops = None if op.flops is None else op.flops * largest // region.rows
@@ -290,10 +290,10 @@ def _rows_of(tensor: Tensor, dim: int, rows: int, of: int, kind: Kind) -> Tensor
 
 
 def _cost(
-    graph: Graph, op: Op, access: Access, axis: int, region: Region, parts: Parts, reckon: Reckon | None
+    graph: Graph, op: Op, access: Access, axis: int, region: Region, parts: Parts, estimate: Estimate | None
 ) -> float | None:
-    """Of these parts of an op, and of what puts its results together."""
-    if reckon is None:
+    """Cost of these tiles of an op, and of the concatenation of its results."""
+    if estimate is None:
         return op.cost
     cut = [
         (t, dim_along(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)
@@ -304,27 +304,27 @@ def _cost(
     total = 0.0
     for rows, count in parts.rows:
         size = shared + own * rows // region.rows
-        total += count * reckon(op.type, (op.flops or 0) * rows / region.rows, size)
-    joined = dict(region.joined)
+        total += count * estimate(op.type, (op.flops or 0) * rows / region.rows, size)
+    concatenated = dict(region.concatenated)
     for t in op.outputs:
         size = graph.tensor_by_id[t].size
-        if t in joined:
-            total += _glue(reckon, "join", 2 * size, region, parts) or 0.0
+        if t in concatenated:
+            total += _glue(estimate, "join", 2 * size, region, parts) or 0.0
         elif t in region.summed:
-            total += parts.added * reckon("merge", 0, 3 * size)
+            total += parts.added * estimate("merge", 0, 3 * size)
     return total
 
 
-def _glue(reckon: Reckon | None, role: str, size: int, region: Region, parts: Parts) -> float | None:
-    """Of moving these parts of so many bytes."""
-    if reckon is None:
+def _glue(estimate: Estimate | None, role: str, size: int, region: Region, parts: Parts) -> float | None:
+    """Cost of a copy of so many bytes in these tiles."""
+    if estimate is None:
         return None
-    return sum(count * reckon(role, 0, size * rows // region.rows) for rows, count in parts.rows)
+    return sum(count * estimate(role, 0, size * rows // region.rows) for rows, count in parts.rows)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A region that runs in parts, as the outer graph has it: bytes that a part needs, and seconds of all parts."""
+    """A region that runs in tiles, as one op of the outer graph: bytes of a tile, and seconds of all tiles."""
 
     region: Region
     workspace: int
@@ -332,44 +332,44 @@ class Loop:
 
 
 def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
-    """The graph with one op in the place of each region. Regions share no op.
+    """The graph with one op in the place of each region. Regions are disjoint.
 
     Raises
     ------
     NoFission
         Regions wait for each other.
     """
-    stands_for: dict[int, int] = {}
+    replacement: dict[int, int] = {}
     made: dict[int, Op] = {}
     fresh = max(graph.op_by_id) + 1
     for k, loop in enumerate(loops):
         inside = [op for op, _ in loop.region.axes]
-        inputs = (*(t for t, _ in loop.region.sliced), *loop.region.whole)
+        inputs = (*(t for t, _ in loop.region.sliced), *loop.region.untiled)
         name = f"{len(inside)} ops from {graph.op_by_id[inside[0]].name}"
         made[fresh + k] = Op(
             fresh + k, tuple(sorted(inputs)), tuple(sorted(loop.region.results)), name, PARTS, loop.workspace,
             after=(), cost=loop.cost,
         )  # fmt: skip
-        stands_for.update(dict.fromkeys(inside, fresh + k))
-    around = [op for op in graph.ops if op.id not in stands_for]
-    ops = [replace(op, after=tuple(dict.fromkeys(stands_for.get(u, u) for u in op.after))) for op in around]
+        replacement.update(dict.fromkeys(inside, fresh + k))
+    around = [op for op in graph.ops if op.id not in replacement]
+    ops = [replace(op, after=tuple(dict.fromkeys(replacement.get(u, u) for u in op.after))) for op in around]
     ops += made.values()
     there = {t for op in ops for t in (*op.inputs, *op.outputs)}
     read = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in read])
     place: dict[int, int] = {}  # a region's is where its first op stood
     for i, op in enumerate(graph.ops):
-        place.setdefault(stands_for.get(op.id, op.id), i)
-    return replace(graph, tensors=tensors, ops=tuple(in_order(ops, place, stands_for)), file=None, file_order=())
+        place.setdefault(replacement.get(op.id, op.id), i)
+    return replace(graph, tensors=tensors, ops=tuple(in_order(ops, place, replacement)), file=None, file_order=())
 
 
-def in_order(ops: Sequence[Op], place: Mapping[int, int], stands_for: Mapping[int, int]) -> list[Op]:
+def in_order(ops: Sequence[Op], place: Mapping[int, int], replacement: Mapping[int, int]) -> list[Op]:
     """Ops topologically, else by their places.
 
     Parameters
     ----------
-    stands_for
-        Of ops that are not there any more, but after which others run, the one that stands for each.
+    replacement
+        For a removed op that others run after, the op in its place.
 
     Raises
     ------
@@ -378,7 +378,7 @@ def in_order(ops: Sequence[Op], place: Mapping[int, int], stands_for: Mapping[in
     """
     maker = {t: op.id for op in ops for t in op.outputs}
     waits = {
-        op.id: {maker[t] for t in op.inputs if t in maker} | {stands_for.get(u, u) for u in op.after} for op in ops
+        op.id: {maker[t] for t in op.inputs if t in maker} | {replacement.get(u, u) for u in op.after} for op in ops
     }
     order = topological(waits, place.__getitem__)
     if len(order) < len(ops):

@@ -1,4 +1,4 @@
-"""Halos computed again: what the rows that run again add to a model's multiplications."""
+"""Recomputed halos: the multiplications that they add to a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lowtide.transform.cut import Cut, Cutter, Region
 
 
 def halos_of(cutter: Cutter, regions: Iterable[Region]) -> PlanHalos | None:
-    """What regions run again of a graph, in multiplications of convolutions and products; None: every row runs once."""
-    again = [cut for region in regions for cut in region.cuts if cut.begins]
-    if not again:
+    """Recomputed multiplications of convolutions and products; None: every row runs once."""
+    recomputed = [cut for region in regions for cut in region.cuts if cut.begins]
+    if not recomputed:
         return None
-    return PlanHalos(macs=macs_of(cutter), extra_macs=sum(_extra_macs(cutter, cut) for cut in again))
+    return PlanHalos(macs=macs_of(cutter), extra_macs=sum(_extra_macs(cutter, cut) for cut in recomputed))
 
 
 def macs_of(cutter: Cutter) -> int:

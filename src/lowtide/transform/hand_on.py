@@ -1,10 +1,10 @@
-"""Pieces handed on: what one region makes and others read in parts is never put together.
+"""Forwarding: slices that one region makes go to consumers of a tensor that is never materialised.
 
-    join(a, b, c) -> x;  slice(x, 3:7)     =>     join(slice(b, ...), slice(c, ...))  or a piece itself, where that fits
+    join(a, b, c) -> x;  slice(x, 3:7)     =>     join(slice(b, ...), slice(c, ...))  or a slice itself, if it fits
 
-A join copies: for a moment there is twice what it makes. Where all that read the whole are slices of it along the same
-dimension, they are taken from the pieces, each of which is gone when nobody reads its rows any more, while whoever
-takes its place grows.
+A join copies: its operands and its result are live together. If all consumers of the result are slices along one
+dimension, they read the operands instead. Each operand is freed after its last reader, while the results of the readers
+grow.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lowtide.transform.parts import PartGraph
 
 
 class _Changed(Builder):
-    """A part graph as it becomes: what is new of it, with names and numbers that neither it nor the cut graph has."""
+    """A part graph under change: its new ops and tensors, with unused names and ids."""
 
     def __init__(self, cut: Graph, parts: PartGraph) -> None:
         super().__init__(Cutter(cut), parts.graph)
-        self.known = parts.pieces
+        self.known = parts.slices
         for t in sorted(parts.numbers):
             tensor = parts.graph.tensor_by_id[t]
             if len(tensor.shape or ()) == 1:
@@ -34,11 +34,11 @@ class _Changed(Builder):
 
 
 def may_split(cut: Graph, parts: PartGraph) -> frozenset[int]:
-    """Tensors whose joins can go, as their readers can do with the pieces; of formats whose numbers are ``int64``."""
+    """Tensors whose joins can be removed, since all consumers can read slices; of formats with ``int64`` literals."""
     spell = adapter(cut)
     if spell is None or spell.NUMBERS != "int64":
         return frozenset()
-    return frozenset(op.outputs[0] for op in parts.graph.ops if _joined(cut, parts, op) is not None)
+    return frozenset(op.outputs[0] for op in parts.graph.ops if _join_dim(cut, parts, op) is not None)
 
 
 def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) -> PartGraph:
@@ -47,7 +47,7 @@ def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) 
     Parameters
     ----------
     cut
-        The graph that was cut.
+        The graph before tiling.
     split
         The tensors; default all that may be.
 
@@ -60,8 +60,8 @@ def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) 
     split = able if split is None else split
     if not able.issuperset(split):
         raise ValueError(f"tensor {min(set(split) - able)} has to be materialised")
-    joined = ((op, _joined(cut, parts, op)) for op in parts.graph.ops if not able.isdisjoint(op.outputs))
-    lost = {op.outputs[0]: (op, dim) for op, dim in joined if dim is not None and op.outputs[0] in split}
+    candidates = ((op, _join_dim(cut, parts, op)) for op in parts.graph.ops if not able.isdisjoint(op.outputs))
+    lost = {op.outputs[0]: (op, dim) for op, dim in candidates if dim is not None and op.outputs[0] in split}
     if not lost:
         return parts
     at = _Changed(cut, parts)
@@ -76,20 +76,20 @@ def hand_on(cut: Graph, parts: PartGraph, split: Collection[int] | None = None) 
     return replace(_result(at, parts, ops), split=frozenset(lost))
 
 
-def _joined(cut: Graph, parts: PartGraph, op: Op) -> int | None:
-    """The dimension along which an op joins what slices alone read; None: it does not."""
+def _join_dim(cut: Graph, parts: PartGraph, op: Op) -> int | None:
+    """The dimension along which an op joins a tensor that only slices read; None: it does not."""
     part = parts.parts.get(op.id)
     if part is None or part.role != "join" or op.outputs[0] not in cut.tensor_by_id:
         return None
-    whole = cut.tensor_by_id[op.outputs[0]]
-    readers = [parts.graph.op_by_id[o] for o in parts.graph.consumers.get(whole.id, ())]
-    shape = whole.shape or ()
-    if whole.kind is Kind.OUTPUT or not readers:
+    full = cut.tensor_by_id[op.outputs[0]]
+    readers = [parts.graph.op_by_id[o] for o in parts.graph.consumers.get(full.id, ())]
+    shape = full.shape or ()
+    if full.kind is Kind.OUTPUT or not readers:
         return None
-    dims = _cut_dims(parts.pieces[op.inputs[0]].box, shape)
+    dims = _cut_dims(parts.slices[op.inputs[0]].box, shape)
     for reader in readers:
         own = parts.parts.get(reader.id)
-        if own is None or own.role != "slice" or _cut_dims(parts.pieces[reader.outputs[0]].box, shape) != dims:
+        if own is None or own.role != "slice" or _cut_dims(parts.slices[reader.outputs[0]].box, shape) != dims:
             return None
     return dims[0] if len(dims) == 1 else None
 
@@ -99,7 +99,7 @@ def _cut_dims(box: Box, shape: Sequence[int]) -> list[int]:
 
 
 def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) -> list[Op]:
-    """What takes rows from pieces in the place of a slice; `instead`: tensors that are read in the place of others."""
+    """The ops that replace a slice of an unmaterialised tensor; `instead`: tensors to read in the place of others."""
     known, made = at.known, op.outputs[0]
     first, end = known[made].box[dim]
     held = [(t, known[t].box[dim]) for t in join.inputs]
@@ -113,7 +113,7 @@ def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) ->
         if wanted == rows:
             operands.append(t)
             continue
-        out = made if len(held) == 1 else at.piece(join.outputs[0], _box(known[made].box, dim, wanted), "rows")
+        out = made if len(held) == 1 else at.slice_of(join.outputs[0], _box(known[made].box, dim, wanted), "rows")
         ops.append(_slice(at, t, known[t].box, dim, wanted, out, op.name))
         operands.append(out)
     if len(held) > 1:
@@ -142,12 +142,12 @@ def _reading(op: Op, instead: Mapping[int, int]) -> Op:
 def _result(at: _Changed, parts: PartGraph, ops: list[Op]) -> PartGraph:
     graph = parts.graph
     used = {t for op in (*ops, *graph.folded) for t in (*op.inputs, *op.outputs)}
-    new = parts.numbers | parts.pieces.keys()
+    new = parts.numbers | parts.slices.keys()
     kept = [t for t in graph.tensors if t.id in used or (t.kind is not Kind.ACTIVATION and t.id not in new)]
     tensors = [t for t in at.tensors if t.id in used]
     left = {op.id for op in ops}
     roles = {o: part for o, part in {**parts.parts, **at.parts}.items() if o in left}
-    pieces = {t: piece for t, piece in {**parts.pieces, **at.pieces}.items() if t in used}
+    slices = {t: origin for t, origin in {**parts.slices, **at.slices}.items() if t in used}
     numbers = frozenset((parts.numbers | set(at.constants.values())) & used)
-    whole = replace(graph, tensors=(*kept, *tensors), ops=tuple(ops))
-    return replace(parts, graph=whole, pieces=pieces, parts=roles, numbers=numbers)
+    changed = replace(graph, tensors=(*kept, *tensors), ops=tuple(ops))
+    return replace(parts, graph=changed, slices=slices, parts=roles, numbers=numbers)

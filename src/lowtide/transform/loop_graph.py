@@ -1,4 +1,4 @@
-"""The graph in which each loop is one op, whose workspace its rings are, or a tensor of it that lies over an input."""
+"""The graph with one op per loop. Line buffers are its workspace, or its first output if they overlap an input."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lowtide.transform.loops import Loop
 
 @dataclass(frozen=True)
 class LoopGraph:
-    """A graph in which each loop is one op.
+    """A graph with one op per loop.
 
     Attributes
     ----------
     graph
-        With the loops' ops; what is between is gone, and so are inputs that are handed over in parts.
+        With the loops' ops, without inner tensors and streamed inputs.
     loops
         Of each new op's id.
     blocks
-        Tensor that stands for the rings and accumulators of an op, where these lie over an input; it is the op's first
-        output. Elsewhere they are its workspace.
+        For an op whose line buffers and accumulators overlap an input, their tensor: its first output. For other ops
+        they are workspace.
     """
 
     graph: Graph
@@ -31,20 +31,20 @@ class LoopGraph:
 
 
 def apply(graph: Graph, loops: Sequence[Loop], alignment: int) -> LoopGraph:
-    """The graph with an op for each loop, where its last op stood.
+    """The graph with an op for each loop, in the place of its last op.
 
     Parameters
     ----------
     loops
-        None share an op; no op outside of one reads what one keeps in rings.
+        Disjoint; no outside op reads a tensor in line buffers.
     alignment
-        Bytes at multiples of which rings and accumulators begin.
+        Bytes at multiples of which line buffers and accumulators begin.
     """
     first = 1 + max((op.id for op in (*graph.folded, *graph.ops)), default=-1)
     ids = {first + k: loop for k, loop in enumerate(loops)}
     at = {loop.ops[-1]: new for new, loop in ids.items()}
     inside = {o for loop in loops for o in loop.ops}
-    gone = {r.tensor for loop in loops for r in loop.rings} | {t for loop in loops for t in loop.streamed}
+    gone = {r.tensor for loop in loops for r in loop.line_buffers} | {t for loop in loops for t in loop.streamed}
     above = 1 + max((t.id for t in graph.tensors), default=-1)
     over = [new for new, loop in ids.items() if loop.over is not None and loop.over.tensor is None]
     blocks = {new: above + k for k, new in enumerate(over)}
@@ -62,7 +62,7 @@ def apply(graph: Graph, loops: Sequence[Loop], alignment: int) -> LoopGraph:
 
 
 def _as_op(graph: Graph, new: int, loop: Loop, gone: set[int], alignment: int, block: int | None) -> Op:
-    """The op that stands for a loop; what lies over an input is its first output."""
+    """The op of a loop; memory that overlaps an input is its first output."""
     members = [graph.op_by_id[o] for o in loop.ops]
     made = {t for op in members for t in op.outputs}
     read = dict.fromkeys(t for op in members for t in op.inputs if t not in made and t not in gone)

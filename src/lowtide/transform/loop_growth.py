@@ -99,6 +99,6 @@ class Growth:
         return result
 
     def _along(self, tensor: int, dims: Axes) -> None:
-        """A tensor that is there in parts is so along one choice of dimensions, in whole bytes."""
+        """A tiled tensor has one choice of dimensions, and slots of an integer number of bytes."""
         if self.dims.setdefault(tensor, dims) != dims or self.rules.slot_bytes(tensor, dims) is None:
             self.stuck = True

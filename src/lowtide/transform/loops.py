@@ -1,17 +1,17 @@
-"""Row loops: ops that run together, a row of the last one at a time, with a ring of rows for each tensor between.
+"""Row streaming: ops that run together, one row of the last op at a time, with a line buffer for each tensor between.
 
-    x ==[ conv ]~~ ring ~~[ depthwise ]~~ ring ~~[ conv ]== y        == whole, written in place row by row
-                  row j lies in slot j mod R
+    x ==[ conv ]~~ buffer ~~[ depthwise ]~~ buffer ~~[ conv ]== y       == materialised, written row by row
+                   row j is in slot j mod R
 
-The last op **drives**: one row of it after the other is asked for, and an op runs, row by row, until what the next row
-of its reader needs is there. Every row is made once. A ring holds as many rows as are ever there at once: from the
-lowest that some reader still needs to the last one made. Ops that nobody in the loop reads, and which do not drive, run
-as soon as they can; in the end whatever leaves the loop is finished. What the loop reads from outside is whole, or a
-ring of it, where the caller hands a graph input over row by row.
+The last op **drives**: its rows run in turn, and each other op runs, row by row, until the next row of its consumer has
+its operands. Every row is made once. A line buffer has as many rows as are ever live: from the lowest that some
+consumer still needs to the last one made. Ops without a consumer in the loop, other than the driving op, run as soon as
+they can; at the end, all results of the loop are completed. Operands from outside are materialised, or in a line buffer
+if the caller streams a graph input row by row.
 
-A row is a row of an axis of the op's access, or a group of rows that no cut divides (its grain: channels of a group,
-a head), or, with two axes, a pixel: positions run through both, the second one inside the first. An axis that is summed
-over makes a whole result, from an accumulator as large.
+A row is a row of an axis of the op's access, or an indivisible group of rows (its grain: channels of a group, a head),
+or, with two axes, a pixel: positions run through both, the second one inside the first. A reduction axis gives a
+materialised result, with an accumulator as large.
 
 Source: the rows that msf-CNN (NeurIPS 2025) and MCUNetV2 keep of chains, for any convex set of ops and any axis.
 """
@@ -41,17 +41,17 @@ adds 8-bit integers up in 32 bits and 16-bit ones in 64."""
 
 
 @dataclass(frozen=True)
-class Ring:
-    """Positions (rows or pixels) of a tensor that a loop keeps.
+class LineBuffer:
+    """Circular line buffer: positions (rows or pixels) of a tensor that a loop keeps.
 
     Attributes
     ----------
     tensor
         Id.
     slots, slot_bytes
-        How many at once, and of how many bytes each.
+        Number of positions, and bytes of each.
     over
-        The tensor whose memory these lie in, position by position: the op between writes over what it has read.
+        The tensor whose memory it shares, position by position: the op between overwrites what it has read.
     """
 
     tensor: int
@@ -61,18 +61,18 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """Bytes of a ring of its own."""
+        """Bytes of a buffer with memory of its own, else 0."""
         return 0 if self.over is not None else self.slots * self.slot_bytes
 
 
 @dataclass(frozen=True)
 class Over:
-    """What of a loop lies over an input that dies in it: what it writes lies behind what is still read.
+    """Memory of a loop that overlaps an input which dies in it: writes stay behind the reads.
 
     Attributes
     ----------
     tensor
-        A result; None: all rings and accumulators, as one block.
+        A result; None: all line buffers and accumulators, as one block.
     input
         Id.
     distance
@@ -94,65 +94,65 @@ class Loop:
     Attributes
     ----------
     ops
-        Ids in the order of the whole ops; the last one drives.
+        Ids in the order of the untiled ops; the last one drives.
     axes
         Of each op.
     dims
-        Dimensions that run along them, of each tensor that the loop makes in parts or is handed in parts.
+        Dimensions along these axes, of each tensor that the loop makes or receives in slices.
     streamed
-        Graph inputs that the caller hands over position by position.
-    rings
-        What it keeps of every tensor that is not whole.
+        Graph inputs that the caller streams position by position.
+    line_buffers
+        Of every tensor that is not materialised.
     accumulators
-        (tensor, bytes) of each result that is added up in longer numbers.
+        (tensor, bytes) of each result that is accumulated at a higher precision.
     iterations
         Positions of the driving op.
     over
-        What of it lies over an input that dies in it.
+        Memory that overlaps an input which dies in the loop.
     laid
-        Tensors of rings and accumulators as these lie one behind the other, if not rings first.
+        Tensors of line buffers and accumulators in the order of their memory, if not line buffers first.
     shared
-        Where some rings share memory: (tensor, bytes from the start of all on) of each ring and accumulator.
+        If some line buffers share memory: (tensor, offset in bytes) of each line buffer and accumulator.
     """
 
     ops: tuple[int, ...]
     axes: tuple[Axes, ...]
     dims: tuple[tuple[int, Axes], ...]
     streamed: tuple[int, ...]
-    rings: tuple[Ring, ...]
+    line_buffers: tuple[LineBuffer, ...]
     accumulators: tuple[tuple[int, int], ...]
     iterations: int
     over: Over | None = None
     laid: tuple[int, ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
 
-    def pieces(self) -> list[tuple[int, int]]:
-        """(tensor, bytes) of each ring of its own and of each accumulator, in the order in which they lie."""
-        listed = [(r.tensor, r.bytes) for r in self.rings if r.over is None] + list(self.accumulators)
-        return sorted(listed, key=lambda piece: self.laid.index(piece[0])) if self.laid else listed
+    def buffers(self) -> list[tuple[int, int]]:
+        """(tensor, bytes) of each line buffer with own memory and of each accumulator, in the order of their memory."""
+        listed = [(r.tensor, r.bytes) for r in self.line_buffers if r.over is None] + list(self.accumulators)
+        return sorted(listed, key=lambda buffer: self.laid.index(buffer[0])) if self.laid else listed
 
     def places(self, alignment: int) -> dict[int, int]:
-        """Where each ring of its own and each accumulator begins, in bytes from the start of all of them on."""
+        """Offset in bytes of each line buffer with own memory and of each accumulator."""
         if self.shared:
             return dict(self.shared)
-        sizes = [round_up(size, alignment) for _, size in self.pieces()]
-        return {t: begin for (t, _), begin in zip(self.pieces(), accumulate(sizes, initial=0), strict=False)}
+        sizes = [round_up(size, alignment) for _, size in self.buffers()]
+        return {t: begin for (t, _), begin in zip(self.buffers(), accumulate(sizes, initial=0), strict=False)}
 
     def workspace(self, alignment: int) -> int:
-        """Bytes of its rings and accumulators, each rounded up to the alignment."""
+        """Bytes of its line buffers and accumulators, each rounded up to the alignment."""
         at = self.places(alignment)
-        return max((at[t] + round_up(size, alignment) for t, size in self.pieces()), default=0)
+        return max((at[t] + round_up(size, alignment) for t, size in self.buffers()), default=0)
 
 
 class LoopRules:
-    """What may run in loops, of a graph under a target.
+    """The loops that a graph allows under a target.
 
     Parameters
     ----------
     exact_bits
         Whether only loops count that cannot change a bit, whatever kernel computes a row.
     share
-        Whether rings that never have anything at once may share memory; else they lie side by side.
+        Whether line buffers that are never live together may share memory.
     """
 
     def __init__(self, graph: Graph, target: Target, *, exact_bits: bool = False, share: bool = True) -> None:
@@ -270,7 +270,7 @@ class LoopRules:
         return prod(self.counts(op, axes))
 
     def grain(self, tensor: int, dim: int) -> int:
-        """Rows of a dimension that one position has: as many as whoever makes the tensor makes at once."""
+        """Rows of a dimension in one position: as many as the producer of the tensor makes together."""
         key = (tensor, dim)
         if key not in self._grain:
             self._grain[key] = self._grain_of(tensor, dim)
@@ -285,7 +285,7 @@ class LoopRules:
         return 1 if axis is None else known.access.grain_of(axis)
 
     def memory_dims(self, tensor: int) -> Axes:
-        """Dimensions of a whole tensor as they lie in memory under the target, the slowest first."""
+        """Dimensions of a materialised tensor by their stride under the target, the slowest first."""
         return memory_dims(self.graph, tensor, channels_last=self.target.channels_last)
 
     def tensor_counts(self, tensor: int, dims: Axes) -> list[int]:
@@ -294,10 +294,10 @@ class LoopRules:
         return [shape[d] // self.grain(tensor, d) for d in dims]
 
     def index(self, op: int, read: Index, tensor: int, dim: int) -> Index:
-        """Which positions of a dimension are read for a position of an op, as `read` says of rows.
+        """Which positions of a dimension are read for a position of an op, as `read` gives it for rows.
 
         Position p of the op is its rows p g to p g + g - 1, position q of the tensor its rows q u to q u + u - 1.
-        Floors nest: floor(floor(x / den) / u) = floor(x / (den u)).
+        Integer divisions nest: (x // den) // u = x // (den u).
         """
         known = self.meaning(op)
         assert known is not None, op
@@ -309,7 +309,7 @@ class LoopRules:
         return Index(read.axis, read.num * g, read.den * u, read.lo, read.hi + (g - 1) * read.num)
 
     def made_along(self, op: int, tensor: int, axes: Axes) -> Axes | None:
-        """Dimensions of an op's result that run along its axes; None if it is whole or summed."""
+        """Dimensions of an op's result along its axes; None if it is untiled or summed."""
         known = self.meaning(op)
         assert known is not None, op
         along = known.access.outputs[self.graph.op_by_id[op].outputs.index(tensor)]
@@ -340,7 +340,7 @@ class LoopRules:
         return tuple(listed)
 
     def axes_reading(self, op: int, tensor: int, dims: Axes) -> Axes | None:
-        """Axes of an op along which it reads these dimensions of an operand; None if it reads one of them whole."""
+        """Axes of an op along which it reads these dimensions of an operand; None if it reads one of them untiled."""
         key = (op, tensor, dims)
         if key not in self._axes_reading:
             self._axes_reading[key] = None if self.meaning(op) is None else self._reading(op, tensor, dims)
@@ -356,7 +356,7 @@ class LoopRules:
         return result.pop() if len(result) == 1 else None
 
     def axes_making(self, op: int, tensor: int, dims: Axes) -> Axes | None:
-        """Axes of an op along which these dimensions of its result run; None if one of them is whole."""
+        """Axes of an op along which it makes these dimensions of its result; None if one of them is untiled."""
         known = self.meaning(op)
         if known is None:
             return None
@@ -365,7 +365,7 @@ class LoopRules:
         return None if None in listed else tuple(a for a in listed if a is not None)
 
     def slot_bytes(self, tensor: int, dims: Axes) -> int | None:
-        """Bytes of one position of a tensor; None if that is no whole number."""
+        """Bytes of one position of a tensor; None if they are no integer."""
         key = (tensor, dims)
         if key not in self._slot:
             self._slot[key] = self._slot_bytes(tensor, dims)
@@ -374,8 +374,8 @@ class LoopRules:
     def _slot_bytes(self, tensor: int, dims: Axes) -> int | None:
         t, shape = self.graph.tensor_by_id[tensor], self.graph.tensor_by_id[tensor].shape or ()
         count = prod(self.tensor_counts(tensor, dims))
-        whole = all(shape[d] % self.grain(tensor, d) == 0 for d in dims)
-        return t.size // count if count and whole and t.size % count == 0 else None
+        exact = all(shape[d] % self.grain(tensor, d) == 0 for d in dims)
+        return t.size // count if count and exact and t.size % count == 0 else None
 
     def view_source(self, op: int) -> int | None:
         """The tensor that an op's result is a view of; None if it is none."""

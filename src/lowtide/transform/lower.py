@@ -25,10 +25,10 @@ from lowtide.transform.cut import Cut, Cutter, Region
 from lowtide.transform.decision import Decision, Level
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.rounds import cut_again
+from lowtide.transform.rounds import nested
 from lowtide.transform.runs import Runs
-from lowtide.transform.seam_parts import apply_with_seams
-from lowtide.transform.seams import SeamCut, Seams
+from lowtide.transform.seam_parts import apply_with_elimination
+from lowtide.transform.seams import Elimination, OperandTiles
 from lowtide.transform.sections import Sectioned, by_sections, of_user, products
 from lowtide.transform.statistics import Expanded, expand, statistics
 from lowtide.transform.tflite_file import with_file
@@ -36,12 +36,12 @@ from lowtide.transform.tflite_file import with_file
 
 @dataclass(frozen=True)
 class Base:
-    """The graph that a level tiles: the one that it is of, with its rewrites and clones.
+    """The graph that a level tiles: its input graph, with rewrites and clones.
 
     Attributes
     ----------
     before
-        The same changes as a plan says them.
+        The same changes in the form of a plan.
     """
 
     sectioned: Sectioned | None
@@ -75,7 +75,7 @@ def base_of(graph: Graph, level: Level) -> Base:
     Raises
     ------
     ValueError
-        An op has no sections or no statistic, or cannot run again so.
+        An op has no sections or no statistic, or cannot be recomputed.
     """
     sectioned = None
     if level.products:
@@ -88,8 +88,8 @@ def base_of(graph: Graph, level: Level) -> Base:
     if not of_rows.keys() >= set(level.statistics):
         raise ValueError("a statistic is no sum over rows")
     expanded = expand(own, [of_rows[op] for op in level.statistics]) if level.statistics else Expanded(own, ())
-    again = runs.of_rewrites(expanded.graph, level.clones) if level.clones else _unchanged(expanded.graph)
-    return Base(sectioned, expanded, again)
+    all_runs = runs.of_rewrites(expanded.graph, level.clones) if level.clones else _unchanged(expanded.graph)
+    return Base(sectioned, expanded, all_runs)
 
 
 def _unchanged(graph: Graph) -> Runs:
@@ -118,11 +118,11 @@ def tiled(base: Base, level: Level, order: Sequence[int] | None = None, *, split
     Parameters
     ----------
     split_all
-        Whether every tensor is left in pieces that need not be materialised, whatever the level says.
+        Whether every tensor that can be forwarded is left unmaterialised, whatever the level says.
     """
     cut = base.graph
     own = order if order is not None else base.runs.order
-    parts = with_file(apply_with_seams(Cutter(cut), level.regions, level.seams, own))
+    parts = with_file(apply_with_elimination(Cutter(cut), level.regions, level.elimination, own))
     if level.split or split_all:
         parts = hand_on(cut, parts, None if split_all else level.split)
     parts = _with_sources(base, parts)
@@ -130,7 +130,7 @@ def tiled(base: Base, level: Level, order: Sequence[int] | None = None, *, split
 
 
 def _with_sources(base: Base, parts: PartGraph) -> PartGraph:
-    """The parts with what their ops are of the graph before sums and clones."""
+    """The parts with the origins of their ops before sums and clones."""
     if not base.expanded.expansions and not base.runs.rewrites:
         return parts
     expanded = base.expanded
@@ -138,14 +138,14 @@ def _with_sources(base: Base, parts: PartGraph) -> PartGraph:
     sources: dict[int, int | None] = dict.fromkeys(new, None)
     for rewrite in (r for r in base.runs.rewrites if isinstance(r, Recompute)):
         sources[rewrite.op] = None if rewrite.of in new else rewrite.of
-    whole = {
+    unmodified = {
         op.id: Part("whole", op.id)
         for op in parts.graph.ops
         if op.id not in parts.parts and (op.id in sources or op.operands != expanded.graph.op_by_id[op.id].operands)
     }
     gone = frozenset(op for e in expanded.expansions for op in e.statistic.gone)
     before = tuple(r for r in base.before if not isinstance(r, Sections))
-    return replace(parts, parts={**parts.parts, **whole}, sources=sources, gone=gone, before=before)
+    return replace(parts, parts={**parts.parts, **unmodified}, sources=sources, gone=gone, before=before)
 
 
 def levels_of(graph: Graph, decision: Decision) -> Iterator[tuple[Base, PartGraph]]:
@@ -172,7 +172,7 @@ def lower(graph: Graph, decision: Decision, target: Target | None = None) -> Par
     """
     result = PartGraph((), graph, {}, {}, frozenset())
     for k, (_, parts) in enumerate(levels_of(graph, decision)):
-        result = cut_again(result, parts) if k else parts
+        result = nested(result, parts) if k else parts
     if decision.aliases:
         assert target is not None, "aliases are under a target"
         reason = alias.why_not(result.graph, target, decision.aliases)
@@ -191,31 +191,30 @@ def in_order(parts: PartGraph, order: Sequence[int]) -> PartGraph:
 
 
 def with_turns(base: Base, level: Level) -> Level:
-    """A level that was read from a file, with the order of terms that its seams leave out: as they stand."""
+    """A level from a file, with file order for the sums of its concat elimination that have no `turns`."""
     cutter = Cutter(base.graph)
 
-    def whole(cut: SeamCut) -> SeamCut:
+    def complete(cut: OperandTiles) -> OperandTiles:
         known = cutter.meaning(cut.op) if cut.op in base.graph.index_of else None
         summed = known is not None and cut.axis in known.access.reduce
         return replace(cut, turns=tuple(range(len(cut.ends)))) if summed and not cut.turns else cut
 
-    return replace(level, seams=Seams(tuple(whole(cut) for cut in level.seams.cuts)))
+    return replace(level, elimination=Elimination(tuple(complete(cut) for cut in level.elimination.cuts)))
 
 
 def why_not(base: Base, level: Level) -> str | None:
-    """Why the tilings of a level that was read from a file cannot be; None: they can."""
+    """Why the tilings of a level from a file are illegal; None: they are legal."""
     cutter = Cutter(base.graph)
     if all(_can_be(cutter, region) for region in level.regions) and all(
-        _can_be_seam(cutter, seam) for seam in level.seams.cuts
+        _can_eliminate(cutter, tiles) for tiles in level.elimination.cuts
     ):
         return None
     return "its rewrites cut what cannot be cut so"
 
 
 def _can_be(cutter: Cutter, region: Region) -> bool:
-    """Whether a region that was read from a file has ops of the graph, axes that they are cut along, and as many
-    stripes of each, which never fall and end with the axis, or where nobody reads on; rows that run again are those
-    that are read."""
+    """Whether a region from a file is legal: its ops and axes exist and can be tiled, all ops have as many stripes, and
+    ends never fall and reach the size, except for rows without a consumer; recomputed rows are those that are read."""
     if not region.cuts or not region.stripes or any(len(c.begins) not in (0, region.stripes) for c in region.cuts):
         return False
     for cut in region.cuts:
@@ -229,18 +228,18 @@ def _can_be(cutter: Cutter, region: Region) -> bool:
         stays = cutter.stays(cut.op, region.of)
         if ends[-1] != ends[-2] and not (ends[-2] and stays):
             return False
-        if cut.begins and (not stays or cut.begins != _again(cutter, region, cut)):
+        if cut.begins and (not stays or cut.begins != _first_rows(cutter, region, cut)):
             return False
     return True
 
 
-def _again(cutter: Cutter, region: Region, cut: Cut) -> tuple[int, ...]:
-    """The first row that each stripe of an op has to run if nothing of it is kept."""
+def _first_rows(cutter: Cutter, region: Region, cut: Cut) -> tuple[int, ...]:
+    """The first row of each stripe of an op with a recomputed halo."""
     return cutter.begins(cut.op, {one.op: one.axis for one in region.cuts}, cut.ends, region.of)
 
 
-def _can_be_seam(cutter: Cutter, cut: SeamCut) -> bool:
-    """Whether a seam that was read from a file has an op of the graph, an axis of it, and ends that rise to its end."""
+def _can_eliminate(cutter: Cutter, cut: OperandTiles) -> bool:
+    """Whether operand tiles from a file have an op of the graph, an axis of it, and rising ends up to its size."""
     known = cutter.meaning(cut.op) if cut.op in cutter.graph.index_of else None
     if known is None or not 0 <= cut.axis < len(known.access.sizes):
         return False

@@ -12,17 +12,18 @@ CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
 def one_op_per_convolution(graph: Graph, *, after: frozenset[str] | None = CONVOLUTIONS) -> Graph:
-    """Make one op of a convolution and the normalisation and activation behind it, where nobody else reads between.
+    """Make one op of a convolution and the normalisation and activation behind it, if the values between have no other
+    consumer.
 
     Parameters
     ----------
     after
-        Types whose ops take in what follows; None is all (so that Add and Relu become one as well).
+        Types of the ops that others are merged into; None is all (so that Add and Relu become one as well).
 
     Returns
     -------
     Graph
-        A graph of its own, to measure on: its orders are not of the user's ops.
+        A separate graph for measurements: its orders are not of the user's ops.
     """
     head: dict[int, int] = {}
     merged: dict[int, Op] = {op.id: op for op in graph.ops}

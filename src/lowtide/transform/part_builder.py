@@ -1,4 +1,4 @@
-"""New tensors and ops of a part graph: pieces, constants, slices, joins and sums, each with its name and number."""
+"""New tensors and ops of a part graph: slices, constants, joins and sums, with names and ids."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_row
 
 
 class Builder:
-    """Makes ops and tensors, and knows what they are.
+    """Makes ops and tensors, and keeps their origins.
 
     Parameters
     ----------
     cutter
-        Of the graph that is cut.
-    beside
-        Another graph whose names and numbers are taken.
+        Of the graph before tiling.
+    other
+        Another graph whose names and ids are taken.
     """
 
-    def __init__(self, cutter: Cutter, beside: Graph | None = None) -> None:
+    def __init__(self, cutter: Cutter, other: Graph | None = None) -> None:
         self.cutter = cutter
         self.old = cutter.graph
         spell = adapter(self.old)
         assert spell is not None, self.old.dialect
         self.spell = spell
-        self.pieces: dict[int, Piece] = {}
+        self.slices: dict[int, Piece] = {}
         self.parts: dict[int, Part] = {}
         self.tensors: list[Tensor] = []
-        there = [self.old] if beside is None else [self.old, beside]
+        there = [self.old] if other is None else [self.old, other]
         self.next_op = max((op.id for g in there for op in (*g.ops, *g.folded)), default=-1) + 1
         self.next_tensor = max((t.id for g in there for t in g.tensors), default=-1) + 1
         self.names = FreeNames(name for g in there for name in all_names(g))
@@ -46,39 +46,39 @@ class Builder:
         self.ops: list[Op] = []
 
     def graph(self, ops: tuple[Op, ...]) -> Graph:
-        """The graph of these ops; tensors that nobody names any more are gone."""
+        """The graph of these ops, without unused tensors."""
         used = {t for op in (*ops, *self.old.folded) for t in (*op.inputs, *op.outputs)}
         ends = (Kind.INPUT, Kind.OUTPUT, Kind.CONSTANT)
         kept = (t for t in (*self.old.tensors, *self.tensors) if t.id in used or t.kind in ends)
         return replace(self.old, tensors=tuple(kept), ops=ops, file_order=())
 
-    def piece(
+    def slice_of(
         self, of: int, box: Box, word: str, terms: tuple[Range, ...] | None = None, sure: Box | None = None
     ) -> int:
         """A new tensor: rows of another one."""
-        whole = self.old.tensor_by_id[of]
+        full = self.old.tensor_by_id[of]
         shape = tuple(b - a for a, b in box)
-        cut = [f"{a}-{b}" for (a, b), size in zip(box, whole.shape or (), strict=True) if (a, b) != (0, size)]
-        name = self.names.take(f"{whole.label}/{word}{'_'.join(cut) if word.endswith('_') else ''}")
-        size = -(-whole.size * box_elements(box) // max(1, prod(whole.shape or ())))
-        quant = quant_of_rows(whole.quant, box)
-        at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=quant))
-        self.pieces[at] = Piece(of, box, terms, sure)
+        cut = [f"{a}-{b}" for (a, b), size in zip(box, full.shape or (), strict=True) if (a, b) != (0, size)]
+        name = self.names.take(f"{full.label}/{word}{'_'.join(cut) if word.endswith('_') else ''}")
+        size = -(-full.size * box_elements(box) // max(1, prod(full.shape or ())))
+        quant = quant_of_rows(full.quant, box)
+        at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, full.dtype, quant=quant))
+        self.slices[at] = Piece(of, box, terms, sure)
         return at
 
     def constant(self, of: int, box: Box) -> int:
         """Rows of a constant, as a constant."""
-        whole = self.old.tensor_by_id[of]
-        if all((a, b) == (0, size) for (a, b), size in zip(box, whole.shape or (), strict=True)):
+        full = self.old.tensor_by_id[of]
+        if all((a, b) == (0, size) for (a, b), size in zip(box, full.shape or (), strict=True)):
             return of
         if (of, box) not in self.constants:
-            at = self.piece(of, box, "rows_")
-            self.tensors[-1] = replace(self.tensors[-1], kind=Kind.CONSTANT, value=bytes_of_rows(whole, box))
+            at = self.slice_of(of, box, "rows_")
+            self.tensors[-1] = replace(self.tensors[-1], kind=Kind.CONSTANT, value=bytes_of_rows(full, box))
             self.constants[(of, box)] = at
         return self.constants[(of, box)]
 
     def numbers(self, values: tuple[int, ...], columns: int = 0) -> int:
-        """Whole numbers as a constant, in rows of `columns` if that is not 0."""
+        """Integers as a constant, in rows of `columns` if that is not 0."""
         key = (-1 - columns, *values)
         if key not in self.constants:
             dtype = self.spell.NUMBERS
@@ -100,14 +100,14 @@ class Builder:
         self, op: Op, axis: int, rows: Range, literals: Mapping[int, tuple[int, ...]],
         given: Callable[[int, int, Box], int | None],
     ) -> list[int | None]:  # fmt: skip
-        """What a part of an op reads.
+        """The operands of a tile of an op.
 
         Parameters
         ----------
         literals
-            Operands of whole numbers that are others for the part.
+            Integer operands that differ for the tile.
         given
-            The tensor for a position, the tensor that stands there and the rows of it that the part needs.
+            The tensor for a position, from the position, its untiled tensor and the rows that the tile needs.
         """
         known = self.cutter.meaning(op.id)
         assert known is not None, op.label
@@ -140,9 +140,9 @@ class Builder:
         )  # fmt: skip
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        """Of a tensor of the cut graph, or of a piece."""
+        """Of a tensor of the graph before tiling, or of a slice."""
         known = self.old.tensor_by_id.get(tensor)
-        return tuple(b - a for a, b in self.pieces[tensor].box) if known is None else known.shape or ()
+        return tuple(b - a for a, b in self.slices[tensor].box) if known is None else known.shape or ()
 
     def _label(self, tensor: int) -> str:
         known = self.old.tensor_by_id.get(tensor)

@@ -1,8 +1,8 @@
-"""The part graph: a graph whose cut ops are there in parts, with slices, joins and sums between them.
+"""The part graph: a graph with tiles in the place of tiled ops, and slices, joins and sums between them.
 
-It is an ordinary `Graph`, for every scheduler, target and writer, together with what each of its ops and tensors is of
-the graph that was cut. A tensor is a **piece**: some rows of every dimension of a tensor of the cut graph, and, of a
-sum, the rows of the summed axis that are in it. Ids of the cut graph stay what they stood for.
+It is an ordinary `Graph` for every scheduler, target and writer, with the origin of each of its ops and tensors. A
+tensor may be a **slice**: some rows of every dimension of a tensor of the graph before tiling, and, of a sum, the rows
+of the reduction axis in it. Ids of the graph before tiling keep their meaning.
 """
 
 from __future__ import annotations
@@ -16,45 +16,44 @@ from lowtide.rewrites import Recompute, Sections, Sums
 from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
-from lowtide.transform.seams import NO_SEAMS, Seams
+from lowtide.transform.seams import NO_ELIMINATION, Elimination
 from lowtide.transform.stripes import region_ops
 
 
 @dataclass(frozen=True)
 class PartGraph:
-    """A graph in parts.
+    """A tiled graph.
 
     Attributes
     ----------
     regions
-        The decision, in ids of the graph that was cut.
+        The decision, in ids of the graph before tiling.
     graph
-        The parts, in an order in which each region's stripes follow one another.
-    pieces, parts
-        What each new tensor, and each new op, is; those that are not here are what their ids say in the cut graph.
+        The tiles, in an order in which each region's stripes follow one another.
+    slices, parts
+        Origin of each new tensor, and of each new op; other ids are those of the graph before tiling.
     numbers
-        New constants that are literal operands of parts, and pieces of nothing.
-    seams
-        What was cut at seams.
+        New constants that are literal operands of tiles.
+    elimination
+        Concat elimination.
     split
-        Tensors of the graph that was cut which are never materialised.
+        Tensors of the graph before tiling which are never materialised.
     sources
-        Of ops of the graph that was cut which its file does not hold, the one that they are once more; None: they are
-        new.
+        For ops before tiling that the file does not have, their original; None: they are new.
     gone
         Ops of the file that are not run.
     before
-        What was changed of the user's graph before it was cut.
+        Changes of the user's graph before tiling.
     earlier
-        The rounds before, each in ids of its own (`lowtide.transform.rounds`): what was cut is the last one's graph.
+        The tilings before, each in ids of its own (`lowtide.transform.rounds`): this one tiles the graph of the last.
     """
 
     regions: tuple[Region, ...]
     graph: Graph
-    pieces: Mapping[int, Piece]
+    slices: Mapping[int, Piece]
     parts: Mapping[int, Part]
     numbers: frozenset[int]
-    seams: Seams = NO_SEAMS
+    elimination: Elimination = NO_ELIMINATION
     split: frozenset[int] = frozenset()
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()
@@ -79,8 +78,8 @@ def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None
     emitted = [region_ops(builder, region) for region in regions]
     sequence = _sequence(cutter.graph, regions, emitted, cutter.graph.own_order if order is None else order)
     graph = builder.graph(sequence)
-    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.pieces)
-    return PartGraph(tuple(regions), graph, builder.pieces, builder.parts, numbers)
+    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.slices)
+    return PartGraph(tuple(regions), graph, builder.slices, builder.parts, numbers)
 
 
 def _sequence(

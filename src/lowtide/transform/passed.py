@@ -1,4 +1,4 @@
-"""A graph whose ops run in passes and in stripes: statistics as sums, ops that run again, pieces handed on."""
+"""A graph whose ops run in passes and in stripes: statistics as sums, recomputed ops, forwarded slices."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lowtide.transform.statistics import Expanded
 
 @dataclass(frozen=True)
 class Passed:
-    """What is decided.
+    """A graph in passes.
 
     Attributes
     ----------
     expanded
         The user's graph with statistics as sums.
     runs
-        That with the ops that run again.
+        That with the recomputed ops.
     parts
-        That in parts, and of each op of it what it is of the user's file (`PartGraph.sources`).
+        That in tiles, with origins in the user's file (`PartGraph.sources`).
     """
 
     expanded: Expanded
@@ -36,7 +36,7 @@ class Passed:
 def as_passed(
     expanded: Expanded, sequence: Sequence[int], regions: Callable[[Cutter, Runs], Sequence[Region]]
 ) -> Passed:
-    """The parts of a sequence of ops, some of which run again.
+    """The parts of a sequence of ops with recomputation.
 
     Parameters
     ----------
@@ -46,6 +46,6 @@ def as_passed(
         Of the graph of all runs.
     """
     graph = expanded.graph
-    again = runs.apply(graph, [graph.index_of[op] for op in sequence])
-    level = Level(regions=tuple(regions(Cutter(again.graph), again)))
-    return Passed(expanded, again, tiled(Base(None, expanded, again), level, split_all=True))
+    all_runs = runs.apply(graph, [graph.index_of[op] for op in sequence])
+    level = Level(regions=tuple(regions(Cutter(all_runs.graph), all_runs)))
+    return Passed(expanded, all_runs, tiled(Base(None, expanded, all_runs), level, split_all=True))

@@ -38,7 +38,7 @@ class Runs:
     order
         Ids of its ops, each once.
     rewrites
-        How it comes from the user's own, one clone after the other.
+        The changes of the user's graph, one clone after the other.
     """
 
     graph: Graph
@@ -47,13 +47,13 @@ class Runs:
 
 
 STORE, LOAD = "StoreToHost", "LoadFromHost"
-"""Types of the ops that store a tensor on the host and load it again."""
+"""Types of the ops that store a tensor on the host and reload it."""
 
 
 @dataclass
 class _Run:
-    """A run of op `of`: its id in the new graph, what its tensors and those it reads are called there, and in which one
-    each of its tensors lies that is an alias; `number`: 0 for the run that keeps the op's own names, else from 1."""
+    """A run of op `of`: its id in the new graph, the new ids of its tensors and operands, and the new containing tensor
+    of each alias; `number`: 0 for the run that keeps the op's own names, else from 1."""
 
     of: Op
     id: int
@@ -70,11 +70,11 @@ def apply(graph: Graph, order: Sequence[int], moved: Sequence[int] = ()) -> Runs
     Parameters
     ----------
     order
-        Positions of ops; each at least once, behind what it needs, and only once if an `after` speaks of it. Runs that
-        nobody reads are left out, if their op runs elsewhere.
+        Positions of ops; each at least once, after its operands, and only once if an `after` names it. Needless runs
+        are left out: those without a consumer whose op has another run.
     moved
         Tensors that are stored and loaded: with n ops, entry n + 2 k of the sequence is where tensor k has been stored,
-        and n + 2 k + 1 where it begins to be loaded. Loads that nobody reads are left out, and stores but the first.
+        and n + 2 k + 1 where its load begins. Loads without a consumer are left out, and stores but the first.
     """
     order = _read(graph, order, moved)
     runs = _named(graph, order, moved)
@@ -97,17 +97,17 @@ def apply(graph: Graph, order: Sequence[int], moved: Sequence[int] = ()) -> Runs
         for run in transfers.get(op.id, ()):
             ops.append(_as_op(run))
             tensors |= {new: _loaded(graph.tensor_by_id[t], new, run.number) for t, new in run.makes.items()}
-    whole = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
-    return Runs(whole, tuple(run.id for run in runs), (*rewrites, *_swaps(runs)))
+    changed = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
+    return Runs(changed, tuple(run.id for run in runs), (*rewrites, *_swaps(runs)))
 
 
 def of_rewrites(graph: Graph, rewrites: Sequence[Recompute]) -> Runs:
-    """The graph with clones as a plan's rewrites say, in its own order.
+    """The graph with clones of a plan's rewrites, in its own order.
 
     Raises
     ------
     ValueError
-        They speak of ops or tensors that are not there.
+        An op or a tensor does not exist.
     """
     ops, tensors = {op.id: op for op in graph.ops}, {t.id: t for t in graph.tensors}
     clones: dict[int, list[int]] = {}
@@ -123,17 +123,17 @@ def of_rewrites(graph: Graph, rewrites: Sequence[Recompute]) -> Runs:
         ops[r.op] = replace(
             ops[r.of],
             id=r.op,
-            name=_again(graph.op_by_id[r.of].name or graph.op_by_id[r.of].label, number),
+            name=_clone_name(graph.op_by_id[r.of].name or graph.op_by_id[r.of].label, number),
             outputs=tuple(pairs.values()),
         )
         tensors |= {
-            new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=_again(tensors[t].label, number))
+            new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=_clone_name(tensors[t].label, number))
             for t, new in pairs.items()
         }
         clones.setdefault(r.of, []).insert(0, r.op)
     listed = tuple(ops[o] for op in graph.ops for o in (op.id, *clones.get(op.id, ())))
-    whole = replace(graph, tensors=tuple(tensors.values()), ops=listed)
-    return Runs(whole, whole.own_order, tuple(rewrites))
+    changed = replace(graph, tensors=tuple(tensors.values()), ops=listed)
+    return Runs(changed, changed.own_order, tuple(rewrites))
 
 
 def _moved(run: _Run) -> int:
@@ -142,7 +142,7 @@ def _moved(run: _Run) -> int:
 
 
 def _read(graph: Graph, order: Sequence[int], moved: Sequence[int]) -> tuple[int, ...]:
-    """The sequence without runs that nobody reads, of ops that run more than once, and of transfers."""
+    """The sequence without needless runs and transfers."""
     n = len(graph.ops)
     first = {i: step for step, i in reversed(list(enumerate(order)))}
     wanted = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
@@ -224,7 +224,7 @@ def _named(graph: Graph, order: Sequence[int], moved: Sequence[int]) -> list[_Ru
 
 
 def _swaps(runs: Sequence[_Run]) -> list[Swap]:
-    """What is stored, and who reads it when it is loaded again."""
+    """The stored tensors, and the consumers of each load."""
     swaps: dict[int, Swap] = {}
     made: dict[int, int] = {}
     for run in runs:
@@ -262,7 +262,7 @@ def _rewrites(graph: Graph, runs: Sequence[_Run]) -> list[Recompute]:
 
 
 def _as_op(run: _Run) -> Op:
-    name = run.of.name if run.id == run.of.id else _again(run.of.name or run.of.label, run.number)
+    name = run.of.name if run.id == run.of.id else _clone_name(run.of.name or run.of.label, run.number)
     reads = run.reads | run.loaded
     return replace(
         run.of,
@@ -276,11 +276,11 @@ def _as_op(run: _Run) -> Op:
 
 
 def _tensor_of(tensor: Tensor, new: int, run: _Run) -> Tensor:
-    """What a run makes as `new`: a view lies in what that run reads."""
+    """The result of a run as `new`: a view is an alias of the operand of that run."""
     above = run.inside.get(tensor.id)
     if new == tensor.id:
         return tensor if above == tensor.alias_of else replace(tensor, alias_of=above)
-    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_again(tensor.label, run.number), alias_of=above)
+    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_clone_name(tensor.label, run.number), alias_of=above)
 
 
 def _loaded(tensor: Tensor, new: int, number: int) -> Tensor:
@@ -293,8 +293,8 @@ def _numbered(label: str, number: int) -> str:
     return label if number == 1 else f"{label} {number}"
 
 
-def _again(label: str, number: int) -> str:
-    """The name of what a clone is or makes: another one for each, since a file wants that."""
+def _clone_name(label: str, number: int) -> str:
+    """A unique name of a clone or its result, as files need."""
     return f"{label} (again)" if number == 1 else f"{label} (again {number})"
 
 

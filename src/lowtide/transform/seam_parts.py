@@ -1,7 +1,7 @@
-"""The part graph of a graph that is cut at seams, and in regions elsewhere.
+"""The part graph of a graph with concat elimination, and tiled regions elsewhere.
 
-Of a tensor in pieces there are its pieces, and the whole too if somebody reads it so; the pieces of what a concat makes
-are its operands, or their pieces. The parts of a sum are added up one after another, in the order of its turns.
+A sliced tensor has its slices, and is materialised too if some consumer reads it untiled. The slices of a concat's
+result are its operands, or their slices. The tiles of a sum are added one after another, in the order of its turns.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lowtide.topological import topological
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
 from lowtide.transform.parts import PartGraph, apply
-from lowtide.transform.seams import SeamCut, Seams, operand_rows
+from lowtide.transform.seams import Elimination, OperandTiles, operand_rows
 from lowtide.transform.stripes import region_ops
 
 
-def apply_with_seams(
-    cutter: Cutter, regions: Sequence[Region], seams: Seams, order: Sequence[int] | None = None
+def apply_with_elimination(
+    cutter: Cutter, regions: Sequence[Region], elimination: Elimination, order: Sequence[int] | None = None
 ) -> PartGraph:
-    """Cut a graph at seams, and other ops of it in regions.
+    """Tile a graph by concat elimination, and other ops of it in regions.
 
     Parameters
     ----------
@@ -35,13 +35,12 @@ def apply_with_seams(
     Raises
     ------
     ValueError
-        An op is cut twice, a region cannot run before and behind another op, or an op is cut at seams that reads other
-        pieces than there are.
+        An op is tiled twice, a region cannot run before and after another op, or a tile reads slices that do not exist.
     """
-    if not seams.cuts:
+    if not elimination.cuts:
         return apply(cutter, regions, order)
     graph = cutter.graph
-    cut = [c.op for c in seams.cuts] + [c.op for region in regions for c in region.cuts]
+    cut = [c.op for c in elimination.cuts] + [c.op for region in regions for c in region.cuts]
     if len(set(cut)) < len(cut):
         raise ValueError("an op is cut twice")
     builder = Builder(cutter)
@@ -49,12 +48,12 @@ def apply_with_seams(
     groups: list[tuple[int, list[Op]]] = []
     for region in regions:
         groups.append((max(position[c.op] for c in region.cuts), region_ops(builder, region)))
-    groups += [(position[o], [op]) for o, op in _Seamed(builder, seams).run()]
+    groups += [(position[o], [op]) for o, op in _Eliminated(builder, elimination).run()]
     gone = set(cut)
     groups += [(position[op.id], [op]) for op in graph.ops if op.id not in gone]
-    whole = builder.graph(_sequence(groups))
-    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.pieces)
-    return PartGraph(tuple(regions), whole, builder.pieces, builder.parts, numbers, seams)
+    graph_of_tiles = builder.graph(_sequence(groups))
+    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.slices)
+    return PartGraph(tuple(regions), graph_of_tiles, builder.slices, builder.parts, numbers, elimination)
 
 
 def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
@@ -72,17 +71,17 @@ def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
     return tuple(op for k in result for op in groups[k][1])
 
 
-class _Seamed:
-    """The ops that are cut at seams, in parts."""
+class _Eliminated:
+    """The tiles of concat elimination."""
 
-    def __init__(self, builder: Builder, seams: Seams) -> None:
-        self.b, self.seams = builder, seams
+    def __init__(self, builder: Builder, elimination: Elimination) -> None:
+        self.b, self.elimination = builder, elimination
         self.graph, self.cutter = builder.old, builder.cutter
         self.at: dict[int, tuple[int, dict[Range, int]]] = {}
-        self.cuts = {c.op: c for c in seams.cuts}
+        self.cuts = {c.op: c for c in elimination.cuts}
 
     def run(self) -> list[tuple[int, Op]]:
-        """Each new op, with the op that it stands for."""
+        """Each new op, with the op that it replaces."""
         result: list[tuple[int, Op]] = []
         for op in self.graph.ops:
             self.b.ops = []
@@ -96,20 +95,20 @@ class _Seamed:
         return result
 
     def _join(self, op: Op, dim: int) -> None:
-        """The pieces of what a concat makes: its operands, or theirs."""
-        pieces: dict[Range, int] = {}
+        """The slices of a concat's result: its operands, or their slices."""
+        slices: dict[Range, int] = {}
         at = 0
         for t in op.inputs:
             size = (self.graph.tensor_by_id[t].shape or ())[dim]
             inner = self.at.get(t)
             if inner is not None and inner[0] == dim:
-                pieces.update({(at + a, at + b): piece for (a, b), piece in inner[1].items()})
+                slices.update({(at + a, at + b): slice_id for (a, b), slice_id in inner[1].items()})
             if inner is None or inner[0] != dim or self.graph.producer.get(t) not in self.cuts:
-                pieces[at, at + size] = t
+                slices[at, at + size] = t
             at += size
-        self.at[op.outputs[0]] = (dim, pieces)
+        self.at[op.outputs[0]] = (dim, slices)
 
-    def _parts(self, op: Op, cut: SeamCut) -> None:
+    def _parts(self, op: Op, cut: OperandTiles) -> None:
         known = self.cutter.meaning(op.id)
         if known is None or not self._can_be(cut, known.access):
             raise ValueError(f"{op.label} has no such parts")
@@ -125,8 +124,8 @@ class _Seamed:
             else:
                 self._put(op, t, cut, {rows: outputs[j] for rows, outputs in zip(parts, made, strict=True)})
 
-    def _can_be(self, cut: SeamCut, access: Access) -> bool:
-        """Whether parts of an op can be spelled, and each is added once."""
+    def _can_be(self, cut: OperandTiles, access: Access) -> bool:
+        """Whether tiles of an op can be lowered to the format, and each is added once."""
         how, turns = self.cutter.spelling(cut.op, cut.axis), list(range(len(cut.ends)))
         if sorted(cut.turns) != (turns if cut.axis in access.reduce else []):
             return False
@@ -134,7 +133,7 @@ class _Seamed:
             return self.cutter.accumulating(cut.op, cut.axis) is not None
         return how is not None and not any(end % how.grain for end in cut.ends[:-1])
 
-    def _accumulated(self, op: Op, cut: SeamCut) -> None:
+    def _accumulated(self, op: Op, cut: OperandTiles) -> None:
         """Each part added to the sum of those before by itself; what follows the sum is the last one's."""
         adds = self.cutter.accumulating(op.id, cut.axis)
         assert adds is not None, op.label
@@ -142,7 +141,7 @@ class _Seamed:
         for k in cut.turns:
             done = together([*done, cut.parts[k]])
             last = len(done) == 1 and done[0] == (0, cut.ends[-1])
-            output = t if last else self._piece(t, "sum_", done)
+            output = t if last else self._terms(t, "sum_", done)
             left = {} if last else {name: op.attributes[name] for name in op.attributes if name in adds.at_the_end}
             type_ = op.type if total is None else adds.type
             over = None if total is None else (total,)
@@ -151,21 +150,21 @@ class _Seamed:
             total = output
 
     def _part(
-        self, op: Op, cut: SeamCut, rows: Range, outputs: list[int], without: Collection[str] = (),
+        self, op: Op, cut: OperandTiles, rows: Range, outputs: list[int], without: Collection[str] = (),
         total: tuple[int, int] | tuple[()] = (),
     ) -> list[int]:  # fmt: skip
-        """The op of a part, without some attributes, that reads a sum so far at a position of its own."""
+        """The op of a tile, without some attributes, that reads a partial sum at a position of its own."""
         how = self.cutter.spelling(op.id, cut.axis)
         shapes = tuple(self.b.shape(t) for t in outputs)
-        spelled = Written(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
-        operands = self.b.operands(op, cut.axis, rows, spelled.literals, lambda _, t, box: self._given(op, t, box))
+        lowered = Written(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
+        operands = self.b.operands(op, cut.axis, rows, lowered.literals, lambda _, t, box: self._given(op, t, box))
         if total:
             operands += [None] * (total[0] - len(operands)) + [total[1]]
-        attributes = {name: value for name, value in spelled.attributes.items() if name not in without}
+        attributes = {name: value for name, value in lowered.attributes.items() if name not in without}
         self.b.part(op, Part("part", op.id, cut.axis, rows), operands, outputs, attributes)
         return outputs
 
-    def _output(self, cut: SeamCut, j: int, rows: Range) -> int:
+    def _output(self, cut: OperandTiles, j: int, rows: Range) -> int:
         """What a part makes of an op's output."""
         known = self.cutter.meaning(cut.op)
         assert known is not None
@@ -173,15 +172,15 @@ class _Seamed:
         if len(cut.ends) == 1:
             return t
         if cut.axis in known.access.reduce:
-            return self._piece(t, "terms_", [rows])
-        return self.b.piece(t, known.access.written(j, self.b.shape(t), {cut.axis: rows}), "rows_")
+            return self._terms(t, "terms_", [rows])
+        return self.b.slice_of(t, known.access.written(j, self.b.shape(t), {cut.axis: rows}), "rows_")
 
-    def _piece(self, t: int, word: str, terms: Sequence[Range]) -> int:
+    def _terms(self, t: int, word: str, terms: Sequence[Range]) -> int:
         """A tensor as large as another, over some terms of a sum."""
-        return self.b.piece(t, tuple((0, size) for size in self.b.shape(t)), word, tuple(terms))
+        return self.b.slice_of(t, tuple((0, size) for size in self.b.shape(t)), word, tuple(terms))
 
     def _given(self, op: Op, t: int, box: Box) -> int:
-        """What a part of an op reads of a tensor."""
+        """The operand of a tile for rows of a tensor."""
         tensor = self.graph.tensor_by_id[t]
         shape = tensor.shape or ()
         cut = [d for d, (rows, size) in enumerate(zip(box, shape, strict=True)) if rows != (0, size)]
@@ -189,40 +188,40 @@ class _Seamed:
             return self.b.constant(t, box)
         if not cut:
             return t
-        dim, pieces = self.at.get(t, (-1, {}))
-        if cut == [dim] and box[dim] in pieces:
-            return pieces[box[dim]]
-        around = next(((a, b) for a, b in pieces if cut == [dim] and a <= box[dim][0] and box[dim][1] <= b), None)
+        dim, slices = self.at.get(t, (-1, {}))
+        if cut == [dim] and box[dim] in slices:
+            return slices[box[dim]]
+        around = next(((a, b) for a, b in slices if cut == [dim] and a <= box[dim][0] and box[dim][1] <= b), None)
         if around is not None:
             within = (box[dim][0] - around[0], box[dim][1] - around[0])
-            t, box = pieces[around], tuple(within if d == dim else rows for d, rows in enumerate(box))
+            t, box = slices[around], tuple(within if d == dim else rows for d, rows in enumerate(box))
         elif self.graph.producer.get(t) in self.cuts:
             raise ValueError(f"{op.label} reads other pieces of {tensor.label} than there are")
-        output, piece = self._sliced(t, box), self.b.pieces.get(t)
-        whole = shape if piece is None else tuple(b - a for a, b in piece.box)
-        self.b.glue(self.b.spell.slicing(self.graph, {d: box[d] for d in cut}, whole), "slice", [t], output)
+        output, origin = self._sliced(t, box), self.b.slices.get(t)
+        full = shape if origin is None else tuple(b - a for a, b in origin.box)
+        self.b.glue(self.b.spell.slicing(self.graph, {d: box[d] for d in cut}, full), "slice", [t], output)
         return output
 
     def _sliced(self, t: int, box: Box) -> int:
-        """A tensor for some rows of another one, which may be a piece."""
-        piece = self.b.pieces.get(t)
-        if piece is None:
-            return self.b.piece(t, box, "slice_")
-        rows = zip(piece.box, box, strict=True)
-        return self.b.piece(piece.of, tuple((begin + a, begin + b) for (begin, _), (a, b) in rows), "slice_")
+        """A tensor for some rows of another one, which may be a slice."""
+        origin = self.b.slices.get(t)
+        if origin is None:
+            return self.b.slice_of(t, box, "slice_")
+        rows = zip(origin.box, box, strict=True)
+        return self.b.slice_of(origin.of, tuple((begin + a, begin + b) for (begin, _), (a, b) in rows), "slice_")
 
-    def _put(self, op: Op, t: int, cut: SeamCut, pieces: dict[Range, int]) -> None:
-        """Pieces for who reads them, and the whole for who reads that."""
+    def _put(self, op: Op, t: int, cut: OperandTiles, slices: dict[Range, int]) -> None:
+        """Slices for consumers in tiles, and the materialised tensor for others."""
         dim = self.cutter.dim(op.id, t, cut.axis)
         assert dim is not None, op.label
-        self.at[t] = (dim, pieces)
+        self.at[t] = (dim, slices)
         readers = self.graph.consumers.get(t, ())
-        whole = self.graph.tensor_by_id[t].kind is Kind.OUTPUT or not readers
-        if whole or any(self._reads_whole(r, t, pieces) for r in readers):
-            self.b.glue(self.b.spell.joining(dim), "join", list(pieces.values()), t)
+        materialised = self.graph.tensor_by_id[t].kind is Kind.OUTPUT or not readers
+        if materialised or any(self._reads_untiled(r, t, slices) for r in readers):
+            self.b.glue(self.b.spell.joining(dim), "join", list(slices.values()), t)
 
-    def _reads_whole(self, reader: int, t: int, pieces: Iterable[Range]) -> bool:
-        """Whether an op reads more than pieces of a tensor: it is not cut, or not along its dimension."""
+    def _reads_untiled(self, reader: int, t: int, slices: Iterable[Range]) -> bool:
+        """Whether an op reads more than slices of a tensor: it is untiled, or tiled along another dimension."""
         cut = self.cuts.get(reader)
         if cut is None:
             return True
@@ -233,7 +232,7 @@ class _Seamed:
         known = self.cutter.meaning(reader)
         assert known is not None, reader
         size = (self.graph.tensor_by_id[t].shape or ())[dim]
-        ranges = set(pieces)
+        ranges = set(slices)
         for i, other in enumerate(self.graph.op_by_id[reader].operands or self.graph.op_by_id[reader].inputs):
             for rows in cut.parts if other == t else ():
                 shape = self.graph.tensor_by_id[t].shape or ()
@@ -247,7 +246,7 @@ class _Seamed:
         at, done = parts[0], [terms[0]]
         for k, part in enumerate(parts[1:], 1):
             done = together([*done, terms[k]])
-            output = t if k + 1 == len(parts) else self._piece(t, "sum_", done)
+            output = t if k + 1 == len(parts) else self._terms(t, "sum_", done)
             self.b.glue(self.b.spell.merging(merge), "merge", [at, part], output)
             at = output
 

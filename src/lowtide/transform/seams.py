@@ -1,15 +1,14 @@
-"""Seams: ops behind a concat that run on each of its operands, so that the concat need not be.
+"""Concat elimination: consumers of a concat run on each of its operands, so that the concat is never run.
 
     concat(x, y, z) -> relu -> conv -> t          relu x -> conv, the weights' first rows  --+
                                                   relu y -> conv, the next ones    ---------(+)--+
                                                   relu z -> conv, the last ones    -------------(+)-> t
 
-What a concat makes is its operands side by side: rows of it that are an operand's are that operand, and no op copies
-them. Whoever reads it along that dimension runs in parts, one for each operand; what it makes along the same dimension
-is there in parts too, for the next reader; what it sums over that dimension is added up, in an order that is free.
-Source: SERENITY (MLSys 2020, section 3.3): a convolution is its channel-wise partitioning (equations 3 to 6), a
-depthwise one its kernel-wise partitioning (equations 7 and 8). Here it is any op whose access has such an axis, chains
-of them, and all concats at once, since what it gains is often theirs together.
+The result of a concat consists of its operands, so a consumer that is tiled along that dimension reads the operands,
+one tile for each, and no op copies them. Its results along the same dimension are slices for the next consumer. Its
+sums over that dimension are accumulated, in any order. Source: SERENITY (MLSys 2020, section 3.3): a convolution is its
+channel-wise partitioning (equations 3 to 6), a depthwise one its kernel-wise partitioning (equations 7 and 8). Here it
+is any op whose access has such an axis, chains of them, and all concats at once, since eliminations often save jointly.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ from lowtide.ops.meaning import Meaning
 from lowtide.transform.cut import Cutter
 
 _SLICED = 16
-"""What is there whole and is sliced for the parts of an op is smaller than its result by this factor at least: slices
-are copies."""
+"""An untiled operand that tiles slice is smaller than the result by at least this factor: slices are copies."""
 
-_MOST_PIECES = 64
-"""Pieces of what a concat makes at the most where its operands are sliced."""
+_MOST_SLICES = 64
+"""Maximum number of slices of a concat's result where its operands are sliced."""
 
 
 @dataclass(frozen=True)
-class SeamCut:
-    """An op that runs in parts, one for each piece of what it reads.
+class OperandTiles:
+    """An op tiled by the operands of a concat.
 
     Attributes
     ----------
@@ -43,11 +41,11 @@ class SeamCut:
     axis
         Of the op's access.
     ends
-        Row of the axis at which each part ends; rising. The first begins at row 0, the last ends with the axis.
+        Row of the axis at which each tile ends; rising. The first begins at row 0, the last ends with the axis.
     turns
-        Of an op that sums over the axis, the order in which its parts are added: positions in `ends`. Else empty.
+        Of an op that sums over the axis, the order in which its tiles are added: positions in `ends`. Else empty.
     into
-        Whether each part is added to the sum of those before by the op that computes it.
+        Whether the op of each tile adds to the sum of those before.
     """
 
     op: int
@@ -63,25 +61,25 @@ class SeamCut:
 
 
 @dataclass(frozen=True)
-class Seams:
-    """Ops that run in parts at the seams of concats.
+class Elimination:
+    """Ops tiled by the operands of concats.
 
     Attributes
     ----------
     cuts
-        In an order in which they can run. A concat is among them if nobody reads it whole: then it is not run at all.
+        In an order in which they can run. A concat is included if no consumer reads it untiled: then it is not run.
     """
 
-    cuts: tuple[SeamCut, ...]
+    cuts: tuple[OperandTiles, ...]
 
-    def turned(self, turns: Mapping[int, Sequence[int]]) -> Seams:
+    def turned(self, turns: Mapping[int, Sequence[int]]) -> Elimination:
         """The same with the parts of some sums added in other orders."""
-        return Seams(tuple(
+        return Elimination(tuple(
             replace(c, turns=tuple(turns[c.op])) if c.op in turns else c for c in self.cuts
         ))  # fmt: skip
 
 
-NO_SEAMS = Seams(())
+NO_ELIMINATION = Elimination(())
 
 
 def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
@@ -96,46 +94,46 @@ def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
     return dim, tuple(ends)
 
 
-def find_seams(
+def find_elimination(
     cutter: Cutter, without: Collection[int] = (), *, accumulate: bool = False, fine: Collection[int] = ()
-) -> Seams:
-    """Everything that can be cut at seams.
+) -> Elimination:
+    """Every op that can be tiled by the operands of a concat.
 
     Parameters
     ----------
     without
-        Ids of ops that are not cut.
+        Ids of ops that stay untiled.
     accumulate
-        Whether parts of a sum are added by the op that computes them, where the format has one that does.
+        Whether the op of a tile adds to the sum so far, where the format has such an op.
     fine
-        Ids of concats of which no part reads more than the smallest operand: others are sliced.
+        Ids of concats with no tile larger than the smallest operand: others are sliced.
     """
     return _Finder(cutter, frozenset(without), accumulate, frozenset(fine)).run()
 
 
 class _Finder:
-    """Goes through the ops in order, with what is there in pieces."""
+    """Visits the ops in order, with the sliced tensors so far."""
 
     def __init__(self, cutter: Cutter, without: frozenset[int], accumulate: bool, fine: frozenset[int]) -> None:
         self.cutter, self.graph, self.without = cutter, cutter.graph, without
         self.accumulate, self.fine = accumulate, fine
-        self.pieces: dict[int, tuple[int, tuple[int, ...]]] = {}
-        self.cuts: dict[int, SeamCut] = {}
-        self.concats: dict[int, SeamCut] = {}
+        self.slices: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.cuts: dict[int, OperandTiles] = {}
+        self.concats: dict[int, OperandTiles] = {}
 
-    def run(self) -> Seams:
+    def run(self) -> Elimination:
         """What is cut, without what would be cut for nothing."""
         for op in self.graph.ops:
             if op.id not in self.without and not self._concat(op):
                 self._reader(op)
         self._without_what_is_for_nothing()
-        gone = [c for o, c in self.concats.items() if not self._is_whole(self.graph.op_by_id[o].outputs[0])]
+        gone = [c for o, c in self.concats.items() if not self._is_materialised(self.graph.op_by_id[o].outputs[0])]
         position = self.graph.index_of
         cuts = sorted((*gone, *self.cuts.values()), key=lambda cut: position[cut.op])
-        return Seams(tuple(cuts)) if self.cuts else Seams(())
+        return Elimination(tuple(cuts)) if self.cuts else Elimination(())
 
     def _concat(self, op: Op) -> bool:
-        """Whether an op is a concat, whose result is then there in pieces."""
+        """Whether an op is a concat, whose result is then sliced."""
         along = operand_rows(self.cutter, op.id)
         if along is None or not self._may_be_cut(op):
             return along is not None
@@ -143,7 +141,7 @@ class _Finder:
         ends, at = [], 0
         most = self._most_rows(op, dim)
         for t in op.inputs:
-            rows, size = self.pieces.get(t), self._size(t, dim)
+            rows, size = self.slices.get(t), self._size(t, dim)
             inner = rows[1] if rows is not None and rows[0] == dim else (*range(most, size, most), size)
             ends += [at + end for end in inner]
             at += inner[-1]
@@ -151,14 +149,14 @@ class _Finder:
         assert known is not None, op.label
         axis = known.access.outputs[0][dim]
         if axis is not None and len(ends) > 1:
-            self.pieces[op.outputs[0]] = (dim, tuple(ends))
-            self.concats[op.id] = SeamCut(op.id, axis, tuple(ends))
+            self.slices[op.outputs[0]] = (dim, tuple(ends))
+            self.concats[op.id] = OperandTiles(op.id, axis, tuple(ends))
         return True
 
     def _most_rows(self, op: Op, dim: int) -> int:
-        """Rows of a piece at the most."""
+        """Maximum rows of a slice."""
         sizes = [self._size(t, dim) for t in op.inputs]
-        return min(sizes) if op.id in self.fine and sum(sizes) <= _MOST_PIECES * min(sizes) else max(sizes)
+        return min(sizes) if op.id in self.fine and sum(sizes) <= _MOST_SLICES * min(sizes) else max(sizes)
 
     def _may_be_cut(self, op: Op) -> bool:
         """Whether each operand is a tensor of its own, with rows."""
@@ -169,9 +167,9 @@ class _Finder:
         )
 
     def _reader(self, op: Op) -> None:
-        """Cut an op that reads pieces, if it can be."""
+        """Tile an op that reads slices, if it can be."""
         reads = list(self.cutter.reads(op.id))
-        if not any(t in self.pieces for _, t, _ in reads) or any(
+        if not any(t in self.slices for _, t, _ in reads) or any(
             self.graph.tensor_by_id[t].alias_of is not None for t in op.outputs
         ):
             return
@@ -182,16 +180,16 @@ class _Finder:
         for t in op.outputs:
             dim = self.cutter.dim(op.id, t, cut.axis)
             if dim is not None:
-                self.pieces[t] = (dim, cut.ends)
+                self.slices[t] = (dim, cut.ends)
 
-    def _cut(self, op: Op, reads: list[tuple[int, int, tuple[Index | None, ...]]]) -> SeamCut | None:
-        """How every operand in pieces is read piece by piece; None if one is not."""
+    def _cut(self, op: Op, reads: list[tuple[int, int, tuple[Index | None, ...]]]) -> OperandTiles | None:
+        """The tiles that read every sliced operand slice by slice; None if there are none."""
         known = self.cutter.meaning(op.id)
         axis, ends = -1, ()
         for _, t, dims in reads:
-            if t not in self.pieces or known is None:
+            if t not in self.slices or known is None:
                 continue
-            dim, at = self.pieces[t]
+            dim, at = self.slices[t]
             index = dims[dim] if dim < len(dims) else None
             if index is None or index.axis == FIXED or sum(d is not None and d.axis == index.axis for d in dims) > 1:
                 return None
@@ -207,11 +205,11 @@ class _Finder:
         if not all(self._sliced_cheaply(op, t, dims, axis) for _, t, dims in reads):
             return None
         reduced = axis in known.access.reduce
-        return SeamCut(op.id, axis, ends, tuple(range(len(ends))) if reduced else (), bool(into))
+        return OperandTiles(op.id, axis, ends, tuple(range(len(ends))) if reduced else (), bool(into))
 
     def _sliced_cheaply(self, op: Op, t: int, dims: tuple[Index | None, ...], axis: int) -> bool:
-        """Whether what is read along the axis is in pieces, or small."""
-        if t in self.pieces or all(index is None or index.axis != axis for index in dims):
+        """Whether the operand along the axis is sliced, or small."""
+        if t in self.slices or all(index is None or index.axis != axis for index in dims):
             return True
         made = self.graph.tensor_by_id[op.outputs[0]].size
         return self.graph.tensor_by_id[t].size * _SLICED <= made
@@ -219,33 +217,34 @@ class _Finder:
     def _size(self, t: int, dim: int) -> int:
         return (self.graph.tensor_by_id[t].shape or ())[dim]
 
-    def _is_whole(self, t: int) -> bool:
-        """Whether somebody reads a tensor in pieces whole, or it is a result."""
+    def _is_materialised(self, t: int) -> bool:
+        """Whether some consumer reads a sliced tensor untiled, or it is an output."""
         if self.graph.tensor_by_id[t].kind is Kind.OUTPUT:
             return True
         readers = self.graph.consumers.get(t, ())
         return any(r not in self.cuts and not self._in_concat(r, t) for r in readers)
 
     def _in_concat(self, op: int, t: int) -> bool:
-        """Whether an op is a concat that is not run, and hands on the pieces of a tensor."""
+        """Whether an op is an eliminated concat that forwards the slices of a tensor."""
         if op not in self.concats:
             return False
-        joined = self.graph.op_by_id[op].outputs[0]
-        return self.pieces[joined][0] == self.pieces[t][0] and not self._is_whole(joined)
+        result = self.graph.op_by_id[op].outputs[0]
+        return self.slices[result][0] == self.slices[t][0] and not self._is_materialised(result)
 
     def _without_what_is_for_nothing(self) -> None:
-        """Take back cuts of ops that make no less than they read in pieces, and whose parts are only put together."""
+        """Remove tilings of ops that make no less than their sliced operands, and whose results are only
+        materialised."""
         for o, cut in reversed(list(self.cuts.items())):
             op = self.graph.op_by_id[o]
-            if cut.turns or not all(self._only_whole(t) for t in op.outputs):
+            if cut.turns or not all(self._has_untiled_readers_only(t) for t in op.outputs):
                 continue
-            read = sum(self.graph.tensor_by_id[t].size for _, t, _ in self.cutter.reads(o) if t in self.pieces)
+            read = sum(self.graph.tensor_by_id[t].size for _, t, _ in self.cutter.reads(o) if t in self.slices)
             if sum(self.graph.tensor_by_id[t].size for t in op.outputs) >= read:
                 del self.cuts[o]
                 for t in op.outputs:
-                    self.pieces.pop(t, None)
+                    self.slices.pop(t, None)
 
-    def _only_whole(self, t: int) -> bool:
+    def _has_untiled_readers_only(self, t: int) -> bool:
         readers = self.graph.consumers.get(t, ())
         return all(r not in self.cuts and r not in self.concats for r in readers)
 

@@ -1,16 +1,16 @@
-"""Products whose columns are read apart: X [A|B|C], then a split into three, are three products.
+"""Products whose columns are read separately: X [A|B|C], then a split into three, are three products.
 
     X @ W + b -> [rows, 3 n] -> reshape, transpose -> take 0, 1, 2        X @ W[:, 0:n]     + b[0:n]      (a section)
                                                                     =>    X @ W[:, n:2n]    + b[n:2n]
                                                                           X @ W[:, 2n:3n]   + b[2n:3n]
 
-Exporters write the queries, keys and values of attention as one product. As long as it is one, it runs before anything
-that reads a section of it, and no region can have the heads of all three. A section is columns of the product, all its
-rows, in some order of dimensions: `Section` says which. Every number is the same sum of the same products.
+Exporters write the queries, keys and values of attention as one product. That product runs before all its consumers,
+and no region can tile the heads of all three. A section is columns of the product, all its rows, in some order of
+dimensions: `Section` has it. Every number is the same sum of the same products.
 
-How a section lies is worked out on strides: a dimension of a tensor behind the product is a list of atoms
-``(stride, size)`` of the product's elements, outermost first; reshapes split and merge atoms, transposes permute them,
-what is taken out is an offset and smaller atoms.
+The layout of a section is derived on strides: a dimension of a tensor behind the product is a list of atoms ``(stride,
+size)`` of the product's elements, outermost first. Reshapes split and merge atoms, transposes permute them, a slice is
+an offset and smaller atoms.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Sectioned:
     Attributes
     ----------
     rewrites
-        What became of which product.
+        The change of each product.
     weights
-        Of each new constant that is columns of one of the file's, which they are.
+        For each new constant, the columns of the file's constant that it is.
     """
 
     graph: Graph
@@ -133,7 +133,8 @@ def _bias(graph: Graph, op: Op) -> Op | None:
 
 
 def _sections(graph: Graph, tensor: int, columns: int, gone: list[int]) -> list[Section] | None:
-    """The sections that are taken of a tensor; None if somebody reads more of it. `gone` gets the ops on the way."""
+    """The sections that are taken of a tensor; None if some consumer reads more of it. `gone` gets the ops on the
+    way."""
     shape = graph.tensor_by_id[tensor].shape or ()
     dims = tuple(((prod(shape[d + 1 :]), size),) for d, size in enumerate(shape))
     result: list[Section] = []
@@ -207,7 +208,7 @@ def _rows_taken(form: Taken, shape: Sequence[int]) -> dict[int, Range] | None:
 
 
 def _merged(atoms: Iterable[Atom]) -> list[Atom]:
-    """Atoms outermost first, those as one that lie in one piece.
+    """Atoms outermost first, contiguous ones merged.
 
     >>> _merged([(12, 4), (3, 4), (1, 1), (1, 3)])
     [(1, 48)]
@@ -267,7 +268,7 @@ def _taken(dims: Dims, rows: dict[int, Range]) -> tuple[int, Dims] | None:
 def _end(
     graph: Graph, tensor: int, taken: tuple[int, Dims] | None, size: tuple[int, int], result: list[Section]
 ) -> bool:
-    """Whether what is taken out is columns of all rows; it goes to `result` if somebody reads it."""
+    """Whether a slice is columns of all rows; it goes to `result` if it has a consumer."""
     if taken is None:
         return False
     if not graph.consumers.get(tensor, ()) and graph.tensor_by_id[tensor].kind is not Kind.OUTPUT:
@@ -278,8 +279,8 @@ def _end(
     if atoms is None:
         return False
     order = sorted(range(len(atoms)), key=lambda i: -atoms[i][0])
-    width = _one_piece([atoms[i] for i in order if atoms[i][0] < columns], 1)
-    rows = _one_piece([atoms[i] for i in order if atoms[i][0] >= columns], columns)
+    width = _contiguous([atoms[i] for i in order if atoms[i][0] < columns], 1)
+    rows = _contiguous([atoms[i] for i in order if atoms[i][0] >= columns], columns)
     if not width or rows * columns != elements or offset + width > columns:
         return False
     perm = [order.index(i) for i in range(len(atoms))]
@@ -303,8 +304,8 @@ def _at_rows(atoms: Iterable[Atom], columns: int) -> list[Atom] | None:
     return result
 
 
-def _one_piece(atoms: Sequence[Atom], step: int) -> int:
-    """Elements of atoms, outermost first, that lie in one piece, `step` apart; 0 if they do not."""
+def _contiguous(atoms: Sequence[Atom], step: int) -> int:
+    """Elements of atoms, outermost first, that are contiguous, `step` apart; 0 if they are not."""
     count = 1
     for stride, size in reversed(atoms):
         if stride != step * count:
@@ -345,7 +346,7 @@ def by_sections(graph: Graph, chosen: Sequence[Product]) -> Sectioned:
 
 @dataclass
 class _Maker:
-    """Makes the ops of sections, with ids and names that nobody has."""
+    """Makes the ops of sections, with unused ids and names."""
 
     graph: Graph
     ops: list[Op] = field(default_factory=list)
@@ -388,15 +389,15 @@ class _Maker:
 
     def _columns(self, op: Op, tensor: int, product: Product, section: Section) -> int:
         """Columns of a constant operand; the constant itself if it is the same for all."""
-        whole = self.graph.tensor_by_id[tensor]
-        shape, (a, b) = whole.shape or (), section.columns
+        full = self.graph.tensor_by_id[tensor]
+        shape, (a, b) = full.shape or (), section.columns
         dim = 0 if op.type == "Gemm" and op.attributes.get("transB") and tensor == op.inputs[1] else len(shape) - 1
         if not shape or shape[dim] != product.columns:
             return tensor
         box: Box = tuple((a, b) if d == dim else (0, size) for d, size in enumerate(shape))
-        name, size = self._name(f"{whole.label}/columns_{a}-{b}"), whole.size * (b - a) // product.columns
-        made, value = tuple(end - first for first, end in box), bytes_of_rows(whole, box)
-        at = self._tensor(Tensor(self.next_tensor, size, Kind.CONSTANT, name, made, whole.dtype, value=value))
+        name, size = self._name(f"{full.label}/columns_{a}-{b}"), full.size * (b - a) // product.columns
+        made, value = tuple(end - first for first, end in box), bytes_of_rows(full, box)
+        at = self._tensor(Tensor(self.next_tensor, size, Kind.CONSTANT, name, made, full.dtype, value=value))
         self.weights[at] = Piece(tensor, box)
         return at
 
@@ -441,15 +442,15 @@ class _Maker:
 
 
 def of_user(parts: PartGraph, sectioned: Sectioned) -> PartGraph:
-    """The parts of a graph by sections, with what their ops and tensors are of the user's file."""
+    """The parts of a graph by sections, with the origins of their ops and tensors in the user's file."""
     new = {op for r in sectioned.rewrites for op in r.ops}
-    whole = {op.id: Part("whole", op.id) for op in parts.graph.ops if op.id in new}
+    unmodified = {op.id: Part("whole", op.id) for op in parts.graph.ops if op.id in new}
     constants = {t.id for t in parts.graph.tensors if t.kind is Kind.CONSTANT}
-    weights = {t: piece for t, piece in sectioned.weights.items() if t in constants}
+    weights = {t: origin for t, origin in sectioned.weights.items() if t in constants}
     return replace(
         parts,
-        pieces={**parts.pieces, **weights},
-        parts={**parts.parts, **whole},
+        slices={**parts.slices, **weights},
+        parts={**parts.parts, **unmodified},
         sources={**parts.sources, **dict.fromkeys(new, None)},
         gone=parts.gone | {op for r in sectioned.rewrites for op in r.gone},
         before=(*sectioned.rewrites, *parts.before),

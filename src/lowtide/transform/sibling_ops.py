@@ -1,4 +1,4 @@
-"""The ops that stand for sibling products, and for what hangs on them: what `lowtide.transform.siblings` puts in."""
+"""The ops that replace sibling products and their gradients and updates: `lowtide.transform.siblings` inserts them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class NoMerge(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """Siblings with all that hangs on them, each in the order of the products.
+    """Siblings with all dependent ops, each in the order of the products.
 
     Attributes
     ----------
     products, gradients, updates
         The products, the gradients of their weights, and the updates of these.
     backs
-        Gradients of the operand; none where nobody needs it.
+        Gradients of the operand; empty if they have no consumer.
     turns, unturns
-        Transposes of the results, and those that make the gradients; none where they are not all the same.
+        Transposes of the results, and those that make the gradients; empty unless they are all the same.
     sums
-        What adds up the operand's gradients, the last one last; `others`: what else it adds, in order.
+        The sums of the operand's gradients, the last one last; `others`: their other operands, in order.
     """
 
     products: tuple[Op, ...]
@@ -71,16 +71,16 @@ def _equation(sides: Sequence[str]) -> str:
 
 
 class Wider:
-    """New ops and tensors of a site, in turn. `stand_for`: of each new op those for which it stands; `holds`: of each
-    new tensor those that it holds; `beside`: of those in which each lies in one piece. Raises `NoMerge`."""
+    """New ops and tensors of a site, in turn. `replaces`: the former ops of each new op; `holds`: the former tensors in
+    each new tensor; `stacked`: the same where each is contiguous. Raises `NoMerge`."""
 
     def __init__(self, graph: Graph, site: Site) -> None:
         self.graph, self.site, self.count = graph, site, len(site.products)
         self.tensors: list[Tensor] = []
         self.ops: list[Op] = []
-        self.stand_for: dict[int, tuple[Op, ...]] = {}
+        self.replaces: dict[int, tuple[Op, ...]] = {}
         self.holds: dict[int, tuple[int, ...]] = {}
-        self.beside: dict[int, tuple[int, ...]] = {}
+        self.stacked: dict[int, tuple[int, ...]] = {}
         self.sides = {op.id: _words(op) for op in (site.products[0], site.gradients[0], *site.backs[:1])}
         x, _, y = self.sides[site.products[0].id]
         self.at = next((d for d, letter in enumerate(y) if letter not in x), len(y))
@@ -107,7 +107,7 @@ class Wider:
         updated = self._wide([op.outputs[0] for op in site.updates], 0)
         words = " ".join(ascii_lowercase[: len(self.tensors[-1].shape or ())])
         self._op(site.updates, (weights, dw), (updated,), labels=f"{words}, {words} -> {words}")
-        self.beside |= {t: self.holds[t] for t in (weights, updated)}
+        self.stacked |= {t: self.holds[t] for t in (weights, updated)}
 
     def _operand(self, dy: int, weights: int) -> None:
         """Its gradient, and the sum with what else it is the sum of."""
@@ -133,7 +133,7 @@ class Wider:
         return number
 
     def _wide(self, ids: Sequence[int], at: int) -> int:
-        """A tensor of several, beside one another along a new dimension."""
+        """A tensor of several, stacked along a new dimension."""
         first = self.graph.tensor_by_id[ids[0]]
         shape = first.shape or ()
         return self._tensor(first.size * self.count, first, (*shape[:at], self.count, *shape[at:]), ids)
@@ -167,7 +167,7 @@ class Wider:
         self, of: Sequence[Op], inputs: Sequence[int], outputs: Sequence[int], kind: str = "", alike: int = 0,
         **attributes: Any,
     ) -> None:  # fmt: skip
-        """An op that stands for others, of the first one's type but with a kind of its own; `alike`: how many of them
+        """An op that replaces others, of the first one's type or with a kind of its own; `alike`: how many of them
         compute what it computes, if not all."""
         number = max(self.graph.op_by_id) + 1 + len(self.ops)
         computed = [op.flops for op in of[: alike or len(of)]]
@@ -178,4 +178,4 @@ class Wider:
             Op(number, tuple(inputs), tuple(outputs), name, kind or of[0].type, sum(op.workspace for op in of),
                flops=0 if kind else flops, attributes={**own, **attributes})
         )  # fmt: skip
-        self.stand_for[number] = tuple(of)
+        self.replaces[number] = tuple(of)

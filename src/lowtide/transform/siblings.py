@@ -10,10 +10,10 @@
     x ---- y ==== p1, p2 -->     d1, d2 -- p' ==== dy -----+-- dx
                                                            +-- dw -- update w
 
-It is a rule of Jia et al., "TASO", SOSP 2019, for whole training steps. The weights lie side by side, each in one
-piece, and so do their updates, as inputs and results of one tensor each; gradients of the operand are summed within one
-product, so that their sums are gone. One op takes the results apart, and one puts the gradients together: where each is
-transposed anyway, it does that too, and costs what the transposes did, but for their launches. Elsewhere it copies.
+It is a rule of Jia et al., "TASO", SOSP 2019, for complete training steps. The weights are stacked, each contiguous,
+and so are their updates. One product sums the gradients of the operand, so that their sums are gone. One op splits the
+results, and one stacks the gradients: where each is transposed anyway, it does that too, and costs what the transposes
+did, but for their launches. Elsewhere it copies.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Siblings:
 
 @dataclass(frozen=True)
 class Merged(Change[Siblings]):
-    """A change that was made: the ops that it is about; `beside`: tensors of the new graph that hold several of the
-    former one, each in one piece, one behind the other."""
+    """An applied change and its ops; `stacked`: tensors of the new graph that hold several former ones, contiguous and
+    in order."""
 
     site: Site
-    beside: Mapping[int, tuple[int, ...]]
+    stacked: Mapping[int, tuple[int, ...]]
 
 
 def candidates(graph: Graph) -> list[Siblings]:
@@ -71,9 +71,9 @@ def why_not(graph: Graph, record: Siblings) -> str | None:
 def apply(graph: Graph, record: Siblings) -> Merged:
     """The graph with one product in their place.
 
-    New ops, in turn: the product, what takes its result apart, what puts the gradients together, the gradient of the
-    operand if somebody needs it (and a sum with what else it is the sum of), that of the weights, the update. Each
-    stands where the first of those stood for which it stands, or as soon behind as what it reads is there.
+    New ops, in turn: the product, the split of its result, the stack of the gradients, the gradient of the operand if
+    it has a consumer (and a sum with its other terms), that of the weights, the update. Each replaces the first of its
+    former ops, or comes as soon after it as its operands allow.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _sums(graph: Graph, backs: Sequence[Op]) -> tuple[tuple[Op, ...], tuple[int,
 
 
 def _sums_above(graph: Graph, tensor: int) -> list[Op]:
-    """Sums of two tensors of this one's shape that read it, then that one, and so on while nobody else does."""
+    """The chain of sums of two tensors of this one's shape that read it, as long as each has one consumer."""
     found: list[Op] = []
     shape = graph.tensor_by_id[tensor].shape
     while graph.tensor_by_id[tensor].kind is Kind.ACTIVATION and len(graph.consumers.get(tensor, ())) == 1:
@@ -253,7 +253,7 @@ def _merged(graph: Graph, record: Siblings) -> Merged:
     if late is not None:
         raise NoMerge(f"{late.label} is to run after one of them")
     place = {op.id: graph.index_of[op.id] for op in kept}
-    place |= {v: min(graph.index_of[op.id] for op in of) for v, of in wider.stand_for.items()}
+    place |= {v: min(graph.index_of[op.id] for op in of) for v, of in wider.replaces.items()}
     try:
         ops = in_order([*kept, *wider.ops], place, {})
     except NoFission:
@@ -264,8 +264,8 @@ def _merged(graph: Graph, record: Siblings) -> Merged:
     return Merged(
         record,
         replace(graph, tensors=(*tensors, *wider.tensors), ops=tuple(ops), file=None, file_order=()),
-        {v: of[0].id for v, of in wider.stand_for.items()},
+        {v: of[0].id for v, of in wider.replaces.items()},
         {t: of[0] for t, of in wider.holds.items()},
         site,
-        wider.beside,
+        wider.stacked,
     )

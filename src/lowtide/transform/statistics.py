@@ -1,12 +1,12 @@
-"""Norms and means as sums over rows: what sees a tensor whole becomes ops that are cut along its rows, and small ones.
+"""Norms and means as sums over rows: ops that can be tiled along the rows of their operand, and small ones.
 
     InstanceNormalization(x)        rows       ReduceMean, Sub, ReduceSumSquare over each row of x    cut by rows
                              =>     statistic  mean and variance of all, from those of the rows       a few numbers
                                     apply      Mul, Add: x times a number a channel, plus another     cut by rows
 
 A norm's variance is that of each row around the row's own mean, and of the rows' means around the mean of all: every
-term is a square of a difference, nothing cancels, however far from zero the mean lies, and no number hangs on how rows
-are put into parts. A mean is a sum and a product. What is computed is the same, added up in another order.
+term is a square of a difference, so nothing cancels, however far from zero the mean is, and no number depends on the
+tiles. A mean is a sum and a product. The terms are the same, added in another order.
 
 Source: parallel variance of Chan, Golub and LeVeque (1983), with rows of equal count.
 """
@@ -14,7 +14,7 @@ Source: parallel variance of Chan, Golub and LeVeque (1983), with rows of equal 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -35,7 +35,7 @@ ROWS_DIM = 2
 
 @dataclass(frozen=True)
 class Statistic:
-    """An op that can be computed of sums over rows.
+    """An op that can be computed by sums over rows.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Statistic:
     gone
         Ids of the ops that are not run then: it, and reshapes around it.
     source, result
-        Tensors: what is looked at, and what comes out.
+        Tensors: the operand and the result.
     dims, keep
         Of a mean: dimensions that are reduced, and whether they stay with one row.
     groups
@@ -69,7 +69,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What stands for a statistic's op: new ops in the order in which they run, and all new tensors."""
+    """The replacement of a statistic: new ops in the order in which they run, and all new tensors."""
 
     statistic: Statistic
     ops: tuple[int, ...]
@@ -78,7 +78,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class Expanded:
-    """A graph with statistics as sums, and what became of which op."""
+    """A graph with statistics as sums, and the replacement of each."""
 
     graph: Graph
     expansions: tuple[Expansion, ...]
@@ -166,7 +166,7 @@ def expand(graph: Graph, chosen: Sequence[Statistic]) -> Expanded:
 
 @dataclass
 class _Maker:
-    """Makes ops and tensors with ids and names that nobody has."""
+    """Makes ops and tensors with unused ids and names."""
 
     graph: Graph
     ops: list[Op] = field(default_factory=list)
@@ -182,7 +182,7 @@ class _Maker:
         self.shapes: dict[int, tuple[int, ...]] = {t.id: t.shape or () for t in graph.tensors}
 
     def begin(self, label: str) -> None:
-        """What comes now stands for the op of this label."""
+        """Begin the replacement of the op of this label."""
         self.ops, self.tensors, self.label = [], [], label
 
     def op(
@@ -197,9 +197,9 @@ class _Maker:
         return out
 
     def reduce(self, kind: str, read: int, dims: Sequence[int], *, keep: bool = True, into: int | None = None) -> int:
-        """A reduction, its axes where the operator set wants them."""
-        whole = self.shapes[read]
-        shape = [1 if d in dims else size for d, size in enumerate(whole) if keep or d not in dims]
+        """A reduction, with its axes in the form of the operator set."""
+        full = self.shapes[read]
+        shape = [1 if d in dims else size for d, size in enumerate(full) if keep or d not in dims]
         if 0 < self.graph.opset < _AXES_BY_OPERAND[kind]:
             return self.op(kind, [read], shape, into, axes=tuple(dims), keepdims=int(keep))
         return self.op(kind, [read, self.integers(dims)], shape, into, keepdims=int(keep))
@@ -209,7 +209,7 @@ class _Maker:
         return self.op("Reshape", [read, self.integers(shape)], shape)
 
     def integers(self, values: Sequence[int]) -> int:
-        """A constant of whole numbers."""
+        """A constant of integers."""
         return self._constant("int64", (len(values),), struct.pack(f"<{len(values)}q", *values))
 
     def number(self, value: float) -> int:
@@ -234,9 +234,9 @@ class _Maker:
 
 
 def _write_mean(make: _Maker, s: Statistic) -> None:
-    whole = make.shapes[s.source]
+    shape = make.shapes[s.source]
     total = make.reduce("ReduceSum", s.source, s.dims, keep=s.keep)
-    share = make.number(1.0 / prod(whole[d] for d in s.dims))
+    share = make.number(1.0 / prod(shape[d] for d in s.dims))
     make.op("Mul", [total, share], make.shapes[total], s.result)
 
 
@@ -286,8 +286,3 @@ def _column(make: _Maker, read: int, batch: int, count: int, channels: int) -> i
         apart = make.reshape(read, (batch, count, 1))
         read = make.op("Expand", [apart, make.integers(wide)], wide)
     return make.reshape(read, (batch, channels, 1, 1))
-
-
-def flops_again(graph: Graph, again: Mapping[int, int]) -> int:
-    """Operations of the ops that run more than once, ``{op: times more}``."""
-    return sum((graph.op_by_id[op].flops or 0) * times for op, times in again.items())

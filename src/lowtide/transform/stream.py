@@ -1,15 +1,15 @@
-"""A part graph some of whose tensors lie in slow memory throughout: slices of them, and joins into them, are transfers.
+"""A part graph with some tensors in slow memory throughout: their slices and joins are transfers.
 
-A region reads what comes from elsewhere by slices, and puts together what others read by joins. Where the fast memory
-has no room for the whole beside a piece, the whole need never be there: a slice is a load of just those rows, and each
-piece of a join is stored when it is done. Such a tensor is **streamed**::
+A region reads outside tensors by slices, and materialises its results by joins. If the fast memory has no room for the
+tensor in addition to a slice, the tensor need never be resident: a slice is a load of just those rows, and each operand
+of a join is stored when it is done. Such a tensor is **streamed**::
 
-    T whole -> Slice -> q -> part          q is loaded: an input of its own, for whoever reads it
-    part -> p -> Join -> T whole           p is stored: an output of its own
-    T whole -> op                          T is loaded whole, as an input is
+    T -> Slice -> q -> part          q is loaded: an input of its own for its consumers
+    part -> p -> Join -> T           p is stored: an output of its own
+    T -> op                          T is loaded in full, as an input is
 
-What is left is an ordinary `Graph` of the same ops, in which slices and joins of streamed tensors touch nothing, and
-only say who runs before whom. What the transfers cost beside it does not depend on order or residency: `Stream` has it.
+The result is an ordinary `Graph` of the same ops, in which slices and joins of streamed tensors touch no memory and
+only order other ops. Their transfers do not depend on order or residency: `Stream` has the cost.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from lowtide.transform.parts import PartGraph
 
 @dataclass(frozen=True)
 class Stream:
-    """What a streamed tensor costs, in bytes that not every plan has to move: stored piece by piece or whole, and
-    loaded for the first time, likewise."""
+    """Additional transfers of a streamed tensor in bytes: stored in slices or in full, and loaded for the first time,
+    likewise."""
 
     tensor: int
     stored_bytes: int
@@ -41,9 +41,9 @@ class StreamedGraph:
     Attributes
     ----------
     graph
-        The same ops, in the same order; those that are transfers touch nothing.
+        The same ops, in the same order; transfers touch no memory.
     streams
-        What is streamed, by tensor id.
+        Cost of each streamed tensor.
     """
 
     graph: Graph
@@ -56,7 +56,7 @@ class StreamedGraph:
 
 
 def streamable(parts: PartGraph, shared: Iterable[int] = ()) -> list[int]:
-    """Tensors of the cut graph that are sliced or joined, by size, the largest first.
+    """Tensors of the graph before tiling that are sliced or concatenated, the largest first.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def streamable(parts: PartGraph, shared: Iterable[int] = ()) -> list[int]:
     graph, apart = parts.graph, set(shared)
     ids = {op.operands[0] for op in graph.ops if _role(parts, op) == "slice"}
     ids |= {op.outputs[0] for op in graph.ops if _role(parts, op) == "join"}
-    whole = [t for t in ids if t is not None and t not in parts.pieces and t not in apart]
-    return sorted(whole, key=lambda t: (-graph.tensor_by_id[t].size, t))
+    listed = [t for t in ids if t is not None and t not in parts.slices and t not in apart]
+    return sorted(listed, key=lambda t: (-graph.tensor_by_id[t].size, t))
 
 
 def streamed(parts: PartGraph, tensors: Iterable[int]) -> StreamedGraph | None:
@@ -102,7 +102,7 @@ class _Streaming:
                 continue
             t = op.outputs[0]
             readers = self.graph.consumers.get(t, ())
-            group = t in self.parts.pieces and readers and all(r in found for r in readers)
+            group = t in self.parts.slices and readers and all(r in found for r in readers)
             if t in self.tensors or group:
                 found[op.id] = op
         return list(found.values())
@@ -141,30 +141,30 @@ class _Streaming:
             loads[op.operands[0] or 0].append(op.outputs[0])
         result = []
         for t in self.tensors:
-            whole, maker = sizes[t], producer.get(t)
-            stored = 0 if maker is None else leaves.get(t, whole.size)
+            full, maker = sizes[t], producer.get(t)
+            stored = 0 if maker is None else leaves.get(t, full.size)
             loaded = sum(sizes[q].size for q in loads[t])
-            loaded_whole = t in read and (maker is None or maker in self.transfers)
-            loaded += whole.size * loaded_whole
+            loaded_full = t in read and (maker is None or maker in self.transfers)
+            loaded += full.size * loaded_full
             if maker is None:
-                shape = whole.shape or ()
-                boxes = [self.parts.pieces[q].box for q in loads[t]]
-                boxes += [tuple((0, size) for size in shape)] * loaded_whole
-                loaded -= -(-whole.size * elements_of(boxes) // max(1, prod(shape)))
-            if whole.kind is Kind.OUTPUT:
-                stored -= whole.size
+                shape = full.shape or ()
+                boxes = [self.parts.slices[q].box for q in loads[t]]
+                boxes += [tuple((0, size) for size in shape)] * loaded_full
+                loaded -= -(-full.size * elements_of(boxes) // max(1, prod(shape)))
+            if full.kind is Kind.OUTPUT:
+                stored -= full.size
             result.append(Stream(t, max(0, stored), max(0, loaded)))
         return result
 
     def _stored(self) -> dict[int, int]:
-        """Bytes of the pieces that are stored, of each streamed tensor that is joined."""
-        joined = {op.outputs[0]: op for op in self.joins}
+        """Bytes of the stored slices, of each streamed tensor that is concatenated."""
+        joins = {op.outputs[0]: op for op in self.joins}
         sizes = self.graph.tensor_by_id
 
         def leaves(op: Op) -> int:
-            return sum(leaves(joined[t]) if t in joined else sizes[t].size for t in op.inputs)
+            return sum(leaves(joins[t]) if t in joins else sizes[t].size for t in op.inputs)
 
-        return {t: leaves(op) for t, op in joined.items() if t in self.tensors}
+        return {t: leaves(op) for t, op in joins.items() if t in self.tensors}
 
 
 def elements_of(boxes: Sequence[Box]) -> int:

@@ -2,12 +2,12 @@
 
 Of a tensor T between them, stripe i has::
 
-    rows i   what the op made in this stripe
-    kept i   rows before those that this or a later stripe reads again, from the stripe before
-    have i   kept i and rows i, put together if there are both
+    rows i   the rows that its op made in this stripe
+    kept i   cached halo: earlier rows that this or a later stripe reads
+    have i   kept i and rows i, concatenated if there are both
 
-and who reads fewer rows than `have i` reads a slice of them. Of an op that runs rows again nothing is kept: `rows i`
-are all that stripe i reads of T.
+A consumer of fewer rows than `have i` reads a slice of them. With a recomputed halo nothing is kept: `rows i` are all
+rows of T that stripe i reads.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def region_ops(builder: Builder, region: Region) -> list[Op]:
 
 @dataclass
 class _Held:
-    """What there is of a tensor between ops of a region.
+    """The live rows of a tensor between ops of a region.
 
-    `lows` says for each stripe the first row that it or a later one reads; `have` is (tensor, first row, end).
+    `lows`: for each stripe, the first row that it or a later one reads; `have` is (tensor, first row, end).
     """
 
     dim: int
@@ -66,13 +66,13 @@ class _Stripes:
                     self.held[t] = self._held(t, d)
 
     def _held(self, tensor: int, dim: int) -> _Held:
-        """What later stripes read again, and which stripe's which op reads last."""
+        """The rows that later stripes read, and the last consumer in each stripe."""
         graph, stripes = self.graph, self.region.stripes
         size = (graph.tensor_by_id[tensor].shape or ())[dim]
         readers = [self.region.of[r] for r in graph.consumers.get(tensor, ()) if r in self.region.of]
         lows, low = [size] * stripes, size
-        again = self.region.of[graph.producer[tensor]].begins
-        for i in reversed(range(stripes if not again else 0)):
+        recomputed = self.region.of[graph.producer[tensor]].begins
+        for i in reversed(range(stripes if not recomputed else 0)):
             for cut in readers:
                 low = min(low, *(rows[0] for rows in self._reads(cut, tensor, i)), size)
             lows[i] = low
@@ -83,7 +83,7 @@ class _Stripes:
         return _Held(dim, lows, lasts, leaves, [])
 
     def _reads(self, cut: Cut, tensor: int, stripe: int) -> list[Range]:
-        """Rows of a tensor that a stripe of an op reads, for each position that it stands at."""
+        """Rows of a tensor that a stripe of an op reads, for each of its positions."""
         rows = cut.rows(stripe)
         if rows[0] >= rows[1]:
             return []
@@ -98,7 +98,7 @@ class _Stripes:
         return [(a, b) for a, b in result if a < b]
 
     def run(self) -> None:
-        """Every stripe, then what others need whole."""
+        """Every stripe, then the materialised tensors for other ops."""
         for i in range(self.region.stripes):
             for k, cut in enumerate(self.region.cuts):
                 if cut.rows(i)[0] < cut.rows(i)[1]:
@@ -125,7 +125,7 @@ class _Stripes:
                 at, both = group[0][0], (group[0][1][0], group[-1][1][1])
                 if len(group) > 1:
                     box = tuple(both if d == held.dim else (0, size) for d, size in enumerate(shape))
-                    at = self.b.piece(t, box, "joined_")
+                    at = self.b.slice_of(t, box, "joined_")
                     self.b.glue(self.b.spell.joining(held.dim), "join", [one for one, _ in group], at)
                 rows.append((at, both))
         self.b.glue(self.b.spell.joining(held.dim), "join", [at for at, _ in rows], t)
@@ -140,18 +140,18 @@ class _Stripes:
         outputs = [self._output(cut, j, t, rows, reduced) for j, t in enumerate(op.outputs)]
         made = [self._rough(cut, j, t, outputs[j], how.around(rows)) for j, t in enumerate(op.outputs)]
         shapes = tuple(self.b.shape(t) for t in made)
-        spelled = how.spell(rows, shapes)
+        lowered = how.spell(rows, shapes)
 
         def given(i: int, t: int, box: Box) -> int | None:
-            if any(a >= b for a, b in box) and (isinstance(known.form, Concat) or not self._is_whole(t, box)):
-                return None  # a tensor that is empty as it stands is given: an op may not be without it
+            if any(a >= b for a, b in box) and (isinstance(known.form, Concat) or not self._is_full(t, box)):
+                return None  # an empty tensor is given unsliced: the op may require it
             at = self._given(t, box, stripe)
-            return self._pad(t, at, box, spelled.padding) if i == 0 and any(map(any, spelled.padding)) else at
+            return self._pad(t, at, box, lowered.padding) if i == 0 and any(map(any, lowered.padding)) else at
 
-        operands = self.b.operands(op, cut.axis, rows, spelled.literals, given)
+        operands = self.b.operands(op, cut.axis, rows, lowered.literals, given)
         if isinstance(known.form, Concat):
             operands = [t for t in operands if t is not None]
-        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, made, spelled.attributes)
+        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, made, lowered.attributes)
         for t, at, rough in zip(op.outputs, outputs, made, strict=True):
             if rough != at:
                 self._trim(rough, at)
@@ -167,23 +167,23 @@ class _Stripes:
         if rows == (0, known.access.sizes[cut.axis]) and not cut.begins:
             return t
         if reduced:
-            return self.b.piece(t, tuple((0, s) for s in shape), "terms_", (rows,))
+            return self.b.slice_of(t, tuple((0, s) for s in shape), "terms_", (rows,))
         box = known.access.written(j, shape, {cut.axis: rows})
-        return self.b.piece(t, box, "rows_")
+        return self.b.slice_of(t, box, "rows_")
 
     def _rough(self, cut: Cut, j: int, t: int, at: int, rows: Range) -> int:
-        """What a part makes of which `at` are its own rows: more, where it cannot make those alone."""
+        """The result of a tile that contains the rows of `at`: more rows, where it cannot make these alone."""
         known = self.cutter.meaning(cut.op)
         assert known is not None
-        piece = self.b.pieces.get(at)
+        origin = self.b.slices.get(at)
         box = known.access.written(j, self.graph.tensor_by_id[t].shape or (), {cut.axis: rows})
-        if piece is None or piece.terms is not None or piece.box == box:
+        if origin is None or origin.terms is not None or origin.box == box:
             return at
-        return self.b.piece(t, box, "around_", sure=piece.box)
+        return self.b.slice_of(t, box, "around_", sure=origin.box)
 
     def _trim(self, rough: int, at: int) -> None:
-        """Cut away what of a tensor is nobody's."""
-        boxes = zip(self.b.pieces[rough].box, self.b.pieces[at].box, strict=True)
+        """Slice off the rows without a consumer."""
+        boxes = zip(self.b.slices[rough].box, self.b.slices[at].box, strict=True)
         rows = {d: (a - x[0], b - x[0]) for d, (x, (a, b)) in enumerate(boxes) if x != (a, b)}
         self.b.glue(self.b.spell.slicing(self.graph, rows, self.b.shape(rough)), "slice", [rough], at)
 
@@ -194,7 +194,7 @@ class _Stripes:
             return self.b.constant(t, box)
         held = self.held.get(t)
         if held is None:
-            return t if self._is_whole(t, box) else self._slice(t, t, box, {})
+            return t if self._is_full(t, box) else self._slice(t, t, box, {})
         at, first, end = self._around(t, held, box[held.dim])
         return at if box[held.dim] == (first, end) else self._slice(t, at, box, {held.dim: first})
 
@@ -207,24 +207,25 @@ class _Stripes:
             there = [held.have]
         return next((x for x in there if x[1:] == rows), there[0])
 
-    def _is_whole(self, t: int, box: Box) -> bool:
+    def _is_full(self, t: int, box: Box) -> bool:
         shape = self.graph.tensor_by_id[t].shape or ()
         return all((a, b) == (0, size) for (a, b), size in zip(box, shape, strict=True))
 
     def _slice(self, t: int, at: int, box: Box, firsts: Mapping[int, int]) -> int:
-        """Rows `box` of tensor `t` of the cut graph, from `at`, which begins at row `firsts` of a dimension."""
+        """Rows `box` of tensor `t` of the graph before tiling, from `at`, which begins at row `firsts` of a
+        dimension."""
         key = (at, box)
         if key not in self.slices:
-            from_box = self.b.pieces[at].box if at in self.b.pieces else None
+            from_box = self.b.slices[at].box if at in self.b.slices else None
             shape = self.graph.tensor_by_id[t].shape or ()
             rows = {}
             for d, (a, b) in enumerate(box):
                 begin, stop = from_box[d] if from_box is not None else (0, shape[d])
                 if (a, b) != (begin, stop):
                     rows[d] = (a - begin, b - begin)
-            output = self.b.piece(t, box, "slice_")
-            whole = tuple(b - a for a, b in from_box) if from_box is not None else shape
-            self.b.glue(self.b.spell.slicing(self.graph, rows, whole), "slice", [at], output)
+            output = self.b.slice_of(t, box, "slice_")
+            full = tuple(b - a for a, b in from_box) if from_box is not None else shape
+            self.b.glue(self.b.spell.slicing(self.graph, rows, full), "slice", [at], output)
             self.slices[key] = output
         return self.slices[key]
 
@@ -232,7 +233,7 @@ class _Stripes:
         """Tensor `at`, the rows `box` of `t`, with padding around it."""
         around = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, padding, strict=True))
         if (at, around) not in self.slices:
-            output = self.b.piece(t, around, "padded_")
+            output = self.b.slice_of(t, around, "padded_")
             self.b.glue(self.b.spell.padding(padding), "pad", [at], output)
             self.slices[at, around] = output
         return self.slices[at, around]
@@ -252,12 +253,12 @@ class _Stripes:
         first, end = held.kept[1], held.fresh[2]
         shape = self.graph.tensor_by_id[t].shape or ()
         box = tuple((first, end) if d == held.dim else (0, size) for d, size in enumerate(shape))
-        output = self.b.piece(t, box, "have_")
+        output = self.b.slice_of(t, box, "have_")
         self.b.glue(self.b.spell.joining(held.dim), "join", [held.kept[0], held.fresh[0]], output)
         held.have = (output, first, end)
 
     def _keep(self, t: int, held: _Held, stripe: int) -> None:
-        """The rows that later stripes read again."""
+        """Cache the halo: the rows that later stripes read."""
         later = held.lows[stripe + 1] if stripe + 1 < self.region.stripes else None
         end = max((x[2] for x in (held.kept, held.fresh) if x is not None), default=0)
         if later is None or later >= end:
@@ -281,6 +282,6 @@ class _Stripes:
             return
         done = (self.summed[t][0], rows[1])
         shape = self.graph.tensor_by_id[t].shape or ()
-        output = t if done == (0, size) else self.b.piece(t, tuple((0, s) for s in shape), "sum_", (done,))
+        output = t if done == (0, size) else self.b.slice_of(t, tuple((0, s) for s in shape), "sum_", (done,))
         self.b.glue(self.b.spell.merging(merge), "merge", [self.sums[t], at], output)
         self.sums[t], self.summed[t] = output, done

@@ -1,8 +1,8 @@
-"""The .tflite file that a part graph is written as, weights apart: what TFLM's arena hangs on, before there is a file.
+"""The .tflite file of a part graph, without weights: TFLM's arena depends on it before the file is written.
 
-The tensors of the user's file that are still there keep their numbers, so that inputs, outputs and signatures name
-what they named. New tensors take the numbers of those that are gone, since TFLM keeps a record of every tensor and
-gives memory to those that nobody reads; then they stand behind.
+The remaining tensors of the user's file keep their numbers, so that inputs, outputs and signatures stay valid. New
+tensors take the numbers of removed ones, since TFLM keeps a record of every tensor and allocates those without a
+consumer, too; further ones follow at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowtide.read.tflite.reader import graph_of
 from lowtide.transform.parts import PartGraph
 
 EMPTY = TfliteTensor("", (0,), "int8", 8, 0, 0, False, False, False, None)
-"""What stands at a number that nobody needs any more: it takes no memory."""
+"""The entry of an unused number: it takes no memory."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class TfliteParts(ModelFile):
 
     Attributes
     ----------
-    whole
-        The user's.
+    source
+        The user's file.
     tensors
         Number in the file of each tensor of the part graph, by id.
     ops
-        The same of each op, in the part graph's own order.
+        The same of each op, in the part graph's order.
     new
         Ids of the tensors that the user's file does not have.
     model
-        The file as it will be.
+        The future file.
     """
 
-    whole: TfliteFile
+    source: TfliteFile
     tensors: Mapping[int, int]
     ops: Mapping[int, int]
     new: tuple[int, ...]
@@ -48,13 +48,13 @@ class TfliteParts(ModelFile):
     def graph(self) -> Graph:
         """Subgraph 0 of the file, with its numbers as ids."""
         made = graph_of(self.model, (), self.model.place, "")
-        return replace(made, file=TfliteFile(self.model, self.whole.size_bytes))
+        return replace(made, file=TfliteFile(self.model, self.source.size_bytes))
 
 
 def with_file(parts: PartGraph) -> PartGraph:
     """The part graph with the file that it will be, if the user's is a .tflite file."""
     file = parts.graph.file
-    file = file.whole if isinstance(file, TfliteParts) else file  # parts that are cut again
+    file = file.source if isinstance(file, TfliteParts) else file  # nested tiles
     if not isinstance(file, TfliteFile):
         return parts
     return replace(parts, graph=replace(parts.graph, file=_parts_file(parts, file)))

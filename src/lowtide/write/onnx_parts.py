@@ -33,7 +33,7 @@ from lowtide.read.onnx.structure import read_structure
 from lowtide.read.onnx.types import element_name
 from lowtide.read.onnx.wire import GRAPH_FIELD, LENGTH_DELIMITED, NODE_FIELD, parse_model, varint
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.rounds import piece_of_file
+from lowtide.transform.rounds import slice_of_file
 from lowtide.write.onnx import copy_external_data, copy_range, external_to_copy, graph_records
 from lowtide.write.onnx_rows import Weights
 from lowtide.write.slots import check_order
@@ -124,7 +124,7 @@ class _Writer:
             raise InputError("the model holds training steps, which name its weights; cut it without them", self.place)
         old = {op.id: op for op in (*self.structure.ops, *self.structure.folded)}
         cut = {cut.op for region in self.parts.regions for cut in region.cuts}
-        cut.update(cut.op for cut in self.parts.seams.cuts)
+        cut.update(cut.op for cut in self.parts.elimination.cuts)
         cut.update(op for op in self.parts.parts if op in old)
         kept = [op for op in (*self.graph.ops, *self.graph.folded) if op.id not in self.parts.parts]
         cut.update(self.parts.gone)
@@ -153,13 +153,13 @@ class _Writer:
             {name: self.nodes[index][3:] for name, index in made_by.items()},
         )
         for t in dict.fromkeys(t for op in self.graph.ops for t in op.inputs):
-            tensor, of_file = self.graph.tensor_by_id[t], self.parts.pieces.get(t)
+            tensor, of_file = self.graph.tensor_by_id[t], self.parts.slices.get(t)
             if tensor.kind is not Kind.CONSTANT or t in self.names:
                 continue
             if of_file is None:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value or b"")
                 continue
-            of_file = piece_of_file(self.parts.pieces, of_file)
+            of_file = slice_of_file(self.parts.slices, of_file)
             of = self.names[of_file.of]
             rows = None if of in self.may_be_fed else weights.rows(of, of_file.box, tensor.name)
             if rows is not None:
@@ -238,7 +238,7 @@ class _Writer:
             yield _record(_INITIALIZER, proto)
             if self.model.ir_version < _MAY_BE_FED:
                 yield _record(_INPUT, self._value(proto.name, proto.data_type, tuple(proto.dims)))
-        for t in (t for op in self.graph.ops for t in op.outputs if t in self.parts.pieces):
+        for t in (t for op in self.graph.ops for t in op.outputs if t in self.parts.slices):
             tensor = self.graph.tensor_by_id[t]
             yield _record(_VALUE_INFO, self._value(tensor.name, self.types[tensor.dtype or ""], tensor.shape or ()))
 
@@ -246,7 +246,7 @@ class _Writer:
     def bound(self) -> Mapping[int, bytes]:
         """Inputs and outputs with free dimensions, by where their record begins: with the sizes that were cut, since
         the parts hold for no others and a runtime would leave out the rows beyond."""
-        if not self.parts.regions and not self.parts.seams.cuts and not self.parts.before:
+        if not self.parts.regions and not self.parts.elimination.cuts and not self.parts.before:
             return {}
         shapes = {t.name: t.shape or () for t in self.graph.tensors}
         declared = {_INPUT: iter(self.model.graph.input), _OUTPUT: iter(self.model.graph.output)}

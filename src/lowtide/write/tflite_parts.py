@@ -30,7 +30,7 @@ from lowtide.read.tflite.wire import Flatbuffer, WireError
 from lowtide.read.tflite.wire import Table as OldTable
 from lowtide.runtimes.tflm.offline import listed_offsets
 from lowtide.transform.parts import PartGraph
-from lowtide.transform.rounds import piece_of_file
+from lowtide.transform.rounds import slice_of_file
 from lowtide.transform.tflite_file import TfliteParts
 from lowtide.write.flat_front import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_front
 from lowtide.write.slots import check_order
@@ -91,7 +91,7 @@ def parts_bytes(
     """The bytes that `write_tflite_parts` writes. Raises as it does."""
     parsed = parse_file(data, place)
     file = parts.graph.file
-    if not isinstance(file, TfliteParts) or file.whole.model != parsed.model:
+    if not isinstance(file, TfliteParts) or file.source.model != parsed.model:
         raise InputError("this is not the model that was cut; give the file that the graph was read from", place)
     try:
         return _Writer(data, parsed, parts, file, place).file(order, offsets, kernels)
@@ -167,8 +167,8 @@ class _Writer:
         ]
 
     def _tensor(self, tensor: Tensor) -> Table:
-        rows = self.parts.pieces.get(tensor.id)
-        rows = None if rows is None else piece_of_file(self.parts.pieces, rows)
+        rows = self.parts.slices.get(tensor.id)
+        rows = None if rows is None else slice_of_file(self.parts.slices, rows)
         origin = None if rows is None else OldTable(self.old, self.tensor_tables[rows.of])
         fields: dict[int, Entry] = {
             0: Numbers("i", tensor.shape or ()),

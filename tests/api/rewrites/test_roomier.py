@@ -14,7 +14,7 @@ from lowtide.api.rewrites.roomier import roomier
 from lowtide.api.rewrites.swapping import moved_tensors, numbers
 from lowtide.cost.file import stand_in
 from lowtide.cost.labelled import priced
-from lowtide.optimize.parted import whole
+from lowtide.optimize.parted import unmodified
 from lowtide.optimize.recompute.sequence import search
 from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.stop import Limits
@@ -31,7 +31,7 @@ def test_what_is_walked_to_is_the_same_sequence_as_runs(seed: int, monkeypatch: 
     the peak nor the time rises."""
     graph = priced((random_step, random_attention_step)[seed % 2](seed), stand_in("rtx3090.json")[0].families)
     bandwidth = Bandwidth(1e8, 1e8) if seed % 3 else None
-    choice = whole(graph, TARGET, range(len(graph.ops)), bandwidth)
+    choice = unmodified(graph, TARGET, range(len(graph.ops)), bandwidth)
     peak = choice.begin.peak
     result = search(choice.sequence, choice.order, int(Random(seed).uniform(0.6, 0.95) * peak), Limits(5), steps=50)
     runs = apply(graph, choice.sequence.with_views(result.order), moved_tensors(choice.sequence))

@@ -27,11 +27,11 @@ def stages(rng: Random, n: int) -> Stages:
     saved = tuple(b + rng.randint(0, 4) for b in boundary)
     passing = tuple(rng.randint(1, 9) for _ in range(n))
     saving = tuple(p + rng.randint(0, 2) for p in passing)
-    beside = tuple(rng.randint(0, 3) for _ in range(n))
+    resident = tuple(rng.randint(0, 3) for _ in range(n))
     return Stages(
         boundary, saved, passing, saving, tuple(rng.randint(1, 9) for _ in range(n)),
         tuple(b + rng.randint(0, 3) for b in boundary), tuple(s + rng.randint(0, 3) for s in saved),
-        tuple(s + d + rng.randint(1, 4) for s, d in zip(saved, beside, strict=True)), beside,
+        tuple(s + d + rng.randint(1, 4) for s, d in zip(saved, resident, strict=True)), resident,
     )  # fmt: skip
 
 
@@ -62,10 +62,10 @@ def least_persistent(at: Stages, most: int) -> float:
             if not stored and moving != k:
                 continue
             here = bytes_of + (at.boundary[k - 1] if not stored else 0)
-            if here + at.pass_peak[k] + at.beside[t] <= most and k < t:
+            if here + at.pass_peak[k] + at.resident[t] <= most and k < t:
                 following.append((at.passing[k], (left, kept, saved, k + 1)))
                 following.append((at.passing[k], (left, kept | {k + 1}, saved, -1)))
-            if k not in saved and here + at.save_peak[k] + at.beside[t] <= most:
+            if k not in saved and here + at.save_peak[k] + at.resident[t] <= most:
                 following.append((at.saving[k], (left, kept if stored else kept | {k}, saved | {k}, -1)))
         if t in saved and (t in kept or t - 1 in saved) and bytes_of - at.saved[t] + at.back_peak[t] <= most:
             following.append((at.back[t], (t, kept - {t}, saved - {t}, -1)))

@@ -29,7 +29,7 @@ def late(read_late: int = 20) -> tuple[Sequenced, Bandwidth]:
     ops = (Op(0, (), (0,)), Op(1, (0,), (1,)), Op(2, (1,), (2,)), Op(3, (2,), (3,)), Op(4, (3, 0), (4,)))
     plain = in_nanoseconds(own(Graph("late", tensors, ops)), [3, 3, 0, read_late, 1])
     rate = Bandwidth(1e9, 1e9)
-    return with_swaps(plain, rate, again=False), rate
+    return with_swaps(plain, rate, recompute=False), rate
 
 
 def test_what_must_leave_in_little_time_is_waited_for():

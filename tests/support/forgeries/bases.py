@@ -26,7 +26,7 @@ from lowtide.plan import Plan
 from lowtide.target import resolve
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import apply
-from lowtide.transform.rounds import cut_again
+from lowtide.transform.rounds import nested
 from support.arena_run import AliasNets
 from support.costs import costs
 from support.cut_rounds import plan_of_rounds
@@ -412,7 +412,7 @@ def _rounds_by_hand(seed: int) -> tuple[Graph, list[Plan]]:
         again, conv = Cutter(first.graph), next(op.id for op in first.graph.ops if op.type == "Conv")
         channels = again.grow([conv], conv, 1)
         assert channels is not None, seed
-        parts = cut_again(first, apply(again, [again.region(first.graph.own_order, channels, 3)]))
+        parts = nested(first, apply(again, [again.region(first.graph.own_order, channels, 3)]))
         return graph, [plan_of_rounds(path, parts, "generic")]
 
 

@@ -280,7 +280,7 @@ def _proved_there(base: Base, path: Path, value: Any, new: Any) -> bool:
         return False
     target, bound = resolve(base.target), base.document["region_bound"]
     graph = target.as_seen(base.graph)
-    found = RegionBounds(Cutter(graph), memory_model(graph, target), joined=bound.get("joined", False))
+    found = RegionBounds(Cutter(graph), memory_model(graph, target), materialised=bound.get("joined", False))
     return found.at(new) >= bound["bytes"]
 
 

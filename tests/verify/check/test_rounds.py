@@ -18,7 +18,7 @@ from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import apply
-from lowtide.transform.rounds import cut_again
+from lowtide.transform.rounds import nested
 from lowtide.verify.check.rewrites import with_ops
 from support.cut_rounds import plan_of_rounds
 from support.small_nets import pyramid, rows_and_channels
@@ -46,7 +46,7 @@ def plan(model: Path) -> Plan:
     channels = again.grow([conv], conv, 1)
     assert channels is not None
     return plan_of_rounds(
-        model, cut_again(first, apply(again, [again.region(first.graph.own_order, channels, 3)])), "generic"
+        model, nested(first, apply(again, [again.region(first.graph.own_order, channels, 3)])), "generic"
     )  # fmt: skip
 
 

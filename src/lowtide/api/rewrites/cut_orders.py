@@ -142,7 +142,7 @@ class PartOrders:
     def _may_recut(self, proposal: Proposal) -> bool:
         """Whether regions of a proposal may be cut anew: nothing is eliminated, and less is of use and possible."""
         exact = self.job.search.method.name == "exact"
-        if proposal.parts.seams.cuts or not proposal.parts.regions or not exact:
+        if proposal.parts.elimination.cuts or not proposal.parts.regions or not exact:
             return False
         return proposal.own_peak > self.enough(proposal)
 

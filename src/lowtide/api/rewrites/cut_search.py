@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.regions import Way
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
-    from lowtide.transform.seams import Seams
+    from lowtide.transform.seams import Elimination
     from lowtide.transform.sections import Sectioned
 
 _SEARCH = 0.6
@@ -99,7 +99,7 @@ class CutSearch:
         graph = self.problem.graph
         overlap = self.first is not None and any(op.overwrites is not None for op in graph.ops)
         only = {op.id for op in graph.ops if op.overwrites is None} if overlap else None
-        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, again="halos" in self.job.allow)
+        return Cutter(graph, exact_bits=self.job.exact_bits, only=only, recompute="halos" in self.job.allow)
 
     @cached_property
     def _costs(self) -> CostModel | None:
@@ -234,10 +234,10 @@ class CutSearch:
 
     def _seams(self) -> Proposal | None:
         """The best concat elimination; None: none lowers the peak."""
-        from lowtide.optimize.seams import best_seams
+        from lowtide.optimize.seams import best_elimination
 
         search = self._until(_SEAMS)
-        best = best_seams(
+        best = best_elimination(
             self.cutter,
             self.problem.memory,
             self.uncut.order,
@@ -266,12 +266,12 @@ class CutSearch:
 
     def _forwarded(self, below: int) -> list[Proposal]:
         """The best regions along the best order that forward slices to others, if they need less than some bytes."""
-        from lowtide.optimize.handed import best_handed
+        from lowtide.optimize.handed import best_forwarded
         from lowtide.optimize.regions import Bounds
 
         search = self._until(_SEARCH)
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
-        best, interrupted = best_handed(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
+        best, interrupted = best_forwarded(self.cutter, self.problem.memory, self.uncut.order, search, below, bounds)
         self.interrupted = self.interrupted or interrupted
         if best is None or interrupted or (0 < self.job.max_ops < len(best.parts.graph.ops)):
             return []
@@ -280,14 +280,14 @@ class CutSearch:
     def _regions(self, seamed: Proposal | None) -> list[Proposal]:
         """The best regions along the best order, of what concat elimination left if there is one."""
         from lowtide.transform.cut import Cutter
-        from lowtide.transform.seams import NO_SEAMS
+        from lowtide.transform.seams import NO_ELIMINATION
 
         problem, cutter = self.problem, self.cutter
-        order, seams, origins = self.uncut.order, NO_SEAMS, [op.id for op in problem.graph.ops]
+        order, seams, origins = self.uncut.order, NO_ELIMINATION, [op.id for op in problem.graph.ops]
         if seamed is not None:
-            seams, problem = seamed.parts.seams, seamed.problem
+            seams, problem = seamed.parts.elimination, seamed.problem
             whole = {op.id for op in problem.graph.ops} - seamed.parts.parts.keys()
-            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole, again=cutter.again)
+            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole, recompute=cutter.recompute)
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
@@ -320,7 +320,7 @@ class CutSearch:
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
-        once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.again else None
+        once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.recompute else None
         if self.keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
             if once is not None:  # rows that are kept may need fewer bytes for each op
@@ -414,7 +414,7 @@ class CutSearch:
 
     def _of_all_levels(self, parts: PartGraph) -> tuple[PartGraph, Exactness | None]:
         """Parts with the levels before them, and what outputs may differ by."""
-        from lowtide.transform.rounds import cut_again
+        from lowtide.transform.rounds import nested
         from lowtide.transform.sections import of_user
 
         if self.sectioned is not None:
@@ -422,14 +422,14 @@ class CutSearch:
         exact = exactness(self.cutter, parts)
         if self.first is None:
             return parts, exact
-        return cut_again(self.first, parts), looser(exact, self.uncut.keys.get("exactness"))
+        return nested(self.first, parts), looser(exact, self.uncut.keys.get("exactness"))
 
 
-def _applied(cutter: Cutter, way: Way, seams: Seams, order: Sequence[int]) -> PartGraph:
-    from lowtide.transform.seam_parts import apply_with_seams
+def _applied(cutter: Cutter, way: Way, seams: Elimination, order: Sequence[int]) -> PartGraph:
+    from lowtide.transform.seam_parts import apply_with_elimination
     from lowtide.transform.tflite_file import with_file
 
-    return with_file(apply_with_seams(cutter, way.regions, seams, order))
+    return with_file(apply_with_elimination(cutter, way.regions, seams, order))
 
 
 def runtime_bytes(problem: Problem, graph: Graph) -> int:
@@ -442,10 +442,10 @@ def runtime_bytes(problem: Problem, graph: Graph) -> int:
 def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:
     """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
     reordered; None where it keeps nothing."""
-    from lowtide.transform.seams import NO_SEAMS
+    from lowtide.transform.seams import NO_ELIMINATION
 
     if not runtime_bytes(problem, problem.graph):
         return None
     ids = [problem.graph.ops[i].id for i in way.order]
-    graph = _applied(cutter, way, NO_SEAMS, ids).graph if way.regions else problem.graph
+    graph = _applied(cutter, way, NO_ELIMINATION, ids).graph if way.regions else problem.graph
     return way.peak + runtime_bytes(problem, graph)

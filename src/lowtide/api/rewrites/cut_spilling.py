@@ -80,7 +80,7 @@ class Candidate:
 
 def _materialised(parts: PartGraph, t: int) -> int:
     """What a tensor is put together to in the end, if that is one of the graph that was cut; else the tensor."""
-    while t in parts.pieces:
+    while t in parts.slices:
         readers = parts.graph.consumers.get(t, ())
         part = parts.parts.get(readers[0]) if len(readers) == 1 else None
         if part is None or part.role != "join":

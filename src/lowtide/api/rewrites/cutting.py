@@ -211,7 +211,7 @@ def _region_bounds(job: Job, problem: Problem, uncut: Answer, limits: Limits) ->
     for joined in (False, True):
         search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
         cutter, goal = Cutter(problem.graph), uncut.keys["peak_bytes"]
-        bounds.append(region_bound(cutter, problem.memory, footprint, goal, search, joined=joined))
+        bounds.append(region_bound(cutter, problem.memory, footprint, goal, search, materialised=joined))
         if bounds[-1].bytes >= goal:
             break
     return bounds

@@ -16,7 +16,7 @@ from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import Target
 from lowtide.transform.decision import Decision, Level, LevelRewrite, level_of, tilings_as_rewrites
 from lowtide.transform.lower import Base, base_of, tiled, why_not, with_turns
-from lowtide.transform.rounds import cut_again
+from lowtide.transform.rounds import nested
 
 if TYPE_CHECKING:
     from lowtide.outputs import Outputs
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
     """The loosest class of the cuts."""
     classes: tuple[Exactness, ...] = get_args(Exactness)
-    worst = max((2 for cut in parts.seams.cuts if cut.into), default=0)
+    worst = max((2 for cut in parts.elimination.cuts if cut.into), default=0)
     worst = 2 if any(isinstance(r, Sums) for r in parts.before) else worst
     worst = max(worst, any(isinstance(r, Sections) for r in parts.before))
-    for cut in (*parts.seams.cuts, *(cut for region in parts.regions for cut in region.cuts)):
+    for cut in (*parts.elimination.cuts, *(cut for region in parts.regions for cut in region.cuts)):
         known = cutter.meaning(cut.op)
         assert known is not None, cut
         exact = known.access.exactness(cut.axis)
@@ -46,7 +46,10 @@ def looser(one: Exactness, other: Exactness | None) -> Exactness:
 
 def as_rewrites(parts: PartGraph) -> list[LevelRewrite]:
     """What a plan says was decided."""
-    return [*parts.before, *tilings_as_rewrites(Level(regions=parts.regions, seams=parts.seams, split=parts.split))]
+    return [
+        *parts.before,
+        *tilings_as_rewrites(Level(regions=parts.regions, elimination=parts.elimination, split=parts.split)),
+    ]
 
 
 def write_parts(
@@ -92,7 +95,7 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     place = graph.source or graph.name
     result = None
     for _, _, parts in levels(plan, graph):
-        result = parts if result is None else cut_again(result, parts)
+        result = parts if result is None else nested(result, parts)
     assert result is not None, plan.graph
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
     if _new_ops(result) != listed:
@@ -167,7 +170,7 @@ def all_cuts(plan: Plan, graph: Graph) -> Iterator[tuple[Cutter, Cut]]:
         cutter = Cutter(base.graph)
         for region in parts.regions:
             yield from ((cutter, cut) for cut in region.cuts)
-        for seam in parts.seams.cuts:
+        for seam in parts.elimination.cuts:
             yield cutter, Cut(seam.op, seam.axis, seam.ends)
 
 

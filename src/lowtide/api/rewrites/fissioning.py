@@ -273,9 +273,9 @@ class _Step:
         return best
 
     def _whole(self) -> Parted:
-        from lowtide.optimize.parted import whole
+        from lowtide.optimize.parted import unmodified
 
-        return whole(self.problem.graph, self.problem.target, self.once.order, self.bandwidth)
+        return unmodified(self.problem.graph, self.problem.target, self.once.order, self.bandwidth)
 
     def choices(self, whole: Parted | None = None) -> list[Parted]:
         """The unmodified step, and its tiled regions."""

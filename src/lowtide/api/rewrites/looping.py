@@ -249,7 +249,7 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int |
             offset=None if r.over is not None else places.get(r.tensor),
             over=r.over,
         )
-        for r in loop.rings
+        for r in loop.line_buffers
     }
     return PlanLoop(
         op=op,
@@ -269,7 +269,7 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int |
 
 def _merges(rules: LoopRules, loop: Loop) -> dict[str, LoopMerge]:
     """How what leaves a loop is materialised."""
-    kept = {r.tensor for r in loop.rings}
+    kept = {r.tensor for r in loop.line_buffers}
     result: dict[str, LoopMerge] = {}
     for o, axes in zip(loop.ops, loop.axes, strict=True):
         known = rules.meaning(o)

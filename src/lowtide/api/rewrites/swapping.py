@@ -46,7 +46,7 @@ class Host:
 
     def problem(self, plain: Sequenced) -> Sequenced:
         """The problem in nanoseconds, its values free to leave memory."""
-        return with_swaps(in_nanoseconds(plain, self.each), self.bandwidth, again=self.recomputes)
+        return with_swaps(in_nanoseconds(plain, self.each), self.bandwidth, recompute=self.recomputes)
 
     def planned(self, problem: Sequenced, rewrites: Sequence[Rewrite], order: Sequence[int]) -> int:
         """Nanoseconds of a plan's order: ids of ops, clones and transfers."""

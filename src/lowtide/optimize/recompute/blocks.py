@@ -1,5 +1,4 @@
-"""A training step as a chain: blocks of the way there between places that one value alone crosses, each with its
-part of the way back.
+"""A training step as a chain: forward blocks between places that a single value crosses, each with its backward ops.
 
 ::
 
@@ -7,9 +6,9 @@ part of the way back.
                                                                turn
     |--- back 0 ----| .. |--- back 1 ----| .. |--- back 2 ----|      back 1: reads a0, and what block 1 made
 
-A skip connection ends where one value again is all that goes on, so that it lies inside of a block. An op of the way
-back belongs to the earliest block whose inside it reads, or whose part it goes on from; blocks that one such op reads
-together are one.
+A block ends where a single value is live, so a skip connection is inside of a block. A backward op belongs to the
+earliest block whose values it reads, directly or through other backward ops. Blocks that one such op reads together are
+one.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def chain_of(problem: Sequenced, order: Sequence[int], most: int) -> Chain | str
     turn = _turn(problem, order)
     there, back = list(order[:turn]), list(order[turn:])
     held = _held(problem, there)
-    cuts, reader = _joined(problem, there, back, _cuts(problem, there, held), held)
+    cuts, reader = _merged_cuts(problem, there, back, _cuts(problem, there, held), held)
     while len(cuts) > most:
         weights = [sum(problem.costs.units[i] for i in there[a:b]) for a, b in _spans(cuts)]
         cuts.pop(min(range(len(cuts) - 1), key=lambda k: weights[k] + weights[k + 1]))
@@ -173,10 +172,10 @@ def _levels(problem: Sequenced, back: Sequence[int], marks: _Marks, blocks: int)
     return level
 
 
-def _joined(
+def _merged_cuts(
     problem: Sequenced, there: Sequence[int], back: Sequence[int], cuts: list[int], held: frozenset[int]
 ) -> tuple[list[int], int]:
-    """The cuts without those between blocks that one op of the way back reads, and the last such op; -1: none."""
+    """The cuts without those between blocks that one backward op reads, and the last such op; -1: none."""
     reader = -1
     while True:
         marks = _marks(problem, there, cuts, held)

@@ -1,8 +1,8 @@
-"""How much time a plan within a budget spends at least on running ops again.
+"""Lower bounds on the time that a plan within a budget spends on recomputation.
 
 Two bounds. The price cut holds for every order (`core/sequence/price_cut.h`): for one op and one price of a byte it is
-a minimum cut; it is concave in the price, so that the best price is found by halving. What runs again needs what it
-reads, so that whole chains count. For one order of first runs the same cut knows what has run before the op.
+a minimum cut. It is concave in the price, so bisection finds the best price. A recomputed op needs its operands, so
+chains of recomputed ops count. For one order of first runs, the same cut knows which ops have run before the op.
 
 Where values may leave memory while ops run, `lowtide.optimize.recompute.swap_bound` has the bound.
 """
@@ -27,8 +27,8 @@ _COARSER = 12
 
 @dataclass(frozen=True)
 class PriceBound:
-    """Units of cost that running ops again takes at least, whatever the order; the op and the price that show it, and
-    the weights of waiting before and behind the op, of which the price's second number is one."""
+    """Least units of cost of recomputation in any order; the op and the price that prove it, and the weights of waiting
+    before and after the op, of which the price's second number is one."""
 
     units: int
     op: int = -1
@@ -137,8 +137,8 @@ def _above_zero(low: _Tangent, high: _Tangent) -> bool:
 
 @dataclass(frozen=True)
 class PeakBound:
-    """Bytes that no sequence within a bound on its cost needs less than, whatever the order; the op and the price of a
-    byte that show it, -1 if it is what a single op needs; `waits` as in `PriceBound`."""
+    """Least bytes of any sequence within a bound on its cost, in any order; the op and the price of a byte that prove
+    it, -1 if a single op needs them; `waits` as in `PriceBound`."""
 
     bytes: int
     op: int = -1
@@ -157,19 +157,19 @@ def peak_bound(
     ops: Sequence[int],
     in_time: Callable[[], bool] = lambda: True,
 ) -> PeakBound:
-    """The best price cut over some ops, read the other way round: bytes for a bound on time.
+    """The best price cut over some ops, as a bound on bytes for given time.
 
-    At price p / q of a byte, running ops again takes at least (flow + p (touched - peak)) / q units; where that may be
-    no more than `extra`, the peak is at least touched + (flow - q extra) / p.
+    At price p / q of a byte, recomputation takes at least (flow + p (touched - peak)) / q units. If that may be no more
+    than `extra`, the peak is at least touched + (flow - q extra) / p.
 
     Parameters
     ----------
     extra
-        Units of cost that running ops again may take.
+        Units of cost that recomputation may take.
     least
         Bytes known to be needed.
     ops
-        Positions to ask at, those first that promise most.
+        Positions to try, the most promising first.
     """
     best = PeakBound(least)
 
@@ -194,8 +194,8 @@ def _middle(low: int, high: int) -> int:
 
 
 def _scales(problem: Sequenced) -> list[tuple[int, int]]:
-    """Powers of two by which prices are whole numbers, such that costs times them stay in 62 bits, and of each the
-    dearest price such that all bytes do, too; down to the one by which a byte may cost as much as all ops."""
+    """Powers of two that scale prices to integers with costs within 62 bits, and for each the highest price with bytes
+    within 62 bits; down to the scale at which a byte may cost as much as all ops."""
     total, sizes = max(1, problem.costs.total), max(1, sum(v.size for v in problem.values))
     q, scales = 1 << max(0, (_MOST // total).bit_length() - 1), list[tuple[int, int]]()
     while True:
@@ -230,8 +230,8 @@ def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | Non
 def first_run_bound(
     problem: Sequenced, budget: int, order: Sequence[int], in_time: Callable[[], bool] = lambda: True
 ) -> int:
-    """Units that any sequence takes again at least whose first runs come in this order: the best price cut over all
-    its ops, those first at which it is highest.
+    """Least units of recomputation of any sequence with this order of first runs: the best price cut over all its ops,
+    the highest ones first.
 
     Parameters
     ----------

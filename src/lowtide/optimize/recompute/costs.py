@@ -1,7 +1,7 @@
-"""What running an op costs, as whole numbers of some unit.
+"""The cost of an op, as an integer in some unit.
 
-A graph says it op by op (`Op.cost`). Where none of its ops does, floating-point operations stand in if they are known
-(`Op.flops`), else the bytes that an op reads and makes.
+The graph gives it per op (`Op.cost`). Otherwise it is floating-point operations if they are known (`Op.flops`), else
+the bytes that an op reads and writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lowtide.graph import Graph
 from lowtide.rewrites import CountedAs
 
 MOST_UNITS = 2**52
-"""Costs that are no whole numbers are counted in so many parts of their sum, at most."""
+"""Costs that are no integers are counted in at most so many units of their sum."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Costs:
     Attributes
     ----------
     counted
-        What they are: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``.
+        Their source: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``.
     units
-        Per op position, a whole number.
+        An integer per op position.
     scale
-        Units that one of what is counted has: a power of two, 1 for whole numbers.
+        Units per counted item: a power of two, 1 for integers.
     """
 
     counted: CountedAs
@@ -43,14 +43,14 @@ class Costs:
 def costs_of(graph: Graph) -> Costs:
     """What the ops of a graph cost."""
     if any(op.cost is not None for op in graph.ops):
-        return _whole("cost", [float(op.cost or 0) for op in graph.ops])
+        return _integers("cost", [float(op.cost or 0) for op in graph.ops])
     if any(op.flops for op in graph.ops):
-        return _whole("flops", [float(op.flops or 0) for op in graph.ops])
+        return _integers("flops", [float(op.flops or 0) for op in graph.ops])
     sizes = {t.id: t.size for t in graph.tensors}
-    return _whole("bytes", [float(sum(sizes[t] for t in (*op.inputs, *op.outputs))) for op in graph.ops])
+    return _integers("bytes", [float(sum(sizes[t] for t in (*op.inputs, *op.outputs))) for op in graph.ops])
 
 
-def _whole(counted: CountedAs, given: list[float]) -> Costs:
+def _integers(counted: CountedAs, given: list[float]) -> Costs:
     total = sum(given)
     if total < MOST_UNITS and all(cost.is_integer() for cost in given):
         return Costs(counted, tuple(int(cost) for cost in given), 1)

@@ -1,11 +1,11 @@
-"""Values dropped at the turn of a training step, and made again where the way back reads them.
+"""Values dropped at the turn of a training step, and recomputed where the backward pass reads them.
 
 ::
 
-    forward ........ turn ........ backward         what is made before the turn and read behind it is kept, or dropped
-       x made         |    x' made, x read           and made again: what makes it, and, if dropped too, what that reads
+    forward ........ turn ........ backward         a value that the backward pass reads is kept, or dropped and
+       x made         |    x' made, x read           recomputed, with the dropped values that its op reads
 
-The turn is the step of most live bytes: a graph says nowhere where its loss is.
+The turn is the step of most live bytes: a graph does not say where its loss is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def turn_of(problem: Sequenced, order: Sequence[int]) -> int:
 
 
 def droppable(problem: Sequenced, order: Sequence[int], turn: int) -> list[int]:
-    """Values that are made before the turn and read behind it, by ops that may run again, as they are made."""
+    """Values that are made before the turn and read after it, by ops that may be recomputed, in the order of their
+    makers."""
     step = {i: k for k, i in enumerate(order)}
     last: dict[int, int] = {}
     for k, i in enumerate(order):
@@ -38,14 +39,14 @@ def droppable(problem: Sequenced, order: Sequence[int], turn: int) -> list[int]:
 def with_dropped(
     problem: Sequenced, order: Sequence[int], turn: int, dropped: set[int], together: Mapping[int, Sequence[int]]
 ) -> list[int]:
-    """The sequence in which these values are gone at the turn.
+    """The sequence without these values at the turn.
 
     Parameters
     ----------
     dropped
         Values of `droppable`.
     together
-        For a value, others that are made again with it if they are still to be read.
+        For a value, others that are recomputed with it if they still have consumers.
     """
     step = {i: k for k, i in enumerate(order)}
     readers: dict[int, int] = {}
@@ -54,8 +55,8 @@ def with_dropped(
     sequence = list(order[: turn + 1])
     gone = set(dropped)
 
-    def again(values: Sequence[int]) -> None:
-        """Makers of these run, those of what they read and is gone before them."""
+    def recompute(values: Sequence[int]) -> None:
+        """Recompute these values, dropped operands first."""
         wanted = list(values)
         runs: set[int] = set()
         while wanted:
@@ -72,7 +73,7 @@ def with_dropped(
         missing = [x for x in problem.ops[order[k]].reads if x in gone]
         if missing:
             with_them = [y for x in missing for y in together.get(x, ()) if readers.get(y, -1) >= k]
-            again([*missing, *with_them])
+            recompute([*missing, *with_them])
         sequence.append(order[k])
     return sequence
 

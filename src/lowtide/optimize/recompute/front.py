@@ -1,4 +1,4 @@
-"""Peaks that running ops again or storing tensors reaches, and what it adds to the time of each."""
+"""Pareto front of peak against the time of recomputation and transfers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lowtide.rewrites import CountedAs
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """Bytes of the peak, the part of the cost that running ops again adds, how many runs those are, and the part that
-    no plan within these bytes adds less than, whatever its order. Of a step whose ops run in parts: how many parts, and
-    how many ops; runs again are then those of each part. Where tensors may leave memory: bytes that are stored."""
+    """Bytes of the peak, the added fraction of the cost, recomputed ops, and a lower bound of that fraction for any
+    order within these bytes. For a tiled step: tiles and tiled ops; recomputed ops are then those of each tile. With
+    transfers: stored bytes."""
 
     peak_bytes: int
     overhead: float
@@ -25,19 +25,19 @@ class FrontPoint:
 
 @dataclass(frozen=True, repr=False)
 class Front:
-    """Peaks below the best order's, the lowest last, each dearer than the one before, but for what costs nothing: ops
-    of no cost, transfers while others run.
+    """Peaks below that of the best order, the lowest last. Each costs more than the one before, unless its changes are
+    free: ops of no cost, or transfers while others run.
 
     Attributes
     ----------
     own_order_peak_bytes
-        Peak of the file's own order; the first of `points` is that of the best one, where no op runs again.
+        Peak of the file order. The first of `points` is that of the best order, without recomputation.
     counted
-        What the cost of an op is.
+        The unit of cost.
     floor_bytes
-        What a single op needs: no plan is below.
+        Lower bound of every plan: the working set of a single op.
     complete
-        Whether the sweep was not stopped by its time.
+        Whether the sweep ended before its time limit.
     """
 
     graph: str

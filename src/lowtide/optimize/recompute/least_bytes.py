@@ -1,8 +1,8 @@
-"""The lowest peak that running ops again reaches within a bound on their time, and the front of peak against time.
+"""The lowest peak of recomputation within a bound on its time, and the Pareto front of peak and time.
 
-Both ask the search for the least time within bytes (`sequence.search`) for one budget after another, and begin each
-time where another budget left off. For a bound on time the budgets are halved; for the front they descend. `on_front`
-reads the answer for a bound on time off a front, so that more time never means more bytes.
+Both call the search for the least time within bytes (`sequence.search`) for one budget after another, warm-started from
+the previous budget. For a bound on time, budgets are bisected; for the front they descend. `on_front` reads the result
+for a bound on time off a front, so that more time never means more bytes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def least_bytes(problem: Sequenced, order: Sequence[int], most: int, least: int,
 
 
 def lower(problem: Sequenced, begin: Spent, most: int, least: int, limits: Limits) -> Lowest:
-    """The same from a sequence whose ops may run again already."""
+    """The same from a sequence that has recomputation already."""
     return _Halving(problem, begin, most - problem.unmoved_units, least, limits).run()
 
 
@@ -153,7 +153,7 @@ class _Halving:
         return Spent(tuple(result.order), result.peak, result.cost) if result.found else None
 
     def _report(self) -> Callable[[Progress], None] | None:
-        """Progress of the whole search, not of one budget."""
+        """Progress of the search over all budgets."""
         tell, spent = self.limits.report, self.limits.seconds - self.limits.left_seconds
         if tell is None:
             return None
@@ -161,19 +161,19 @@ class _Halving:
 
 
 def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limits: Limits) -> tuple[list[Spent], str]:
-    """Ever lower peaks in ever more time: one descending sweep, each budget begun at the sequence before.
+    """Ever lower peaks in ever more time: one descending sweep, each budget warm-started from the one before.
 
     Parameters
     ----------
     order
-        Positions to begin with, each once.
+        Positions of all ops, without repeats.
     budgets
-        Bytes, descending. The sweep ends at the first that is not met, with the lowest sequence that there was.
+        Bytes, descending. The sweep ends at the first infeasible one, with the lowest sequence so far.
 
     Returns
     -------
     list of Spent, str
-        The first is the order with no op run again; and why the sweep ended.
+        The first has no recomputation; and why the sweep ended.
     """
     points, stopped = [once(problem, order)], "complete"
     for number, budget in enumerate(budgets):
@@ -197,20 +197,19 @@ def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limi
 def on_front(
     problem: Sequenced, order: Sequence[int], budgets: Sequence[int], most: int, least: int, limits: Limits
 ) -> Lowest:
-    """The lowest sequence of the front whose cost is within a bound, or of what lies between it and the next lower one.
+    """The lowest sequence of the front whose cost is within a bound, or one between it and the next lower point.
 
-    Nothing that is tried depends on the bound but where the front is looked at more closely, and what is found there is
-    no lower than the next point: with time enough a larger bound gives no higher peak, and none gives a higher one than
-    `sweep` has.
+    The bound decides only where the front is refined, and a refined point is no lower than the next point. So with
+    enough time a larger bound never gives a higher peak, and the peak is at most that of `sweep`.
 
     Parameters
     ----------
     order, budgets
         Those of `sweep`.
     most
-        Units of cost that all runs may take together, at least those of each op once.
+        Units of cost of all runs together, at least those of each op once.
     least
-        Bytes that no sequence needs less than.
+        Lower bound of all sequences, in bytes.
     """
     points, stopped = sweep(problem, order, budgets, limits)
     units = most - problem.unmoved_units
@@ -239,8 +238,8 @@ def on_front(
 
 
 def _cheaper_from_below(problem: Sequenced, points: list[Spent], limits: Limits) -> list[Spent]:
-    """Each peak again, from the sequence of the next lower one, whose repeated runs are taken away where there is room:
-    the way back up, which tries no repairs."""
+    """Each peak from the sequence of the next lower one, without the recomputation that the larger budget makes
+    needless; no repairs."""
     better = list(points)
     for at in range(len(points) - 2, 0, -1):
         if limits.over():

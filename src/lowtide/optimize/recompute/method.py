@@ -1,4 +1,4 @@
-"""What a published method of running ops again is here: one sequence for a problem, an order and a budget.
+"""A published method of recomputation: one sequence for a problem, an order and a budget.
 
 A method is a frozen dataclass whose fields are its options (``--set METHOD.OPTION=VALUE``), as a scheduling method is.
 """
@@ -44,7 +44,7 @@ class Repeated:
 
 
 class RecomputeMethod(Protocol):
-    """A way to run ops again within a budget, or, if it `moves`, to store and load tensors, too."""
+    """A method of recomputation within a budget; if it `moves`, also of transfers."""
 
     name: ClassVar[str]
     moves: ClassVar[bool]
@@ -68,12 +68,12 @@ class RecomputeMethod(Protocol):
 
 @dataclass(frozen=True)
 class Microbatch:
-    """All of a step but its updates in parts of the batch, no op run again (``--allow recompute,fission``).
+    """A step in micro-batches, without its updates; no recomputation (``--allow recompute,fission``).
 
     Attributes
     ----------
     parts
-        How many; 0: of 2, 4, 8 and so on the fewest that fit the budget, or those of least peak within the time.
+        Number of micro-batches; 0: of 2, 4, 8 and so on the fewest within the budget, or those of least peak in time.
     """
 
     name: ClassVar[str] = "microbatch"
@@ -85,7 +85,7 @@ class Microbatch:
             raise InputError(f"microbatch.parts is {self.parts}; give a number of parts from 2, or 0 for the best")
 
     def supports(self, problem: Sequenced) -> str | None:
-        """It cuts, and is no method of running ops again."""
+        """It tiles, and is no method of recomputation."""
         return "it cuts ops; write --allow recompute,fission"
 
     def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:

@@ -1,12 +1,11 @@
-"""Which blocks of a chain run again, and what of the others leaves memory in between: by dynamic programming.
+"""POFO: which blocks of a chain are recomputed and which values are offloaded, by dynamic programming.
 
-Along the way there each block is either saved, or one of a stretch that is passed and later goes there and back by
-rotor's tables; what goes into it stays, or leaves and comes back. A state is the bytes that stay, those that are still
-to leave, and those that are still to come back when the way back is here; what there is no room for is waited for.
-Source: Beaumont, Eyraud-Dubois and Shilova, "Efficient Combination of Rematerialization and Offloading for Training
-DNNs", NeurIPS 2021. Of states whose bytes lie in the same slots the cheapest goes on. The programme knows the time of
-transfers roughly, so that it is asked for several memories, and its answers, rotor's among them, are played by our
-clock.
+In the forward pass each block is saved, or is one of a stretch that rotor's tables recompute later. The input of a
+block stays resident or is offloaded and reloaded. A state has the resident bytes, the bytes still to offload, and those
+still to reload at its backward pass; it waits for transfers where memory is full. Source: Beaumont, Eyraud-Dubois and
+Shilova, "Efficient Combination of Rematerialization and Offloading for Training DNNs", NeurIPS 2021. Of the states with
+bytes in the same slots, the cheapest is kept. The programme estimates the time of transfers. So it runs for several
+memory sizes, and its results, rotor's among them, are evaluated by the exact clock.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ _PLAYED = 8
 
 @dataclass(frozen=True)
 class Pofo:
-    """Runs again and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``).
+    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``).
 
     Attributes
     ----------
     slots
-        Parts of the memory that states are told apart by.
+        Resolution of the memory in states.
     most_blocks
-        Of more, neighbours that take least time are one.
+        Longer chains merge the neighbours of least time.
     """
 
     name: ClassVar[str] = "pofo"
@@ -114,9 +113,9 @@ Moved = tuple[int, bool]
 
 def _values(chain: Chain, moved: Sequence[Moved]) -> list[int]:
     values: list[int] = []
-    for k, whole in moved:
+    for k, saved in moved:
         before = chain.blocks[k - 1]
-        values += [x for x in sorted(before.saved) if x != before.boundary] if whole else []
+        values += [x for x in sorted(before.saved) if x != before.boundary] if saved else []
         values += [before.boundary] if before.boundary >= 0 else []
     return values
 
@@ -176,8 +175,8 @@ class Programme:
         behind: int,
         ways: NDArray[np.bool_] | bool = True,
     ) -> None:
-        """States behind a step. `there` and `back`: its time, and the bytes that it takes beside what stays; `ways`:
-        where there is one."""
+        """The states after a step. `there` and `back`: its time, and its bytes in addition to the resident ones;
+        `ways`: where it is feasible."""
         import numpy as np
 
         kept, size = self.kept[i, bar], self._goes_in(i, bar)
@@ -198,19 +197,19 @@ class Programme:
 
     def _save(self, i: int, bar: bool, moved: bool) -> None:
         at = self.stages
-        there = (float(at.saving[i]), float(at.save_peak[i] + at.beside[-1]))
+        there = (float(at.saving[i]), float(at.save_peak[i] + at.resident[-1]))
         self._on(i, bar, moved, there, (float(at.back[i]), float(at.back_peak[i])), 0)
 
     def _stretch(self, i: int, j: int, bar: bool, moved: bool) -> None:
-        """Blocks i to j are passed, and go there and back by the tables."""
+        """Blocks i to j are passed, and recomputed by the tables."""
         import numpy as np
 
         at, kept = self.stages, self.kept[i, bar]
         peaks = [at.pass_peak[k] + (at.boundary[k - 1] if k > i else 0) for k in range(i, j + 1)]
         slots = self._slots(kept[:, 0] + self._goes_in(i, bar))
-        again = np.where(slots >= 0, self.tables.cost[i, j][np.maximum(slots, 0)], np.inf)
-        there = (float(sum(at.passing[i : j + 1])), float(max(peaks) + at.beside[-1]))
-        self._on(i, bar, moved, there, (np.where(np.isfinite(again), again, 0.0), 0.0), j + 1, np.isfinite(again))
+        cost = np.where(slots >= 0, self.tables.cost[i, j][np.maximum(slots, 0)], np.inf)
+        there = (float(sum(at.passing[i : j + 1])), float(max(peaks) + at.resident[-1]))
+        self._on(i, bar, moved, there, (np.where(np.isfinite(cost), cost, 0.0), 0.0), j + 1, np.isfinite(cost))
 
     def _slots(self, stays: Numbers) -> NDArray[np.int64]:
         import numpy as np
@@ -226,12 +225,12 @@ class Programme:
         moved: list[Moved] = []
         row = self.kept[len(self.stages.saved), bar][k]
         while row[4] >= 0:
-            i, whole, behind = int(row[4]), bool(row[5]), int(row[8])
+            i, saved, behind = int(row[4]), bool(row[5]), int(row[8])
             if row[7]:
-                moved.append((i, whole))
-            at = self.kept[i, whole][int(row[6])]
+                moved.append((i, saved))
+            at = self.kept[i, saved][int(row[6])]
             if behind:
-                slots = int(self._slots(np.array([at[0] + self._goes_in(i, whole)]))[0])
+                slots = int(self._slots(np.array([at[0] + self._goes_in(i, saved)]))[0])
                 there.append([("pass", b) for b in range(i, behind)])
                 back.append(self.tables.steps(slots, i, behind - 1))
             else:
@@ -242,9 +241,8 @@ class Programme:
 
 
 def with_transfers(problem: Sequenced, sequence: Sequence[int], values: Sequence[int], budget: int) -> list[int]:
-    """The sequence with stores and loads of values around the longest time in which each is not read: a store stands
-    where it ends if nothing waits, or where there is no more room; a load in time for its reader, or as soon as there
-    is room."""
+    """The sequence with stores and loads of values around their longest time without a reader. A store is placed where
+    it ends without waiting, or where memory is full; a load in time for its reader, or as soon as memory is free."""
     row_of = {row.value: k for k, row in enumerate(problem.transfers)}
     starts = [0, *accumulate(problem.costs.units[i] for i in sequence)]
     gaps = _gaps(problem, sequence, starts, {x for x in values if x in row_of})

@@ -1,4 +1,4 @@
-"""The published methods of running ops again, by name."""
+"""The published methods of recomputation, by name."""
 
 from __future__ import annotations
 

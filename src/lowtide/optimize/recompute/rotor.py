@@ -1,11 +1,11 @@
-"""Which blocks of a chain keep only what goes in, and which all that their way back reads: by dynamic programming.
+"""Rotor: which blocks of a chain keep only their input, and which all that their backward pass reads.
 
-Of blocks s to t, with what goes into s kept, the way there and back within m bytes takes at least C(s, t, m): either
-all that the way back of s reads is saved on the way there, and stays until then; or what goes into a later block s' is
-kept, s' to t go there and back, and then the way there of s to s' - 1 runs again. Source: Beaumont, Eyraud-Dubois,
-Herrmann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains: how to train deep neural networks with
-limited memory", 2019, theorem 1. It is optimal for a chain, sizes in so many slots, among sequences that keep a
-checkpoint until its block's way back.
+For blocks s to t with the input of s kept, forward and backward within m bytes take at least C(s, t, m). Either the
+forward pass saves all that the backward pass of s reads, until then. Or it keeps the input of a later block s', runs s'
+to t forward and backward, and then recomputes s to s' - 1. Source: Beaumont, Eyraud-Dubois, Herrmann, Joly and Shilova,
+"Optimal checkpointing for heterogeneous chains: how to train deep neural networks with limited memory", 2019, theorem
+1. It is optimal for a chain, sizes in so many slots, among sequences that keep a checkpoint until its block's backward
+pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Rotor:
     Attributes
     ----------
     slots
-        Parts of the memory that are told apart.
+        Resolution of the memory.
     most_blocks
         Of more, neighbours that take least time are one.
     """
@@ -92,15 +92,15 @@ class Stages:
     Attributes
     ----------
     boundary, saved
-        Bytes of what goes on to the next block, and of all that stays where the block is saved, this among it.
+        Bytes of its output for the next block, and of all that a saved block keeps, this included.
     passing, saving, back
-        Cost of going on without saving, with it, and of the way back.
+        Cost forward without saving, with saving, and backward.
     pass_peak, save_peak
-        Bytes while that runs, without what goes in.
+        Peak bytes of these, without the block's input.
     back_peak
-        Bytes while the way back runs, what is saved and what the way back holds among them.
-    beside
-        Bytes that lie there beside checkpoints from where the blocks up to this one remain, to where it goes back.
+        Peak bytes of the backward pass, saved and held values included.
+    resident
+        Bytes live in addition to checkpoints, from where the blocks up to this one remain to its backward pass.
     """
 
     boundary: tuple[int, ...]
@@ -111,13 +111,13 @@ class Stages:
     pass_peak: tuple[int, ...]
     save_peak: tuple[int, ...]
     back_peak: tuple[int, ...]
-    beside: tuple[int, ...]
+    resident: tuple[int, ...]
 
     @cached_property
     def most_bytes(self) -> int:
-        """Within so many nothing runs again."""
+        """Bytes within which no block is recomputed."""
         peaks = [*self.back_peak, *(max(a, b) + c for a, b, c in zip(
-            self.pass_peak, self.save_peak, self.beside, strict=True
+            self.pass_peak, self.save_peak, self.resident, strict=True
         ))]  # fmt: skip
         return sum(self.saved) + max(peaks)
 
@@ -156,7 +156,7 @@ class Tables:
         at, slots = self.stages, np.arange(self.slots + 1)
         cost = np.full(self.slots + 1, np.inf)
         first = np.full(self.slots + 1, -1, dtype=np.int32)
-        alone = max(at.beside[t] + at.save_peak[s], at.back_peak[s] if s == t else 0)
+        alone = max(at.resident[t] + at.save_peak[s], at.back_peak[s] if s == t else 0)
         if s == t:
             fits = slots >= self.in_slots(alone)
             cost[fits], first[fits] = at.saving[s] + at.back[s], 0
@@ -170,7 +170,7 @@ class Tables:
                 on_the_way = max(on_the_way, at.pass_peak[k] + (at.boundary[k - 1] if k > s else 0))
                 there += at.passing[k]
                 kept = self._after(later, t, self.in_slots(at.boundary[k])) + there + self.cost[s, k]
-                fits = (slots >= self.in_slots(at.beside[t] + on_the_way)) & (kept < cost)
+                fits = (slots >= self.in_slots(at.resident[t] + on_the_way)) & (kept < cost)
                 cost[fits], first[fits] = kept[fits], later
         self.cost[s, t], self.first[s, t] = cost, first
 
@@ -184,7 +184,7 @@ class Tables:
         return shifted
 
     def answers(self) -> Iterator[int]:
-        """Numbers of slots for the whole chain, the cheapest first, of equal ones the fewest."""
+        """Numbers of slots for the complete chain, the cheapest first, of equal ones the fewest."""
         cost = self.cost[0, len(self.stages.saved) - 1]
         before = None
         for m in sorted(range(self.slots + 1), key=lambda m: (cost[m], m)):
@@ -257,7 +257,7 @@ def _held_back(chain: Chain, k: int) -> int:
 
 
 def _back_peak(chain: Chain, k: int, saved: frozenset[int]) -> int:
-    """Bytes while the way back of a block runs, what it was handed apart."""
+    """Peak bytes of the backward pass of a block, without the values that later blocks leave (`_held_back`)."""
     made = {x for i in chain.blocks[k].back for x in chain.problem.ops[i].makes}
     read_on = {x for block in chain.blocks[:k] for i in block.back for x in chain.problem.ops[i].reads}
     kept = {x for x in made if chain.problem.values[x].kept or x in read_on}

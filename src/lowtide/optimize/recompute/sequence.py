@@ -27,9 +27,9 @@ _ALONE = 0.15
 
 @dataclass(frozen=True)
 class Value:
-    """What an op makes for others: a storage of the model; `maker` -1: there from the start. `size` is bytes.
+    """A storage of the model; `maker`: its op, -1: live from the start. `size` is bytes.
 
-    `shared`: another op makes a part of it.
+    `shared`: another op makes a tile of it.
     """
 
     size: int
@@ -41,9 +41,9 @@ class Value:
 @dataclass(frozen=True)
 class Runnable:
     """An op as the search sees it: values that it reads and makes, and whether it runs `once`.
-    A `view` makes nothing: it is run where its storage is read through it (`with_views`).
 
-    `saving`: bytes by which writing in place may lower what it touches, also over a copy of a result.
+    A `view` makes nothing: it runs where its storage is read through it (`with_views`). `saving`: bytes by which an
+    in-place write may lower its working set, also over a copy of a result.
     """
 
     reads: tuple[int, ...]
@@ -56,7 +56,7 @@ class Runnable:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A value that may be stored in a slow memory and loaded again, and units of cost that each takes
+    """A value that may be stored in a slow memory and reloaded, and the units of cost of each
     (`lowtide.optimize.recompute.swaps`)."""
 
     value: int
@@ -66,7 +66,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """A model whose ops may run again.
+    """A model with ops that may be recomputed.
 
     Attributes
     ----------
@@ -119,8 +119,8 @@ class Sequenced:
         return self.core()
 
     def _with_their_views(self) -> list[int]:
-        """Costs of ops, each with all views of what it makes: they may have to run again with it. Views themselves are
-        in no order, and cost nothing; those of what is there from the start are left out of all sums."""
+        """Costs of ops, each with all views of its results: recomputation may have to repeat them. Views themselves
+        have no position and no cost; views of storages that are live from the start are left out."""
         units = list(self.costs.units)
         maker_of = {x: i for i, op in enumerate(self.ops) for x in op.makes}
         for i, op in enumerate(self.ops):
@@ -143,14 +143,14 @@ class Sequenced:
         )
 
     def with_views(self, order: Sequence[int]) -> list[int]:
-        """A sequence of the other ops with views where they are first read after their storage was made, or, if nobody
-        does or they are outputs, right behind its last run."""
+        """A sequence of the other ops, with views before the first read of their storage; a view that is an output or
+        has no consumer comes after the last run of its maker."""
         graph, step = self.model.graph, 0
         maker_of = {x: i for i, op in enumerate(self.ops) for x in op.makes}
         producer = {t: graph.index_of[op] for t, op in graph.producer.items()}
         made_at: dict[int, int] = {}
         viewed_at: dict[int, int] = {}
-        whole: list[int] = []
+        sequence: list[int] = []
 
         def view(i: int) -> None:
             x = self.ops[i].reads[0]
@@ -160,7 +160,7 @@ class Sequenced:
             if above is not None and self.ops[above].view:
                 view(above)
             viewed_at[i] = step
-            whole.append(i)
+            sequence.append(i)
 
         ends: dict[int, list[int]] = {}
         for i, op in enumerate(self.ops):
@@ -170,21 +170,21 @@ class Sequenced:
         for step, i in enumerate(order):
             if i >= len(self.ops):
                 row, load = self.transfer_of(i)
-                whole.append(i)
+                sequence.append(i)
                 made_at.update({row.value: step} if load else {})
                 continue
             for t in graph.ops[i].inputs:
                 above = producer.get(t)
                 if above is not None and self.ops[above].view:
                     view(above)
-            whole.append(i)
+            sequence.append(i)
             made_at.update(dict.fromkeys(self.ops[i].makes, step))
             if last[i] == step:
                 for v in ends.get(i, ()):
                     view(v)
         for v in ends.get(-1, ()):
             view(v)
-        return whole
+        return sequence
 
     def _is_output(self, position: int) -> bool:
         graph = self.model.graph
@@ -206,19 +206,18 @@ class Sequenced:
 
 
 def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = None) -> Sequenced:
-    """The model with its ops free to run again, but for those that would make something else, or whose memory another
-    op writes.
+    """The model with ops free to be recomputed, unless they would make other values or another op writes their memory.
 
     Parameters
     ----------
     order
-        Positions, each once: of the ops that make a part of a storage the first one begins it.
+        Positions of all ops: of the ops that make a part of a storage, the first one begins it.
     costs
         Of the ops; those of the graph by default.
     """
     graph = model.graph
     step_of = {i: step for step, i in enumerate(order)}
-    again = repeatable(graph)
+    free = repeatable(graph)
     views = _views(model)
     overwrites = _over_copies(model).overwrites
     makers: list[list[int]] = [[] for _ in model.storages]
@@ -229,7 +228,7 @@ def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = No
     values: list[Value] = []
     reads: list[list[int]] = [[] for _ in graph.ops]
     makes: list[list[int]] = [[] for _ in graph.ops]
-    once = {i for i, op in enumerate(graph.ops) if op.id not in again}
+    once = {i for i, op in enumerate(graph.ops) if op.id not in free}
     for s, storage in enumerate(model.storages):
         maker = -1 if storage.at_start or not makers[s] else makers[s][0]
         shared = len(makers[s]) > (maker >= 0)
@@ -363,8 +362,8 @@ def _one(
 def first_plans(
     core: SequenceProblem, order: Sequence[int], budget: int, seed: int, left: Callable[[], float]
 ) -> Iterator[SequenceResult]:
-    """Sequences to improve on, without repairs: what the price cut at the order's highest op makes again is, then the
-    order itself, each with what shaving adds; `left`: the seconds that are left."""
+    """Sequences to improve on, without repairs: the recomputation of the price cut at the order's highest op, then the
+    order itself, each with what `search_sequence` adds; `left`: the seconds that are left."""
     for start in (*cut_starts(core, order, budget), order):
         yield search_sequence(core, start, budget, seed, left(), 0)
 

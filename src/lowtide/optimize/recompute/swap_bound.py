@@ -1,10 +1,9 @@
-"""How much longer a plan takes at least whose values may leave memory while ops run.
+"""Lower bound on the time of a plan whose values may leave memory while ops run.
 
-When op v runs first, what is away left before it, by one engine, and comes back behind it, by another. What it takes to
-leave is more than what ops take that ran before, or is waited for; so behind it; and what runs again in place of
-loading does so behind it. With a unit of time waited before v worth ``a / q``, one behind it ``b / q``, and a byte
-``p / q``, no more than what it takes each way at these weights, the least of all these sums is a minimum cut
-(`core/sequence/price_cut.h`; docs/proofs.md, section 16).
+When op v runs, every offloaded value was stored before by one engine and is loaded afterwards by another. Stores and
+loads take ops' time or waiting time on their side of v; so does recomputation in place of a load. Let a unit of waiting
+before v be worth ``a / q``, one afterwards ``b / q``, and a byte ``p / q``, no more than its transfers at these
+weights. The least of all these sums is a minimum cut (`core/sequence/price_cut.h`; docs/proofs.md, section 16).
 """
 
 from __future__ import annotations
@@ -108,10 +107,10 @@ def _best(
     """The cut that is worth most, over ops and weights. Along one way what a cut is worth rises and then falls."""
     best: _Cut | None = None
     prices, core = _Prices(problem, bandwidth), problem.core(bound=True)
-    again = not all(op.once for op in problem.ops)
+    recompute = not all(op.once for op in problem.ops)
     for v in ops:
         for way in _WAYS:
-            lowered, step = 0, 16 if again else 0  # without runs again all weights may be the largest
+            lowered, step = 0, 16 if recompute else 0  # without recomputation all weights may be the largest
             here = prices.cut(core, v, way, lowered)
             while here is not None and step and in_time():
                 there = prices.cut(core, v, way, lowered + step) if 0 <= lowered + step <= _FINEST else None
@@ -137,8 +136,8 @@ class _Prices:
 
     def cut(self, core: _core.SequenceProblem, v: int, way: tuple[int, int], lowered: int) -> _Cut | None:
         """At an op, weights lowered by so many quarters of a power of two; None where a byte is worth nothing."""
-        whole = int(self.scale * 2 ** (-lowered / 4)) // 4
-        before, after = way[0] * whole, way[1] * whole
+        weight = int(self.scale * 2 ** (-lowered / 4)) // 4
+        before, after = way[0] * weight, way[1] * weight
         p = int(before / self.out + after / self.back)
         if p < 1:
             return None

@@ -1,15 +1,13 @@
-"""Values that may be stored in a slow memory and loaded again while ops run: which, what that takes, and when all of it
-has ended.
+"""Values that may be stored in a slow memory and reloaded while ops run, and the clock of these transfers.
 
-There is one engine for stores and one for loads, beside the one that runs ops. Where a store stands in a sequence it
-has ended, and until then the value keeps its memory; it began as soon as the value was there and the stores before it
-were done. Where a load stands it begins, if the loads before it are done, and takes memory; who reads the value waits
-for its end::
+One engine stores and one loads, concurrently with the ops. The position of a store in a sequence is its end: until then
+the value is resident. It began when the value was made and earlier stores were done. The position of a load is its
+begin, after earlier loads, and it takes memory from there; a reader of the value waits for its end::
 
-    ops       |--a--|--b--|--c--|-----|--d--|        x is made by a and read by d; c waits for nobody, d for the load
+    ops       |--a--|--b--|--c--|-----|--d--|        x is made by a and read by d; only d waits for the load
     stores          [  x out ]
     loads                           [ x in ]
-    sequence  a  b  c  S  .. L  d                     (L may not stand before the memory that it takes is free)
+    sequence  a  b  c  S  .. L  d                     (L may not come before the memory that it takes is free)
 
 The core's search has its own clock of this (`core/sequence/timeline.cc`), and so has `lowtide verify`.
 """
@@ -46,17 +44,17 @@ def nanoseconds(size: int, bytes_per_second: float) -> int:
     return -(-exact.numerator // exact.denominator)
 
 
-def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, again: bool = True) -> Sequenced:
-    """The problem with every value free to be stored that one op makes and that is not there at the end.
+def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, recompute: bool = True) -> Sequenced:
+    """The problem with stores of every value that one op makes and that is not live at the end.
 
     Parameters
     ----------
     problem
         Whose costs are nanoseconds.
-    again
+    recompute
         Whether ops may run more than once, too.
     """
-    ops = problem.ops if again else tuple(replace(op, once=True) for op in problem.ops)
+    ops = problem.ops if recompute else tuple(replace(op, once=True) for op in problem.ops)
     rows = tuple(
         Transfer(x, nanoseconds(v.size, bandwidth.to_host), nanoseconds(v.size, bandwidth.from_host))
         for x, v in enumerate(problem.values)
@@ -66,7 +64,7 @@ def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, again: bool = True) 
 
 
 def movable(problem: Sequenced, value: int) -> bool:
-    """Whether a value may leave memory: nobody else writes to it, and it is neither given nor handed over."""
+    """Whether a value may leave memory: no other op writes to it, and it is no input and no output."""
     v, graph = problem.values[value], problem.model.graph
     if v.maker < 0 or v.kept or v.shared or not v.size:
         return False
