@@ -29,7 +29,7 @@ from lowtide.api.problem import Problem
 from lowtide.api.rewrites.merging import merged_step
 from lowtide.api.rewrites.swapping import numbers
 from lowtide.cost.file import CostFile, read_cost, stand_in
-from lowtide.cost.labelled import priced, estimated
+from lowtide.cost.labelled import estimated, priced
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.parted import parted
