@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[str, Callable[..., object]]] = {
         "_waiting",
         lambda bounds, tensor, axis: frozenset(bounds.graph.consumers.get(tensor, ())),
     ),
-    "nobody reads tiles": ("_handed", lambda bounds, op, axis, tensor, reader: frozenset()),
+    "nobody reads tiles": ("_tiled_reads", lambda bounds, op, axis, tensor, reader: frozenset()),
     "nothing is written over": ("in_place", lambda bounds, op, cut=False: False),
     "nothing shares storage": ("_source", lambda bounds, op: None),
 }

@@ -23,7 +23,7 @@ from lowtide.optimize.parted import (
     part_counts,
     parted,
     taken_in_turn,
-    whole,
+    unmodified,
     widest_gaps,
 )
 from lowtide.optimize.recompute.sequence import Sequenced, search
@@ -47,7 +47,7 @@ def _choices(seed: int, batch: int = 6) -> tuple[Graph, list[Parted]]:
     graph = priced(random_step(seed, batch=batch), FAMILIES)
     region = step_regions(graph).regions[0]
     choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
-    return graph, [whole(graph, TARGET, _own(graph)), *choices]
+    return graph, [unmodified(graph, TARGET, _own(graph)), *choices]
 
 
 def test_of_numbers_whose_largest_part_is_alike_the_smallest_counts() -> None:
@@ -122,7 +122,7 @@ def test_what_the_quick_search_lacks_the_time_for_is_tried_again(monkeypatch: py
     graph = priced(zoo.build(f"magis_bert_base:{SMALL['magis_bert_base']}").graph(), FAMILIES)
     region = step_regions(graph).regions[0]
     choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
-    uncut = whole(graph, TARGET, _own(graph))
+    uncut = unmodified(graph, TARGET, _own(graph))
     budget = int(0.8 * uncut.peak(uncut.begin))
     alone = least_time([uncut], budget, Limits(0.8))
 

@@ -68,7 +68,7 @@ def test_levels_give_what_each_change_gives(drawn: tuple[bytes, list[Ways]], *, 
             continue
         kept = may_split(graph, parts) if split else frozenset[int]()
         parts = hand_on(graph, parts) if split else parts
-        level = Level(regions=tuple(regions), seams=found, split=kept)
+        level = Level(regions=tuple(regions), elimination=found, split=kept)
         assert lower_level(graph, _from_a_file(graph, level)) == parts
         levels.append(level)
         expected = parts if expected is None else nested(expected, parts)

@@ -145,7 +145,7 @@ def test_too_many_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     region = next(r for r in regions(cutter, 12) if len(r.cuts) == 1 and r.cuts[0].op == 0 and r.cuts[0].axis == 1)
     plan = _plan(graph, apply(cutter, [region]))
     monkeypatch.setattr(tflite_part, "MOST_OPERANDS", 10)
-    with pytest.raises(VerificationError, match="no more than 10"):
+    with pytest.raises(VerificationError, match="at most 10"):
         parted(graph, plan)
 
 
