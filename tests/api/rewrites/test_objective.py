@@ -51,7 +51,7 @@ def test_equal_plans_are_told_apart_by_their_operators() -> None:
         (LeastMemory(None), _plan(0), False),
         (LeastMemory(10), _plan(10), True),
         (LeastMemory(10), _plan(11), False),
-        (LeastMemory(10, streams=True), _plan(1), False),
+        (LeastMemory(10, thorough=True), _plan(1), False),
         (LeastMemory(10), _plan(10, fission=SimpleNamespace(overhead=0.1, predicted_seconds=1.0)), False),
         (LeastMemory(10), _plan(10, fission=SimpleNamespace(overhead=0.0, predicted_seconds=1.0)), True),
         (LeastTraffic(), _plan(10, moves=[], traffic_bytes=1), False),

@@ -79,9 +79,9 @@ def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
         steps = [_Step(job, goal, problem, limits)]
         if steps[0].merged:
             apart = replace(job, allow=tuple(word for word in job.allow if word != "merge"))
-            steps.insert(0, _Step(apart, goal, problem, share(limits, limits.left_seconds * _APART)))
+            steps.append(_Step(apart, goal, problem, share(limits, limits.left_seconds * _APART)))
         moves = [TileStep(step, job.allow) for step in steps]
-        opening = steps[0].unchanged()
+        opening = steps[-1].unchanged()
         fits = goal.budget is not None and opening.keys["required_bytes"] <= goal.budget
         if isinstance(job.repeats, Microbatch) and not fits:  # a published method's plan is what it makes
             plans = [plan for plan in (move.propose(opening, limits) for move in moves) if plan is not None]

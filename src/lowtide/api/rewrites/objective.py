@@ -16,7 +16,7 @@ def objective_of(job: Job) -> Objective[Answer]:
     if isinstance(job.goal, FastMemory):
         return LeastTraffic()
     assert isinstance(job.goal, OneArena), job.goal
-    return LeastMemory(job.goal.budget, streams=job.stream_input)
+    return LeastMemory(job.goal.budget, thorough=job.stream_input or "merge" in job.allow)
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class LeastMemory:
     ----------
     budget
         Bytes that a plan may require; None: it is to require as few as possible.
-    streams
-        Whether inputs have to be streamed, which a plan is not enough without.
+    thorough
+        Whether the search goes on within the budget: inputs have to be streamed, or merged operators take less time.
     """
 
     budget: int | None
-    streams: bool = False
+    thorough: bool = False
 
     def key(self, plan: Answer) -> Key:
         """Bytes above the budget, or required bytes; then work, required bytes, operators, and the peak."""
@@ -44,7 +44,7 @@ class LeastMemory:
         """Whether it is within the budget; of training steps, whether it takes no more time than the step, too."""
         fission = plan.keys.get("fission")
         slower = fission is not None and fission.overhead > 0
-        return self.budget is not None and plan.keys["required_bytes"] <= self.budget and not (self.streams or slower)
+        return self.budget is not None and plan.keys["required_bytes"] <= self.budget and not (self.thorough or slower)
 
 
 @dataclass(frozen=True)
