@@ -26,8 +26,8 @@ C = TypeVar("C", contravariant=True)
 Key = tuple[float, ...]
 """How good a plan is; less is better."""
 
-_TURN = 0.5
-"""Share of the time left that a turn may take while other moves wait."""
+_FIRST, _TURN = 0.8, 0.5
+"""Shares of the time left that a turn may take while other moves wait: as long as no plan was better, and then."""
 
 
 class Objective(Protocol[C]):
@@ -110,7 +110,8 @@ def search(incumbent: Incumbent[P], moves: Sequence[Move[P]], limits: Limits) ->
         if not waiting and not cut_short:
             break
         k = max(waiting or cut_short, key=lambda k: (k not in seen, gained[k], -k))
-        seen[k], had[k] = incumbent.version, left if len(waiting) < 2 else _TURN * left
+        share = 1.0 if len(waiting) < 2 else _TURN if incumbent.version else _FIRST
+        seen[k], had[k] = incumbent.version, share * left
         turn = replace(limits, seconds=limits.seconds - left + had[k])
         try:
             found = moves[k].propose(incumbent.base, turn)
