@@ -165,7 +165,7 @@ def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
     return lines
 
 
-_OF_ROUNDS = "With `--allow fission,rounds`: parts are cut again, of which no bound over regions is said (open)."
+_OF_WORDS = "With `--allow {}`, of which no bound over regions is stated (open)."
 
 
 def tables(document: dict[str, Any]) -> list[str]:
@@ -182,7 +182,7 @@ def tables(document: dict[str, Any]) -> list[str]:
         "reached, so that no cut by regions needs less; *joined*: of regions whose results are put together; open: not",
         "worked out), the floor that of any cut along one axis an op.",
         "`bits`, `kernel`, `sum`: what outputs may differ by.",
-        *([] if document.get("allow", "fission") == "fission" else ["", _OF_ROUNDS]),
+        *([] if document.get("allow", "fission") == "fission" else ["", _OF_WORDS.format(document["allow"])]),
         "",
     ]
     planned_rows = [
@@ -437,8 +437,8 @@ def main() -> int:
     parser.add_argument("--built", action="store_true", help="networks built here, too")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
     parser.add_argument(
-        "--rounds", dest="allow", action="store_const", const="fission,rounds", default="fission",
-        help="parts are cut again (--allow fission,rounds)",
+        "--allow", default="fission", metavar="WORDS",
+        help="what cuts may change, as `lowtide plan` takes it (default: fission)",
     )  # fmt: skip
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")

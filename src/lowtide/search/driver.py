@@ -31,7 +31,7 @@ _FIRST, _TURN = 0.8, 0.5
 
 
 class Objective(Protocol[C]):
-    """What a search looks for: the only comparison of its plans."""
+    """What a search looks for: how it compares plans."""
 
     def key(self, plan: C, /) -> Key:
         """How good a plan is; the first entry is the figure whose decrease a move is judged by."""

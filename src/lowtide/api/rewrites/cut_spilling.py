@@ -3,12 +3,12 @@
 1. The model uncut, as `FastMemory` plans it. Where nothing moves, nothing is cut.
 2. Ways to cut its order: the front of peaks (as `lowtide curve` has it), then of working sets, what is left where all
    that is not in use may be in slow memory. Concat elimination where it is allowed.
-3. What each of them moves at the least, looked at quickly: along its own order, with the tensors streamed that have to
+3. What each of them moves at the least, looked at quickly: in file order, with the tensors streamed that have to
    be, then with those besides by which that falls.
 4. The best of them in full, by the method that spills: all orders, a bound, addresses. The least traffic wins; of
    equals the fewest ops.
 5. Where tiles may be tiled (`rounds`), and something moves: parts that are searched to fit in one arena of the fast
-   memory's size, in the second half of the time. Of these nothing is streamed.
+   memory's size, in the time that is left. Of these nothing is streamed.
 """
 
 from __future__ import annotations

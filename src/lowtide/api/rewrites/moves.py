@@ -55,7 +55,7 @@ class NestTiles(Move[Answer]):
 
 @dataclass
 class TilePeak(NestTiles):
-    """The same where a plan is highest: a few operators, all others as they are."""
+    """Tiles the lowered graph of a plan where it is highest: a few operators, and no others."""
 
     means: frozenset[str] = frozenset({"fission"})
 
@@ -129,6 +129,8 @@ class Alias(Move[Answer]):
             keys["cost"] = base.keys["cost"]
         if "halos" in base.keys:
             keys["halos"] = base.keys["halos"]
+        if "recomputation" in base.keys:
+            keys["recomputation"] = base.keys["recomputation"]
         own = base.own_order_peak_bytes
         own = before.own_order_peak_bytes if own is None else own
         return replace(answer, keys=keys, own_order_peak_bytes=own, parts=base.parts).under(self.job.allow)

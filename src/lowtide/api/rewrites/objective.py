@@ -1,4 +1,7 @@
-"""Which of two plans of a call is better: the only comparison of plans."""
+"""Which of two plans of a call is better: the comparison that the search makes.
+
+Proposers may rank what they try by less, for example by the peak before anything is placed.
+"""
 
 from __future__ import annotations
 

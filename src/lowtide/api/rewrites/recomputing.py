@@ -71,11 +71,11 @@ def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) 
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
     sequence = sequence if host is None else host.problem(sequence)
-    opening, move = begun(RecomputeCall(job, goal, problem, sequence, once, limits, host))
+    opening, move = opening_and_move(RecomputeCall(job, goal, problem, sequence, once, limits, host))
     return opening, [] if move is None else [move]
 
 
-def begun(call: RecomputeCall) -> tuple[Answer, Repeat | None]:
+def opening_and_move(call: RecomputeCall) -> tuple[Answer, RecomputeOrOffload | None]:
     """The plan without repetitions, and the move to plans with some; None: it fits, or no plan does. A published
     method's plan is what it makes."""
     from lowtide.optimize.recompute.bound import PriceBound
@@ -88,14 +88,16 @@ def begun(call: RecomputeCall) -> tuple[Answer, Repeat | None]:
         if once.keys["required_bytes"] <= (goal.budget or 0) or never or once.keys["stopped"] == "interrupt":
             return _without(call), None
     bound = PriceBound(0) if room is None else _bound(call, room)
-    move = Repeat(call, bound, None if most is None else _peak_bound(call, most - call.sequence.costs.total))
+    move = RecomputeOrOffload(
+        call, bound, None if most is None else _peak_bound(call, most - call.sequence.costs.total)
+    )
     if room is not None and call.job.repeats is not None:
         return move.with_bounds(_by_method(call, room, call.job.repeats)), None
-    return move.with_bounds(placed(call, once.order, once.keys["stopped"], {}, roomy=True)), move
+    return move.with_bounds(placed(call, once.order, once.keys["stopped"], {}, keep_order=True)), move
 
 
 @dataclass
-class Repeat(Move[Answer]):
+class RecomputeOrOffload(Move[Answer]):
     """Recomputes operators, or offloads values: the sequence of least time within the budget, or of least
     peak within a bound on the time.
 
@@ -131,7 +133,7 @@ class Repeat(Move[Answer]):
 
 def repeated(call: RecomputeCall) -> Answer:
     """The plan of a call whose best order is known."""
-    opening, move = begun(call)
+    opening, move = opening_and_move(call)
     if move is None or call.once.keys["stopped"] == "interrupt":
         return opening
     found = move.propose(opening, call.limits)
@@ -325,22 +327,22 @@ def _lowest(call: RecomputeCall, most: int, least_peak: PeakBound) -> Answer | N
 
 
 def placed(
-    call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object], *, roomy: bool = False
+    call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object], *, keep_order: bool = False
 ) -> Answer:
     """A sequence as a graph, with its arena: in another order of no higher peak and no more time, where that takes less
     room, and there is none too much.
 
     Parameters
     ----------
-    roomy
-        Whether no other order is looked for.
+    keep_order
+        Whether no other order is tried.
     """
     from lowtide.transform.runs import apply
 
     runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))
     at, problem = runs.graph.index_of, Problem.of(runs.graph, call.problem.target)
     given = tuple(at[v] for v in runs.order)
-    given = given if roomy else _roomier(call, problem, given, runs.rewrites)
+    given = given if keep_order else _roomier(call, problem, given, runs.rewrites)
     fixed = replace(call.job.search, method=_Sequence(given), require_optimal=False, gap=0.0)
     answer = call.goal.solve(problem, fixed, call.limits)
     keys: PlanKeys = {

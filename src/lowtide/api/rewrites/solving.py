@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from lowtide.transform.decision import Decision
     from lowtide.transform.parts import PartGraph
 
-Begun = tuple[Answer, list[Move[Answer]]]
-"""The plan that changes nothing, and the moves of a call."""
-
 
 def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The best plan whose changes are those that the job allows.
@@ -45,7 +42,7 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     best = min(starts, key=objective.key, default=None)
     if best is not None and objective.is_enough(best):
         return best
-    opening, moves = _begun(job, problem, limits)
+    opening, moves = _opening_and_moves(job, problem, limits)
     incumbent = Incumbent(objective, opening)
     for k, start in enumerate(starts):
         incumbent.offer(start, closes=k > 0)
@@ -63,7 +60,7 @@ def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
     return replace(best, keys=keys)
 
 
-def _begun(job: Job, problem: Problem, limits: Limits) -> Begun:
+def _opening_and_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
     """The best plan that changes nothing, and the moves that a job allows, in the order of their first turns."""
     words, goal = set(job.allow), job.goal
     if isinstance(goal, FastMemory):
@@ -126,8 +123,7 @@ def _warm(job: Job, problem: Problem) -> tuple[Decision, PartGraph]:
 
 
 def _starts(job: Job, problem: Problem, limits: Limits) -> list[Answer]:
-    """The plan that the search begins with, rebuilt: without aliases, then with them; empty: there is
-    none."""
+    """The plan that the search begins with, rebuilt without aliases, then with them; empty: there is none."""
     from lowtide.api.rewrites.decisions import as_rewrites
 
     plan = job.warm_start

@@ -78,7 +78,7 @@ class StepPlans:
         if choice.region is None:
             call = self._call(self.problem, choice, self.goal)
             order = choice.order if spent is None else spent.order
-            answer = self._sequence(call, order, roomy=spent is None)
+            answer = self._sequence(call, order, keep_order=spent is None)
             return Placed(answer, (), planned_seconds(choice, answer))
         part, loop = self._part(choice, choice.order if spent is None else spent.order, 0)
         outer = self._around(loop)
@@ -127,10 +127,10 @@ class StepPlans:
             host = Host(self.bandwidth, choice.sequence.costs.units, self.cost_file, recomputes=True)
         return RecomputeCall(job, goal, problem, choice.sequence, once, limits, host)
 
-    def _sequence(self, call: RecomputeCall, order: Sequence[int], *, roomy: bool = False) -> Answer:
+    def _sequence(self, call: RecomputeCall, order: Sequence[int], *, keep_order: bool = False) -> Answer:
         from lowtide.optimize.recompute.bound import PriceBound
 
-        answer = placed(call, order, "complete", {}, roomy=roomy)
+        answer = placed(call, order, "complete", {}, keep_order=keep_order)
         figures = {k: v for k, v in answer.keys.get("search", {}).items() if k != "once_peak_bytes"}
         keys: PlanKeys = {**recomputation_keys(call, answer, PriceBound(0)), "search": figures}
         return replace(answer, keys=keys)

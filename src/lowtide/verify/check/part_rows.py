@@ -102,7 +102,7 @@ def _rows(index: Index, first: int, end: int, size: int) -> Rows:
     return (low, high + 1) if low <= high else (0, 0)
 
 
-def valued(of: Tensor, box: Sequence[tuple[int, int]]) -> bytes | None:
+def tile_value(of: Tensor, box: Sequence[tuple[int, int]]) -> bytes | None:
     """The bytes of some rows of a constant; None where they are not known, or share bytes with others."""
     count = prod(of.shape or ())
     if of.value is None or not count or len(of.value) % count:

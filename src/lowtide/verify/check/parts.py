@@ -30,7 +30,7 @@ from lowtide.verify.check.part_rows import (
     fail,
     needed,
     rows_quantised,
-    valued,
+    tile_value,
     written,
 )
 from lowtide.verify.check.windows import windows_differ
@@ -218,7 +218,7 @@ class _Parts:
         if given is None or of is None or of.kind is not Kind.CONSTANT or given.terms is not None:
             raise fail(f"tensor {t} is read before anything makes it")
         self._make(t, Held(given.of, tuple(given.box)), Kind.CONSTANT)
-        self.tensors[t] = replace(self.tensors[t], value=valued(of, self.held[t].box))
+        self.tensors[t] = replace(self.tensors[t], value=tile_value(of, self.held[t].box))
 
     def _tensor(self, t: int) -> PlanTensor:
         listed = self.listed.get(t)

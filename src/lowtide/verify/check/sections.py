@@ -18,7 +18,7 @@ import numpy as np
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import Section, Sections
-from lowtide.verify.check.part_rows import valued
+from lowtide.verify.check.part_rows import tile_value
 from lowtide.verify.check.replaced_ops import Replacement, fail, with_replacements
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -223,7 +223,7 @@ class _Nodes:
         box = [(a, b) if d == along else (0, size) for d, size in enumerate(shape)]
         made = tuple(end - first for first, end in box)
         size = constant.size // prod(shape) * prod(made)
-        new = self._tensor(size, Kind.CONSTANT, made, constant.dtype, valued(constant, box))
+        new = self._tensor(size, Kind.CONSTANT, made, constant.dtype, tile_value(constant, box))
         given = self.slices.get(new)
         if given is None or (given.of, [tuple(rows) for rows in given.box]) != (t, box) or given.terms or given.sure:
             raise fail(f"tensor {new} is not columns {a} to {b} of {constant.label}")
