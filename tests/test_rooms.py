@@ -63,13 +63,13 @@ ELSEWHERE = {
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
-    "write/onnxruntime_snippet api/optimizing",
+    "run/session_module api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "run/live_storages",
-    "run/test_timing.py": "run/ort_process run/random_weights",
+    "run/test_timing.py": "run/fresh_process run/random_weights",
     "run/test_loop_arena.py": "run/loop_replay run/tensor_values",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import platform
 import random
 from dataclasses import replace
@@ -169,12 +170,10 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
     source.write_bytes(convolutions(5))
     plan = lowtide.plan(source, target="onnxruntime", time=10)
     write_all(plan, source, PlanFiles(out, snippet=snippet))
-    module: dict[str, Any] = {}
-    exec(compile(snippet.read_text(), str(snippet), "exec"), module)
+    module = runpy.run_path(str(snippet))
     assert module["ARENA_BYTES"] == plan.runtime_arena_bytes
     assert module["options"]().intra_op_num_threads == module["THREADS"] == os.cpu_count()
     assert module["options"](3).intra_op_num_threads == 3
-    module["register_arena"](2)
     feed = {"x": np.random.default_rng(0).random((1, 8, 9, 9), np.float32)}
     came = module["open_session"](threads=2).run(None, feed)
     was = ort.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, feed)

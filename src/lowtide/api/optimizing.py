@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.api.models import files_read, user_function
+from lowtide.api.objects import Model
 from lowtide.api.opening import not_opened
 from lowtide.arguments import typed
+from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.extensions import networks
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
+from lowtide.plan import Plan
 from lowtide.run.optimise import Level, write_optimized
 from lowtide.sizes import NO_DIMS, Dims, split_dims
 
@@ -64,8 +70,6 @@ def runtime_optimized(
     VerificationError
         ``open``: onnxruntime does not open at its default level what it made.
     """
-    from lowtide.run.ort_shapes import declare_shapes
-
     name = str(model)
     if level not in (*_LEVELS, "best"):
         hint = did_you_mean(level, (*_LEVELS, "best"))
@@ -85,15 +89,74 @@ def runtime_optimized(
         with Outputs(files_read(name)) as outputs, outputs.create(out) as file:
             for k, path in files.items():
                 path.parent.mkdir()
-                write_optimized(source, path, sizes, k)
-                if not _readable(path, unnamed):
-                    declare_shapes(path, sizes, seed)
+                _optimize(source, path, sizes, k, seed)
             chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
             not_opened(files[chosen], Path(out))
             with files[chosen].open("rb") as made:
                 shutil.copyfileobj(made, file)
             _copy_data(files[chosen], Path(out), outputs)
     return chosen
+
+
+def _optimize(source: Path, out: Path, sizes: dict[str, int], level: Level, seed: int = 0) -> None:
+    """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell."""
+    from lowtide.run.ort_shapes import declare_shapes
+
+    write_optimized(source, out, sizes, level)
+    if not _readable(out, _by_place(sizes)):
+        declare_shapes(out, sizes, seed)
+
+
+@dataclass(frozen=True)
+class OptimizedFile:
+    """A file that onnxruntime's optimiser made of a model, the sizes that it leaves open, and where it comes from."""
+
+    path: Path
+    dims: Dims
+    origin: OptimizedFrom
+
+
+def optimized_file(model: Path, out: Path, dims: Dims) -> OptimizedFile:
+    """Write the graph that onnxruntime runs by default on this CPU. Raises as `runtime_optimized`."""
+    import onnxruntime
+
+    sizes = _by_name(model, dims)
+    _optimize(model, out, sizes, "all")
+    runtime = f"onnxruntime {onnxruntime.__version__}"
+    origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level="all", dims=sizes)
+    return OptimizedFile(out, _by_place(sizes), origin)
+
+
+@contextmanager
+def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
+    """The model that a plan is of, for as long as it is needed: the user's, or what onnxruntime's optimiser makes of it.
+
+    Raises
+    ------
+    InputError
+        The plan is for another model, or this onnxruntime or CPU makes another file of it.
+    """
+    origin = plan.optimized_from
+    if origin is None or not isinstance(model, str | Path) or _is_of(plan, Path(model)):
+        yield model
+        return
+    if not Path(model).is_file() or _digest(Path(model)) != origin.sha256:
+        raise InputError("the plan is for another model; plan this one anew", str(model))
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        made = optimized_file(Path(model), Path(folder) / "optimized.onnx", origin.dims)
+        if not _is_of(plan, made.path):
+            message = f"{made.origin.runtime} on this CPU makes another file of it than {origin.runtime} made"
+            raise InputError(f"{message} when it was planned; plan it anew", str(model))
+        yield made.path
+
+
+def _is_of(plan: Plan, model: Path) -> bool:
+    return model.is_file() and _digest(model) == plan.model_sha256
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def _copy_data(optimized: Path, out: Path, outputs: Outputs) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.models import load
 from lowtide.api.objects import Model, is_program
+from lowtide.api.optimizing import planned_model
 from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
 from lowtide.extensions import networks
@@ -74,7 +75,8 @@ def run(
     kind = check_run(model, plan, random_weights=random_weights)
     if dims:
         load(model, dims)  # it says which of them the model does not have
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, planned_model(plan, model) as source:
+        shipped, model = Path(str(model)), str(source)
         if plan.loops:
             return _run_loops(model, plan, kind, (random_weights, dims), Path(folder))
         if kind == "tflite":
@@ -84,7 +86,12 @@ def run(
         original, planned = _onnx_files(model, planned, plan, (random_weights, dims), Path(folder))
         from lowtide.run.onnx import run_onnx
 
-        return run_onnx(original, planned, plan, dims=dims, footprint_bytes=footprint_bytes, timed=timed)
+        origin = plan.optimized_from
+        sizes = dims if origin is None else {**dims, **origin.dims}
+        default = None if origin is None else shipped
+        return run_onnx(
+            original, planned, plan, dims=sizes, footprint_bytes=footprint_bytes, model=default, timed=timed
+        )
 
 
 def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Literal["onnx", "tflite", "pt2"]:

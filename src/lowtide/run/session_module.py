@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from lowtide.errors import InputError
-from lowtide.plan import Plan
+import os
+from pathlib import Path
+
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 
 _TEXT = '''\
-"""Opens {model} so that onnxruntime keeps lowtide's order, and takes one block of memory for all tensors.
+"""Opens {name} so that onnxruntime keeps lowtide's order, and takes one block of memory for all tensors.
+
+    from {module} import open_session
+    session = open_session()
 
 {peak:,} bytes of tensors and workspace at the peak, graph inputs and weights apart; the block has {arena:,}.
 Needs onnxruntime 1.24 or later. The block was worked out for its CPU kernels and one thread: each further one unfolds
 convolutions in 64 KiB of its own, for which there is room. What was not foreseen makes the arena grow by that alone.
 """
 
+import functools
 import os
 
 import onnxruntime as ort
 
-MODEL = {model!r}
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), {model!r})
 ARENA_BYTES = {arena}
-THREADS = os.cpu_count() or 1  # all, as onnxruntime takes if nobody says otherwise
+THREADS = os.cpu_count() or 1  # all, as onnxruntime takes by default
 
 
-def register_arena(threads: int = THREADS) -> None:
-    """Once in a process, before its sessions: one block, split as needed; then it grows by what is missing."""
+@functools.cache
+def register_arena(threads: int) -> None:
+    """Give this process one block for its sessions, split as needed; it grows by what is missing."""
     ort.create_and_register_allocator(
         ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT),
         ort.OrtArenaCfg(
@@ -54,20 +60,16 @@ def options(threads: int = THREADS) -> ort.SessionOptions:
 
 
 def open_session(path: str = MODEL, threads: int = THREADS) -> ort.InferenceSession:
-    """A session on the CPU; call `register_arena` with as many threads first."""
+    """A session on the CPU."""
+    register_arena(threads)
     return ort.InferenceSession(path, options(threads), providers=["CPUExecutionProvider"])
 '''
 
 
-def onnxruntime_snippet(plan: Plan, model: str) -> bytes:
-    """A Python module that opens `model`, the file in the plan's order.
-
-    Raises
-    ------
-    InputError
-        The plan's target is not onnxruntime's.
-    """
-    if plan.runtime_arena_bytes is None:
-        raise InputError(f"a snippet is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime")
-    text = _TEXT.format(model=model, peak=plan.peak_bytes, arena=plan.runtime_arena_bytes, extend=EXTEND_BYTES)
-    return text.encode()
+def session_module(model: str | Path, file: str | Path, *, peak_bytes: int, arena_bytes: int) -> str:
+    """The text of a Python module, to be written as `file`, that opens `model`, the file in the plan's order."""
+    path = os.path.relpath(model, Path(file).absolute().parent)
+    module = Path(file).stem if Path(file).stem.isidentifier() else "session"
+    return _TEXT.format(
+        name=Path(model).name, module=module, model=path, peak=peak_bytes, arena=arena_bytes, extend=EXTEND_BYTES
+    )
