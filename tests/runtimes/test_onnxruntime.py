@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import runpy
 import platform
 import random
+import runpy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx

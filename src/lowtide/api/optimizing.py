@@ -85,12 +85,11 @@ def runtime_optimized(
             source.write_bytes(networks(name).build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
         files: dict[Level, Path] = {k: Path(folder) / k / Path(out).name for k in _LEVELS if level in (k, "best")}
         sizes = _by_name(source, dims)
-        unnamed = _by_place(sizes)
         with Outputs(files_read(name)) as outputs, outputs.create(out) as file:
             for k, path in files.items():
                 path.parent.mkdir()
                 _optimize(source, path, sizes, k, seed)
-            chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
+            chosen = min(files, key=lambda k: _needs(files[k], time) if level == "best" else 0)
             not_opened(files[chosen], Path(out))
             with files[chosen].open("rb") as made:
                 shutil.copyfileobj(made, file)
@@ -103,16 +102,15 @@ def _optimize(source: Path, out: Path, sizes: dict[str, int], level: Level, seed
     from lowtide.run.ort_shapes import declare_shapes
 
     write_optimized(source, out, sizes, level)
-    if not _readable(out, _by_place(sizes)):
+    if not _readable(out):
         declare_shapes(out, sizes, seed)
 
 
 @dataclass(frozen=True)
 class OptimizedFile:
-    """A file that onnxruntime's optimiser made of a model, the sizes that it leaves open, and where it comes from."""
+    """A file that onnxruntime's optimiser made of a model, and where it comes from."""
 
     path: Path
-    dims: Dims
     origin: OptimizedFrom
 
 
@@ -124,12 +122,12 @@ def optimized_file(model: Path, out: Path, dims: Dims) -> OptimizedFile:
     _optimize(model, out, sizes, "all")
     runtime = f"onnxruntime {onnxruntime.__version__}"
     origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level="all", dims=sizes)
-    return OptimizedFile(out, _by_place(sizes), origin)
+    return OptimizedFile(out, origin)
 
 
 @contextmanager
 def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
-    """The model that a plan is of, for as long as it is needed: the user's, or what onnxruntime's optimiser makes of it.
+    """The model that a plan is of while it is needed: the user's, or what onnxruntime's optimiser makes of it.
 
     Raises
     ------
@@ -167,21 +165,8 @@ def _copy_data(optimized: Path, out: Path, outputs: Outputs) -> None:
             shutil.copyfileobj(source, file, 1 << 24)
 
 
-@dataclass(frozen=True)
-class Optimized:
-    """What to plan once onnxruntime optimised a model: the file that it made, under its own rules.
-
-    `dims` are those that the file still leaves open, `level` is the one that was taken.
-    """
-
-    model: str | Path
-    target: str
-    dims: Dims
-    level: str
-
-
-def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dims, **more: Any) -> Optimized:
-    """Run `runtime_optimized` (`more` are its other arguments), and say what to plan then.
+def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dims, **more: Any) -> str:
+    """Run `runtime_optimized` (`more` are its other arguments) for a plan of `out` for target onnxruntime; the level.
 
     Raises
     ------
@@ -190,9 +175,7 @@ def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dim
     """
     if target not in ("auto", "onnxruntime"):
         raise InputError(f"--runtime-optimized is for target onnxruntime, not for {target}; drop one of them")
-    level = runtime_optimized(model, out, dims=dims, **more)
-    named = str(model).startswith("zoo:")
-    return Optimized(out, "onnxruntime", {} if named else _by_place(_by_name(Path(model), dims)), level)
+    return runtime_optimized(model, out, dims=dims, **more)
 
 
 def _by_name(source: Path, dims: Dims) -> dict[str, int]:
@@ -205,24 +188,19 @@ def _by_name(source: Path, dims: Dims) -> dict[str, int]:
     return by_name(load_model(source)[0].graph, dims, str(source))
 
 
-def _by_place(dims: dict[str, int]) -> dict[str, int]:
-    """Sizes of dimensions without a name, which stay open in the file."""
-    return {axis: size for axis, size in dims.items() if ":" in axis}
-
-
-def _needs(file: Path, dims: Dims, time: float) -> int:
+def _needs(file: Path, time: float) -> int:
     """Bytes of the arena of a plan."""
     from lowtide.api.planning import plan
 
-    return plan(file, target="onnxruntime", dims=dims, time=time).required_bytes
+    return plan(file, target="onnxruntime", time=time).required_bytes
 
 
-def _readable(file: Path, dims: Dims) -> bool:
+def _readable(file: Path) -> bool:
     """Whether every shape is known without a run."""
     from lowtide.read import read_model
 
     try:
-        read_model(file, dims)
+        read_model(file)
     except InputError:
         return False
     return True

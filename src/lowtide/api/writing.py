@@ -190,6 +190,7 @@ def _contents(
         yield files.plan, plan.to_json()
     if files.snippet is not None:
         from lowtide.verify.check.parts import has_cuts
+
         if files.out is None and has_cuts(plan):
             raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
         yield files.snippet, _session_module(plan, model if files.out is None else files.out, files.snippet).encode()

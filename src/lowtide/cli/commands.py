@@ -20,7 +20,6 @@ from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
-    from lowtide.api.optimizing import Optimized
     from lowtide.stop import Progress
     from lowtide.verify.report import Report
 
@@ -39,7 +38,7 @@ def plan(options: argparse.Namespace) -> int:
     if size_table.wanted(options):
         return _plan_sizes(options)
     optimized = _optimized(options)
-    model = options.model if optimized is None else optimized.model
+    model = options.model if optimized is None else optimized
     settings = {
         **asked.budget(options),
         **asked.method(options),
@@ -48,7 +47,7 @@ def plan(options: argparse.Namespace) -> int:
     }
     settings |= {"spread": options.spread, **changes_of(options)}
     if optimized is not None:
-        settings |= {"target": optimized.target, "dims": optimized.dims}
+        settings |= {"target": "onnxruntime", "dims": {}}
     files = PlanFiles(
         options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands,
         asked.exports(options), options.copy_external, pictures_of(options),
@@ -79,7 +78,7 @@ def plan(options: argparse.Namespace) -> int:
         if ways:
             show(f"\n{ways_text(ways)}")
     if not options.quiet:
-        for path in files.paths if optimized is None else (optimized.model, *files.paths):
+        for path in files.paths if optimized is None else (optimized, *files.paths):
             say(f"wrote {path}")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
@@ -346,19 +345,19 @@ def zoo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _optimized(options: argparse.Namespace) -> Optimized | None:
-    """Let the runtime optimise the model first, if asked to: what is to be planned then."""
+def _optimized(options: argparse.Namespace) -> str | None:
+    """Let the runtime optimise the model first, if asked to: the file that is to be planned then."""
     from lowtide.api.optimizing import optimize_first
 
     if options.runtime_optimized is None:
         return None
-    optimized = optimize_first(
+    level = optimize_first(
         options.model, options.runtime_optimized, target=options.target, dims=dims_of(options.dims),
         level=options.runtime_level, seed=options.seed, time=options.time,
     )  # fmt: skip
-    if optimized.level != options.runtime_level and not options.quiet:
-        say(f"level {optimized.level} needs the smaller arena")
-    return optimized
+    if level != options.runtime_level and not options.quiet:
+        say(f"level {level} needs the smaller arena")
+    return options.runtime_optimized
 
 
 def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:

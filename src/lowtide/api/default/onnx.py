@@ -1,0 +1,205 @@
+"""The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
+
+    model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles and recomputed ops too
+           ->  each beside today, in turn  ->  the best that is no slower than allowed
+
+What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
+above an empty one; a plan that takes more than today, or too long, is never chosen.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lowtide.api.default.request import Request, Tell
+from lowtide.api.models import load
+from lowtide.api.optimizing import OptimizedFile, optimized_file
+from lowtide.api.writing import PlanFiles, write_all
+from lowtide.comparison import Comparison
+from lowtide.plan import Plan, Status
+from lowtide.run_reports import rounding
+
+if TYPE_CHECKING:
+    from lowtide.api.job import Job
+    from lowtide.run.timing import FreshRun
+
+SECONDS = 5.0
+"""For the runs of both models in turn."""
+LEAST_GAIN = 0.02
+"""Part of a model's memory that a changed graph has to save, as predicted, to be measured."""
+
+
+def plan_onnx(request: Request, tell: Tell) -> Plan:
+    """The plan, measured beside what the user has today.
+
+    Raises
+    ------
+    InputError
+        onnxruntime cannot load or run the model.
+    """
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
+        trial = _Trial.of(request, Path(name), tell)
+        first = trial.measured(trial.order())
+        if first.plan.stopped == "interrupt":
+            return trial.finished(first)
+        found = [first]
+        wanted = request.budget_bytes
+        if wanted is None or not first.fits(wanted):
+            changed = trial.changed(first)
+            if changed is not None:
+                found.append(trial.measured(changed))
+        return trial.finished(_best(found, wanted))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A plan, and both sides measured in one run; None where they could not be run."""
+
+    plan: Plan
+    today: FreshRun
+    planned: FreshRun
+    outputs: str
+    slower: float | None
+
+    @property
+    def slowdown(self) -> float:
+        from lowtide.run.timing import slowdown
+
+        return slowdown(self.today, self.planned)
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether a run takes longer than allowed, by more than the runs differ among themselves."""
+        if self.slower is None:
+            return False
+        ratios = [b / a for a, b in zip(self.today.seconds, self.planned.seconds, strict=True)]
+        error = 1.25 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of their median
+        return self.slowdown - error > 1 + self.slower
+
+    @property
+    def better(self) -> bool:
+        """Whether a user gains by it."""
+        return self.planned.model_bytes < self.today.model_bytes and not self.too_slow and bool(self.outputs)
+
+    def fits(self, budget: int) -> bool:
+        return self.better and self.planned.model_bytes <= budget
+
+
+def _best(found: list[_Candidate], budget: int | None) -> _Candidate:
+    """The one of least memory; with a budget the fastest that fits."""
+    good = [one for one in found if one.better] or found
+    fitting = [one for one in good if budget is not None and one.fits(budget)]
+    if fitting:
+        return min(fitting, key=lambda one: one.slowdown)
+    return min(good, key=lambda one: one.planned.model_bytes)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A model that is optimised, and a folder for what is tried."""
+
+    request: Request
+    folder: Path
+    tell: Tell
+    optimized: OptimizedFile
+
+    @classmethod
+    def of(cls, request: Request, folder: Path, tell: Tell) -> _Trial:
+        tell("onnxruntime optimises the model")
+        return cls(request, folder, tell, optimized_file(Path(request.path), folder / "optimized.onnx", request.dims))
+
+    def order(self) -> Plan:
+        """The plan of the optimised file that changes its order and places alone."""
+        job = self.request.job(self.optimized.path, {}, changes=False, target="onnxruntime")
+        return self._solved(job)
+
+    def changed(self, first: _Candidate) -> Plan | None:
+        """A plan with a changed graph; None if it does not save enough to be measured."""
+        request, settings = self.request, {}
+        block = first.plan.runtime_arena_bytes or 0
+        rest = first.planned.model_bytes - block  # what is not tensors
+        if request.budget_bytes is not None:
+            if request.budget_bytes <= rest:
+                return None
+            settings["budget"] = request.budget_bytes - rest
+        if request.slower is not None:
+            settings["max_overhead"] = request.slower
+        job = request.job(self.optimized.path, {}, changes=True, target="onnxruntime", **settings)
+        plan = self._solved(job) if job.allow else first.plan
+        saved = block - (plan.runtime_arena_bytes or 0)
+        return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
+
+    def _solved(self, job: Job) -> Plan:
+        return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
+
+    def measured(self, plan: Plan) -> _Candidate:
+        """A plan beside today."""
+        from lowtide.run.timing import Setup, run_fresh
+
+        request, folder = self.request, self.folder
+        out, module = folder / "planned.onnx", folder / "planned.session.py"
+        write_all(plan, request.path, PlanFiles(out, snippet=module))
+        self.tell("measuring both in onnxruntime")
+        today, planned = Setup(Path(request.path), folder / "today.npz"), Setup(out, folder / "planned.npz", module)
+        before, after = run_fresh([today, planned], folder / "feeds.npz", self.dims, seed=request.seed, seconds=SECONDS)
+        outputs = _compared(today.outputs, planned.outputs, rounding(t.dtype for t in plan.tensors))
+        return _Candidate(plan, before, after, outputs, request.slower)
+
+    @property
+    def dims(self) -> Mapping[str, int]:
+        """Sizes by name, as the inputs are drawn."""
+        return self.optimized.origin.dims
+
+    def finished(self, found: _Candidate) -> Plan:
+        """The plan with what the user has today beside it, and its status."""
+        import onnxruntime
+
+        request, plan = self.request, found.plan
+        before, after = found.today, found.planned
+        comparison = Comparison(
+            model=request.name,
+            runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
+            figure="process memory",
+            today_bytes=before.model_bytes,
+            planned_bytes=after.model_bytes,
+            measured=True,
+            base_bytes=before.base_bytes,
+            tensors_bytes=plan.runtime_arena_bytes,
+            tensors_bound_bytes=plan.lower_bound_bytes,
+            today_seconds=before.median_seconds,
+            planned_seconds=after.median_seconds,
+            slowdown=found.slowdown,
+            outputs=found.outputs,
+            sizes=request.shapes(load(request.path, request.dims)),
+            assumed=request.assumed,
+            better=found.better,
+        )
+        budget = request.budget_bytes
+        status: Status = "ok" if budget is None or found.fits(budget) else "over_budget"
+        return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
+
+
+def _compared(today: Path, planned: Path, share: float) -> str:
+    """Whether outputs are equal or within the runtime's rounding, a share of the largest magnitude; empty: neither."""
+    import numpy as np
+
+    said = "equal"
+    with np.load(today) as first, np.load(planned) as second:
+        for name in first.files:
+            a, b = first[name], second[name]
+            if a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes():
+                continue
+            if a.shape != b.shape or a.dtype.kind not in "fiu":
+                return ""
+            largest = float(np.max(np.abs(a.astype(np.float64)), initial=0.0))
+            if not float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0)) <= share * largest:
+                return ""
+            said = "rounding"
+    return said

@@ -1,0 +1,126 @@
+"""`lowtide plan MODEL`: what it takes to run a model in less memory."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.cli.values import dims_of
+
+if TYPE_CHECKING:
+    from lowtide.api.default import Request
+    from lowtide.api.writing import PlanFiles
+    from lowtide.plan import Plan
+    from lowtide.stop import Progress
+
+EXAMPLES = (
+    "lowtide plan model.onnx -o small.onnx",
+    "lowtide plan model.tflite --budget 64KiB -o small.tflite",
+    "lowtide plan detector.onnx --dim height=640 --dim width=640 --slower 20%",
+    "lowtide plan step.graph.json --for generic -o small.graph.json",
+)
+
+
+def arguments(p: Any) -> None:
+    """The options of `plan`."""
+    from lowtide.api.default.request import MEANS
+
+    p.add_argument("-o", dest="out", metavar="OUT", help="write the model, its plan, and what its runtime needs")
+    p.add_argument("--budget", metavar="SIZE", help="the fastest plan within so many bytes: 256KiB, 80MB")
+    p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
+    p.add_argument("--for", dest="target", metavar="TARGET", help="where it runs, if not where its format says")
+    p.add_argument(
+        "--dim", dest="dims", action="append", default=[], metavar="NAME=SIZE",
+        help="size of a free dimension, also INPUT:AXIS=SIZE; usual sizes are assumed for the others",
+    )  # fmt: skip
+    research = p.add_argument_group("for research")
+    names = ", ".join(MEANS)
+    research.add_argument("--only", metavar="A,B", help=f"try these transformations alone: {names}")
+    research.add_argument("--without", metavar="A,B", default="", help="try all but these")
+    research.add_argument("--time", type=float, default=10.0, metavar="SECONDS", help="limit of a search (default: 10)")
+    research.add_argument("--seed", type=int, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, write, and print the first screen."""
+    from lowtide.api.default import Request, plan_request
+    from lowtide.api.writing import check_outputs, write_all
+
+    line: ProgressLine = options.line
+    only = None if options.only is None else _names(options.only)
+    request = Request.of(
+        options.model, options.budget, options.slower, options.target, dims_of(options.dims), only,
+        _names(options.without), seconds=options.time, seed=options.seed,
+    )  # fmt: skip
+    files = _files(request, options.out)
+    check_outputs(options.model, files.paths, files.out)
+
+    def tell(progress: Progress | str) -> None:
+        line.doing(progress) if isinstance(progress, str) else line(progress)
+
+    plan = plan_request(request, tell)
+    line.end()
+    assert plan.comparison is not None
+    written: list[str] = []
+    if files.paths and plan.comparison.better and plan.status == "ok":
+        line.doing("writing, and opening what was written")
+        write_all(plan, options.model, files, dims=plan.sizes({}))
+        line.end()
+        written = [str(path) for path in files.paths]
+    if options.json:
+        show_json(plan)
+    else:
+        from lowtide.report.first_screen import first_screen
+
+        show(first_screen(plan, written, _next(request, plan, options)))
+        if options.verbose:
+            from lowtide.report.text import plan_text
+
+            show(f"\n{plan_text(plan, verbose=True)}")
+    if plan.stopped == "interrupt" and not options.quiet:
+        say("interrupted: this is the best plan so far")
+    return plan.exit_status
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _files(request: Request, out: str | None) -> PlanFiles:
+    """What is written beside the model: its plan, and what its runtime needs; nothing without a name."""
+    from lowtide.api.exports import Exports
+    from lowtide.api.writing import PlanFiles
+
+    if out is None:
+        return PlanFiles()
+    path = Path(out)
+    stem = path.name.removesuffix(".json").rpartition(".")[0] or path.name
+    beside = path.with_name
+    ending = path.suffix.lower()
+    return PlanFiles(
+        out,
+        beside(f"{stem}.plan.json"),
+        snippet=beside(f"{stem}_session.py") if ending == ".onnx" and request.for_onnxruntime else None,
+        exports=Exports(header=beside(f"{stem}.h")) if ending in (".tflite", ".json") else Exports(),
+    )
+
+
+def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
+    """The next command, or the line of a program."""
+    found, model = plan.comparison, shlex.quote(str(options.model))
+    assert found is not None
+    if plan.status == "over_budget" or not found.better:
+        if request.slower is not None:
+            return f"lowtide plan {model} --slower {max(20, round(400 * request.slower))}%"
+        return f"lowtide inspect {model}   (what is live at the peak)"
+    if options.out is None:
+        ending = "".join(Path(str(options.model)).suffixes[-1:])
+        ending = ".graph.json" if ending in ("", ".json") else ending
+        return f"lowtide plan {model} -o small{ending}   (writes it)"
+    stem = Path(options.out).name.removesuffix(".json").rpartition(".")[0]
+    if found.measured:
+        return f"from {stem}_session import open_session; session = open_session()"
+    return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{stem}.plan.json')))} --run"
