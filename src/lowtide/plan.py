@@ -349,7 +349,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     optimized_from: OptimizedFrom | None = None
     comparison: Comparison | None = None
 
-    def __repr__(self) -> str:
+    def in_one_line(self) -> str:
+        """Its figures."""
         keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "
         return brief(self, f"{keys}required_bytes traffic_bytes memories status stopped")
 

@@ -259,10 +259,16 @@ def plan_html(plan: Plan) -> str:
 
 
 def plan_words(plan: Plan) -> str:
-    """What `print(plan)` shows: the summary that `lowtide plan` prints."""
+    """What `print(plan)` shows: the first screen of `lowtide plan`, or the summary of `lowtide research plan`."""
+    from lowtide.report.first_screen import first_screen
     from lowtide.report.text import plan_text
 
-    return plan_text(plan)
+    return plan_text(plan) if plan.comparison is None else first_screen(plan)
+
+
+def plan_brief(plan: Plan) -> str:
+    """What a plan looks like in an interpreter: its first screen, or the figures of a plan without one."""
+    return plan.in_one_line() if plan.comparison is None else plan_words(plan)
 
 
 def curve_words(curve: Curve) -> str:

@@ -110,7 +110,7 @@ def in_turn(runs: Sequence[Callable[[], float]], most: int = RUNS, limit: float 
     """Seconds that each of some calls returns, called in turn."""
     seconds: list[list[float]] = [[] for _ in runs]
     began = time.perf_counter()
-    while len(seconds[0]) < 3 or (len(seconds[0]) < most and time.perf_counter() - began < limit):
+    while len(seconds[0]) < min(3, most) or (len(seconds[0]) < most and time.perf_counter() - began < limit):
         for taken, run in zip(seconds, runs, strict=True):
             time.sleep(REST)
             taken.append(run())

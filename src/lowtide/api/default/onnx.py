@@ -28,7 +28,7 @@ from lowtide.run_reports import rounding
 
 if TYPE_CHECKING:
     from lowtide.api.job import Job
-    from lowtide.run.timing import FreshRun
+    from lowtide.run.timing import FreshRun, Setup
 
 SECONDS = 5.0
 """For the runs of both models in turn."""
@@ -45,7 +45,7 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
         onnxruntime cannot load or run the model.
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
-        trial = _Trial.of(request, Path(name), tell)
+        trial = Trial.of(request, Path(name), tell)
         first = trial.measured(trial.order())
         if first.plan.stopped == "interrupt":
             return trial.finished(first)
@@ -102,7 +102,7 @@ def _best(found: list[_Candidate], budget: int | None) -> _Candidate:
 
 
 @dataclass(frozen=True)
-class _Trial:
+class Trial:
     """A model that is optimised, and a folder for what is tried."""
 
     request: Request
@@ -111,7 +111,8 @@ class _Trial:
     optimized: OptimizedFile
 
     @classmethod
-    def of(cls, request: Request, folder: Path, tell: Tell) -> _Trial:
+    def of(cls, request: Request, folder: Path, tell: Tell) -> Trial:
+        """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
         return cls(request, folder, tell, optimized_file(Path(request.path), folder / "optimized.onnx", request.dims))
 
@@ -144,13 +145,26 @@ class _Trial:
         from lowtide.run.timing import Setup, run_fresh
 
         request, folder = self.request, self.folder
-        out, module = folder / "planned.onnx", folder / "planned.session.py"
-        write_all(plan, request.path, PlanFiles(out, snippet=module))
+        planned, today = self._written(plan), Setup(Path(request.path), folder / "today.npz")
         self.tell("measuring both in onnxruntime")
-        today, planned = Setup(Path(request.path), folder / "today.npz"), Setup(out, folder / "planned.npz", module)
         before, after = run_fresh([today, planned], folder / "feeds.npz", self.dims, seed=request.seed, seconds=SECONDS)
         outputs = _compared(today.outputs, planned.outputs, rounding(t.dtype for t in plan.tensors))
         return _Candidate(plan, before, after, outputs, request.slower)
+
+    def alone(self, plan: Plan) -> FreshRun:
+        """A plan's memory and time without today's beside it."""
+        from lowtide.run.timing import run_fresh
+
+        self.tell("measuring it in onnxruntime")
+        return run_fresh([self._written(plan)], self.folder / "feeds.npz", self.dims, seed=self.request.seed, runs=1)[0]
+
+    def _written(self, plan: Plan) -> Setup:
+        """The plan's model and session, to be run."""
+        from lowtide.run.timing import Setup
+
+        out, module = self.folder / "planned.onnx", self.folder / "planned_session.py"
+        write_all(plan, self.request.path, PlanFiles(out, snippet=module))
+        return Setup(out, self.folder / "planned.npz", module)
 
     @property
     def dims(self) -> Mapping[str, int]:

@@ -119,7 +119,8 @@ def _left_free(left: Sequence[FreeDim], works: Callable[[Mapping[str, int]], boo
     keys = list(dict.fromkeys(d.key for d in left))
     noun, them = ("dimensions are free", "them") if len(keys) > 1 else ("dimension is free", "it")
     message = f"{len(keys)} {noun}: {_listed(keys)}; bind {them}, for example {flags}"
-    return FreeDimensionError(message, place, sizes)
+    batches = tuple(dict.fromkeys(d.key for d in left if d.role == "batch"))
+    return FreeDimensionError(message, place, sizes, batches)
 
 
 def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:
