@@ -43,7 +43,7 @@ def _values(tmp_path: Path) -> dict[str, Any]:
         "Board": lowtide.board("esp32s3"),
         "Check": lowtide.check(graph, "1KiB", target="strict"),
         "Inspection": lowtide.inspect(graph, target="strict"),
-        "WayToFit": lowtide.WayToFit("cuts", 1, True, "", "lowtide plan"),
+        "WayToFit": lowtide.WayToFit("cuts", 1, True, "", "lowtide research plan"),
         "MethodResult": lowtide.compare(graph, ["own", "exact"], target="strict"),
         "Placement": lowtide.allocate(BUFFERS, 24),
         "Shared": lowtide.share([graph, graph], target="strict"),

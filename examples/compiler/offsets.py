@@ -1,6 +1,6 @@
 """A compiler's own graph to an order and an offset for each buffer: python offsets.py net.graph.json
 
-The file is written below; a compiler writes its own (`lowtide schema graph` is its JSON Schema).
+The file is written below; a compiler writes its own (`lowtide research schema graph` is its JSON Schema).
 """
 
 import json

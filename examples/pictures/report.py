@@ -17,7 +17,7 @@ before.save(folder / "before.plan.json")  # lowtide report before.plan.json afte
 plan.save(folder / "after.plan.json")
 
 (folder / "cell.html").write_text(plan._repr_html_())  # what a notebook shows
-print(plan)  # what `lowtide plan` prints
+print(plan)  # what `lowtide research plan` prints
 
 seen = lowtide.inspect(model, ladder=0)
 assert seen.peak is not None

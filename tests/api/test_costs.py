@@ -141,15 +141,15 @@ def test_the_commands(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     FILE.save(tmp_path / "cost.json")
     given = ["--target", "strict", "--cost", str(tmp_path / "cost.json")]
     out = tmp_path / "p.json"
-    words = ["plan", str(model), *given, "--allow", "fission", "--max-overhead", "20%", "--plan", str(out)]
+    words = ["research", "plan", str(model), *given, "--allow", "fission", "--max-overhead", "20%", "--plan", str(out)]
     assert main(words) == 0
     assert "from a roofline" in capsys.readouterr().out
     assert main(["verify", str(model), str(out)]) == 0
     assert "predicted time" in capsys.readouterr().out
-    assert main(["curve", str(model), *given]) == 0
+    assert main(["research", "curve", str(model), *given]) == 0
     printed = capsys.readouterr().out
     assert "predicted" in printed
     assert "--max-overhead" in printed
-    assert main(["curve", str(model), *given, "--json"]) == 0
+    assert main(["research", "curve", str(model), *given, "--json"]) == 0
     points = json.loads(capsys.readouterr().out)["points"]
     assert all(point["nanoseconds"] > 0 for point in points)

@@ -54,22 +54,22 @@ def test_every_parameter_counts(path: Path) -> None:
 
 def test_the_command_prints_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A table; JSON with the same; and one line for a model that is not cut."""
-    assert main(["curve", str(path), "--target", "strict"]) == 0
+    assert main(["research", "curve", str(path), "--target", "strict"]) == 0
     printed = capsys.readouterr().out
     assert "best order" in printed
     assert "--max-ops" in printed
-    assert main(["curve", str(path), "--target", "strict", "--json"]) == 0
+    assert main(["research", "curve", str(path), "--target", "strict", "--json"]) == 0
     assert '"points"' in capsys.readouterr().out
     graph = path.parent / "g.graph.json"
     graph.write_text('{"name": "g", "tensors": [{"id": 0, "size": 4, "kind": "input"}], "ops": []}')
-    assert main(["curve", str(graph)]) == 2
+    assert main(["research", "curve", str(graph)]) == 2
     assert "only ONNX and TFLite models are cut" in capsys.readouterr().err
 
 
 def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of curves, fronts, sizes and sweeps; what stands in a list of them stays a line."""
     curve = lowtide.curve(path, target="strict")
-    main(["curve", str(path), "--target", "strict", "-q"])
+    main(["research", "curve", str(path), "--target", "strict", "-q"])
     assert str(curve) == capsys.readouterr().out.rstrip()
     step = "zoo:magis_unet:batch=2,width=4,image=32"
     front = lowtide.front(step, time=2)

@@ -90,13 +90,13 @@ def test_what_cannot_be_fixed(tmp_path: Path):
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Decimal or hexadecimal; verify takes the plan; said twice, or no offset, is refused."""
     path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
-    assert main(["plan", str(path), "--fix", "t0=0x100", "--fix", "t5=0", "--plan", str(plan_file)]) == 0
+    assert main(["research", "plan", str(path), "--fix", "t0=0x100", "--fix", "t5=0", "--plan", str(plan_file)]) == 0
     made = json.loads(plan_file.read_text())
     assert (made["offsets"]["0"], made["offsets"]["5"]) == (256, 0)
     assert main(["verify", str(path), str(plan_file)]) == 0
     for wrong in (["t0=1", "t0=2"], ["t0"], ["t0=-4"], ["t0=0xg"], ["=4"], ["t0=99999999999999999999"]):
         options = [part for text in wrong for part in ("--fix", text)]
-        assert main(["plan", str(path), *options]) == 2
+        assert main(["research", "plan", str(path), *options]) == 2
     assert capsys.readouterr().err.count("\n") == 7
 
 

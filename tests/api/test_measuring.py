@@ -1,4 +1,4 @@
-"""`lowtide measure`: every op has a time, in a session and alone, and a plan takes it."""
+"""`lowtide research measure`: every op has a time, in a session and alone, and a plan takes it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And parts of them; the file is read again, and a plan within a bound says how its ops are known."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "4", "--level", level]) == 0
+    assert main(["research", "measure", str(model), "-o", str(out), "--time", "4", "--level", level]) == 0
     printed = capsys.readouterr().out
     assert f"level {level}" in printed
     assert "launch" in printed
@@ -73,7 +73,7 @@ def test_every_parameter_counts(model: Path) -> None:
 def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is a trial in the file, and a plan keeps within the bound by what trials showed."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "4", "--max-overhead", "50%,300%"]) == 0
+    assert main(["research", "measure", str(model), "-o", str(out), "--time", "4", "--max-overhead", "50%,300%"]) == 0
     file, _ = read_cost(out)
     assert 1 <= len(file.trials) <= 2 * _TRIES
     assert "plans that were run" in capsys.readouterr().out
@@ -156,5 +156,5 @@ def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
 
 def test_the_schema_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the cost file."""
-    assert main(["schema", "cost"]) == 0
+    assert main(["research", "schema", "cost"]) == 0
     assert "seconds_per_byte" in json.dumps(json.loads(capsys.readouterr().out))

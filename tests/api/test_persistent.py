@@ -51,7 +51,7 @@ def test_nothing_is_written_over_what_is_kept():
 def test_the_second_buffer_has_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """One aligned size above the first; in the header too; verify finds a tensor that lies in it."""
     path, header, plan_file = graph_file(tmp_path, branches()), tmp_path / "n.h", tmp_path / "p.json"
-    call = ["plan", str(path), "--double-buffer", "t5", "--persistent", "t0", "--header", str(header)]
+    call = ["research", "plan", str(path), "--double-buffer", "t5", "--persistent", "t0", "--header", str(header)]
     assert main([*call, "--plan", str(plan_file)]) == 0
     made = json.loads(plan_file.read_text())
     assert (made["persistent"], made["double_buffered"]) == (["t0"], ["t5"])

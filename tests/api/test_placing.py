@@ -89,9 +89,9 @@ def test_ties_are_kept_on_the_command_line(tmp_path: Path, capsys: Captured):
     """A pair lies in place, and what is kept apart shares no byte; the placed file allocates to itself."""
     path, once, twice = tmp_path / "b.csv", tmp_path / "1.csv", tmp_path / "2.csv"
     path.write_text(TIED.replace(",memory", "").replace(",fast slow", "").replace(",\n", "\n"))
-    assert main(["allocate", str(path), "-o", str(once)]) == 0
+    assert main(["research", "allocate", str(path), "-o", str(once)]) == 0
     assert "height 24 B, proved least" in capsys.readouterr().err
-    assert main(["allocate", str(once), "-o", str(twice)]) == 0
+    assert main(["research", "allocate", str(once), "-o", str(twice)]) == 0
     assert once.read_bytes() == twice.read_bytes()
     rows = {line.split(",")[0]: line.split(",")[4] for line in once.read_text().splitlines()[1:]}
     assert rows["in"] == rows["out"]
@@ -102,29 +102,29 @@ def test_several_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     path, out, header = tmp_path / "b.csv", tmp_path / "o.csv", tmp_path / "o.h"
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,4,6,16\n")
     banks = ["--bank", "fast=16", "--bank", "slow=64"]
-    assert main(["allocate", str(path), *banks, "-o", str(out), "--header", str(header)]) == 0
+    assert main(["research", "allocate", str(path), *banks, "-o", str(out), "--header", str(header)]) == 0
     assert "fast 16 B of 16 B; slow 8 B of 64 B; 8 B in slow memory, proved fewest" in capsys.readouterr().err
     assert out.read_text() == ("id,lower,upper,size,offset,memory\na,0,3,16,0,fast\nb,2,5,8,0,slow\nc,4,6,16,0,fast\n")
     assert "#define O_T_b_MEMORY 1" in header.read_text().replace("B_T_", "O_T_")
     again = tmp_path / "again.csv"
-    assert main(["allocate", str(out), *banks, "-o", str(again)]) == 0
+    assert main(["research", "allocate", str(out), *banks, "-o", str(again)]) == 0
     assert again.read_bytes() == out.read_bytes()
     capsys.readouterr()
-    assert main(["allocate", str(path), "--bank", "fast=16", "--bank", "slow=7"]) == 4
+    assert main(["research", "allocate", str(path), "--bank", "fast=16", "--bank", "slow=7"]) == 4
     err = capsys.readouterr().err
     assert "proved not to fit" in err
     assert "a 16 B, b 8 B cannot share 23 B at step 2 (24 B needed)" in err
-    assert main(["allocate", str(out)]) == 2
-    assert main(["allocate", str(path), *banks, "--capacity", "9"]) == 2
-    assert main(["allocate", str(path), *banks, "--place", "z=fast"]) == 2
-    assert main(["allocate", str(path), *banks, "--place", "a=slow", "--json"]) == 0
+    assert main(["research", "allocate", str(out)]) == 2
+    assert main(["research", "allocate", str(path), *banks, "--capacity", "9"]) == 2
+    assert main(["research", "allocate", str(path), *banks, "--place", "z=fast"]) == 2
+    assert main(["research", "allocate", str(path), *banks, "--place", "a=slow", "--json"]) == 0
 
 
 def test_over_capacity_says_who_is_in_the_way(tmp_path: Path, capsys: Captured):
     """The largest at one step; also in the JSON."""
     path = tmp_path / "b.csv"
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,2,3,1\n")
-    assert main(["allocate", str(path), "--capacity", "20"]) == 4
+    assert main(["research", "allocate", str(path), "--capacity", "20"]) == 4
     assert "a 16 B, b 8 B cannot share 20 B at step 2 (24 B needed)" in capsys.readouterr().err
     assert lowtide.allocate(path, 20).conflict is not None
     assert lowtide.allocate(path, 25).conflict is None
@@ -149,9 +149,9 @@ def test_reuse_only_where_the_capacity_demands_it(tmp_path: Path, capsys: Captur
         placed = lowtide.allocate(path, capacity, spread=True)
         assert placed.height_bytes <= capacity
         assert placed.alone == alone
-    assert main(["allocate", str(path), "--capacity", "24", "--spread"]) == 0
+    assert main(["research", "allocate", str(path), "--capacity", "24", "--spread"]) == 0
     assert "4 of them share no byte with any other" in capsys.readouterr().err
-    assert main(["allocate", str(path), "--spread"]) == 2
+    assert main(["research", "allocate", str(path), "--spread"]) == 2
 
 
 @settings(max_examples=100, deadline=None)
@@ -198,12 +198,12 @@ def test_plans_of_least_reuse_hold(seed: int, target: str, room: float):
 def test_with_room_for_all_no_tensor_of_a_plan_shares_a_byte(tmp_path: Path, capsys: Captured):
     """Six tensors end to end; without a budget, and under a runtime's own rules, --spread is refused."""
     path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
-    call = ["plan", str(path), "--target", "strict", "--spread"]
+    call = ["research", "plan", str(path), "--target", "strict", "--spread"]
     assert main([*call, "--budget", "211", "--plan", str(plan_file)]) == 0
     made = lowtide.plan(path, target="strict", budget=211, spread=True)
     assert (made.arena_bytes, made.arena_optimal) == (211, False)
     assert sorted((made.offsets or {}).values())[-1] < 211
     assert main(["verify", str(path), str(plan_file)]) == 0
     assert main(call) == 2
-    assert main(["plan", str(path), "--target", "onnxruntime", "--spread", "--budget", "9KiB"]) == 2
+    assert main(["research", "plan", str(path), "--target", "onnxruntime", "--spread", "--budget", "9KiB"]) == 2
     capsys.readouterr()

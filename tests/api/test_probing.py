@@ -43,14 +43,14 @@ def test_probe_counts_and_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert all(p.parts and p.edges_moved == p.edges for p in found.probes)
     assert [(o.type, o.reason) for o in found.opaque] == [("Det", "no row for Det")]
     assert found.exit_status == 0
-    printed = run_json(capsys, "probe", path)
+    printed = run_json(capsys, "research", "probe", path)
     assert printed["parts"] == found.parts
     assert [kind["type"] for kind in printed["kinds"]] == ["Conv", "Det", "MaxPool"]
 
 
 def test_probe_prints_a_table(tmp_path: Path, capsys: Captured) -> None:
     """The table, then what is opaque, then the totals."""
-    assert main(["probe", str(conv_net(tmp_path))]) == 0
+    assert main(["research", "probe", str(conv_net(tmp_path))]) == 0
     text = capsys.readouterr().out
     assert text.startswith("op ")
     assert "(Det): no row for Det" in text
@@ -62,7 +62,7 @@ def test_a_wrong_map_is_status_5(tmp_path: Path, capsys: Captured, monkeypatch: 
     rows = {**lowtide.ops.onnx.ROWS, "Transpose": lambda node: Pointwise()}
     monkeypatch.setattr(lowtide.ops.onnx, "ROWS", rows)
     turned = model([node("Transpose", "x", "y", perm=[1, 0])], [value("x", (6, 6))], [value("y", (6, 6))])
-    assert main(["probe", str(saved(turned, tmp_path))]) == 5
+    assert main(["research", "probe", str(saved(turned, tmp_path))]) == 5
     text = capsys.readouterr().out
     assert "wrong:" in text
     assert "result 0 moves with what lies outside" in text
@@ -70,7 +70,7 @@ def test_a_wrong_map_is_status_5(tmp_path: Path, capsys: Captured, monkeypatch: 
 
 def test_large_nodes_are_skipped_and_reported(tmp_path: Path, capsys: Captured) -> None:
     """A limit on multiplications leaves nodes out, with the reason."""
-    assert main(["probe", str(conv_net(tmp_path)), "--most-macs", "100"]) == 0
+    assert main(["research", "probe", str(conv_net(tmp_path)), "--most-macs", "100"]) == 0
     text = capsys.readouterr().out
     assert "not run:" in text
     assert "more than 100" in text

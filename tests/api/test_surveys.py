@@ -96,8 +96,8 @@ def test_the_papers_slow_searches_are_left_out_unless_asked_for(tmp_path: Path, 
     assert [row.method for row in lowtide.compare(path, memories=["fast=108"], target="strict")] == [
         "spill", "belady", "greedy-spill",
     ]  # fmt: skip
-    assert "hmcos, serenity, zhong (--all" in run(capsys, "compare", path)[1]
-    assert "--all" not in run(capsys, "compare", path, "--methods", "own,hmcos")[1]
+    assert "hmcos, serenity, zhong (--all" in run(capsys, "research", "compare", path)[1]
+    assert "--all" not in run(capsys, "research", "compare", path, "--methods", "own,hmcos")[1]
     with pytest.raises(InputError, match="did you mean greedy"):
         lowtide.compare(path, ["greedi"])
 
@@ -141,11 +141,11 @@ def test_interrupted_keeps_the_rows_that_are_done(
     assert [(row.method, row.status, row.interrupted) for row in rows] == [
         ("own", "ok", False), ("rpo", "ok", False), ("stopped", "timeout", True),
     ]  # fmt: skip
-    assert main(["compare", str(path), "--target", "strict", "-q"]) == 130
+    assert main(["research", "compare", str(path), "--target", "strict", "-q"]) == 130
     shown = capsys.readouterr().out
     assert "timeout: stopped by interrupt" in shown
     assert "rpo" in shown
-    assert main(["compare", str(path), "--target", "strict", "--json", "-q"]) == 130
+    assert main(["research", "compare", str(path), "--target", "strict", "--json", "-q"]) == 130
     assert json.loads(capsys.readouterr().out)[2]["reason"] == "stopped by interrupt"
 
 

@@ -62,12 +62,12 @@ def test_one_array_where_the_first_memory_holds_it(model: Path):
 
 def test_the_screen_says_what_the_file_takes_today(model: Path, capsys: Captured):
     """TFLM's own head: among today's figures where one array holds all, in a row where there are two."""
-    _, out, _ = run(capsys, "plan", model, "--bank", "sram=64KiB", "--bank", "psram=64KiB")
+    _, out, _ = run(capsys, "research", "plan", model, "--bank", "sram=64KiB", "--bank", "psram=64KiB")
     assert "TFLM today" in out
     assert "TFLM's own head" not in out
     plan = lowtide.plan(model, **APART)
     assert plan.runtime_parts is not None
-    _, out, _ = run(capsys, "plan", model, "--bank", "sram=4800", "--bank", "psram=64KiB")
+    _, out, _ = run(capsys, "research", "plan", model, "--bank", "sram=4800", "--bank", "psram=64KiB")
     assert "TFLM today" not in out
     assert re.search(rf"TFLM's own head +{plan.runtime_parts.own_planned:,} B", out)
 
@@ -156,7 +156,7 @@ def test_files_of_a_plan_with_two_arenas(model: Path, capsys: Captured):
     header, out, saved = (model.with_name(name) for name in ("a.h", "out.tflite", "p.json"))
     banks = ("--bank", "sram=4800", "--bank", "psram=64KiB")
     files = ("--header", header, "-o", out, "--plan", saved)
-    assert run(capsys, "plan", model, *banks, *files)[0] == 0
+    assert run(capsys, "research", "plan", model, *banks, *files)[0] == 0
     plan = json.loads(saved.read_text())
     text = header.read_text()
     defined = dict(re.findall(r"^#define (\w+) (\S+)", text, re.MULTILINE))
@@ -166,10 +166,10 @@ def test_files_of_a_plan_with_two_arenas(model: Path, capsys: Captured):
     assert [int(defined[f"NET_ARENA_{name}_SIZE"]) for name in ("SRAM", "PSRAM")] == [held["sram"], held["psram"]]
     assert "NET_ARENA_SIZE" not in defined
     whole = model.with_name("whole.tflite")
-    assert run(capsys, "plan", model, "--set", "pointer=32", "-o", whole)[0] == 0
+    assert run(capsys, "research", "plan", model, "--set", "pointer=32", "-o", whole)[0] == 0
     assert out.read_bytes() == whole.read_bytes()
     assert run(capsys, "verify", model, saved)[0] == 0
-    status, _, err = run(capsys, "plan", model, *banks, "--buffer-plan", model.with_name("b.h"))
+    status, _, err = run(capsys, "research", "plan", model, *banks, "--buffer-plan", model.with_name("b.h"))
     assert status == 2
     assert "a buffer plan is for one arena" in err
 

@@ -64,7 +64,7 @@ def test_as_it_stands_says_no_reason_where_it_fits(tmp_path: Path, capsys: Captu
 
     path, out = tmp_path / "m.tflite", tmp_path / "p.tflite"
     path.write_bytes(branches().bytes())
-    assert run(capsys, "plan", path, "-o", out)[0] == 0
+    assert run(capsys, "research", "plan", path, "-o", out)[0] == 0
     needed = lowtide.plan(path).required_bytes
     status, text, _ = run(capsys, "check", out, "--as-is", "--budget", str(needed))
     assert status == 0

@@ -72,14 +72,14 @@ def test_memories_are_options_of_the_command(tmp_path: Path, capsys: pytest.Capt
     """What does not fit is written, and said last."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"
     model.write_bytes(residual().bytes())
-    words = ["plan", str(model), "--emit", "c", "-o", str(folder), "-q"]
+    words = ["emit", str(model), "-o", str(folder), "-q"]
     assert main([*words, "--bank", "a=3000", "--bank", "b=64KiB"]) == 0
     assert "MODEL_BANK_A_BYTES" in (folder / "model.h").read_text()
     capsys.readouterr()
     assert main([*words, "--bank", "a=300", "--bank", "b=2000"]) in (3, 4)
     assert capsys.readouterr().out.splitlines()[-1].startswith("over budget: ")
-    assert main([*words, "--memory", "a=3000"]) == 2
-    assert "--memory does not go with --emit c" in capsys.readouterr().err
+    assert main([*words, "--bank", "a=3000", "--stream-input"]) == 2
+    assert "--stream-input" in capsys.readouterr().err
 
 
 def _two_inputs(*, whole: int | None = None) -> Net:

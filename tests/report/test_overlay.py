@@ -66,7 +66,7 @@ def test_the_command_writes_it(tmp_path: Path, capsys: Captured) -> None:
     """With a plan, and of a plan file; of many plans it is refused."""
     model = graph_file(tmp_path, branches())
     first, second, plan = (tmp_path / name for name in ("a.json", "b.json", "p.json"))
-    assert run(capsys, "plan", model, "--overlay", first, "--plan", plan, "-q")[0] == 0
+    assert run(capsys, "research", "plan", model, "--overlay", first, "--plan", plan, "-q")[0] == 0
     assert run(capsys, "report", plan, "--overlay", second, "-q")[0] == 0
     assert first.read_bytes() == second.read_bytes()
     assert run(capsys, "report", plan, plan, plan, "-o", tmp_path / "r.html", "--overlay", second)[0] == 2

@@ -39,7 +39,9 @@ def test_a_graph_of_no_runtime_has_none(tmp_path: Path) -> None:
         assert lowtide.plan(path, target=target).runtime_figures is None
 
 
-@pytest.mark.parametrize("command", [["plan"], ["inspect"], ["check", "--budget", "1MiB"], ["compare"]])
+@pytest.mark.parametrize(
+    "command", [["research", "plan"], ["inspect"], ["check", "--budget", "1MiB"], ["research", "compare"]]
+)
 def test_every_screen_begins_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     """The same bytes in text and in JSON, whichever command."""
     path = onnx_file(tmp_path)

@@ -108,7 +108,7 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
     model, cut, plan_path = (tmp_path / name for name in ("m.tflite", "cut.tflite", "plan.json"))
     model.write_bytes(pyramid().bytes())
-    arguments = ["plan", str(model), "--target", "tflm", "--allow", "fission", "-q", "--time", "10"]
+    arguments = ["research", "plan", str(model), "--target", "tflm", "--allow", "fission", "-q", "--time", "10"]
     assert main([*arguments, "-o", str(cut), "--plan", str(plan_path)]) == 0
     plan = read_plan(plan_path)
     uncut = lowtide.plan(model, target="tflm")
@@ -132,7 +132,7 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"ARENA_SIZE {plan.required_bytes}" in header.read_text()
     assert f"PLANNED_SIZE {plan.arena_bytes}" in buffers.read_text()
     assert main(["check", str(cut), "--budget", str(plan.required_bytes)]) == 0
-    assert main(["curve", str(model), "--target", "tflm"]) == 0
+    assert main(["research", "curve", str(model), "--target", "tflm"]) == 0
     assert "what the runtime keeps beside it" in capsys.readouterr().out
     few = lowtide.plan(model, target="tflm", allow="fission", max_ops=len(plan.order), time=10)
     assert len(few.order) <= len(plan.order)

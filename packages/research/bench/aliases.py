@@ -2,8 +2,8 @@
 
     python bench/aliases.py FOLDER [--time 20] [--only NAME ...] -o results/aliases
 
-Each level is a target for `lowtide plan --allow alias`, whose plan is checked: the strict optimum, what `generic` has
-without being told, normalisations in place, concats and slices in place where they are one stretch; then partial
+Each level is a target for `lowtide research plan --allow alias`, whose plan is checked: the strict optimum, what
+`generic` has by itself, normalisations in place, concats and slices in place where they are one stretch; then partial
 overlap for kernels that make rows in turn, as the file lies, with channels last, and in either layout; chains of
 elementwise ops as one kernel, and as prologues of convolutions. Sizes are bytes.
 """

@@ -438,7 +438,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
     parser.add_argument(
         "--allow", default="fission", metavar="WORDS",
-        help="what cuts may change, as `lowtide plan` takes it (default: fission)",
+        help="what cuts may change, as `lowtide research plan` takes it (default: fission)",
     )  # fmt: skip
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")

@@ -52,8 +52,8 @@ def sample_output(_: Path) -> Finding:
     said = block[block.index("model ") : block.index("$ lowtide verify")].strip().splitlines()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "nasnet.onnx"
-        screen("zoo", "nasnet_a_cifar", "-o", path)
-        printed = screen("plan", path).splitlines()
+        screen("research", "zoo", "nasnet_a_cifar", "-o", path)
+        printed = screen("research", "plan", path).splitlines()
     missing = [line for line in said if line.strip(". ") and not line.startswith("seconds") and line not in printed]
     return not missing, f"{len(said) - len(missing)} of {len(said)} lines as printed {missing[:1] or ''}"
 

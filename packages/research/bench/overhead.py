@@ -3,8 +3,9 @@
     python bench/overhead.py FOLDER [--only NAME ...] [--measure 40] [--time 6] -o results/overhead
 
 Each model gets random weights and goes through onnxruntime's optimiser (level extended). Its ops are timed, plans for
-at most 0, 5, 10 and 30 % more time are tried (`lowtide measure --max-overhead`), and by the cost file the model is
-planned within each. Then the file in parts runs in turn with the one that was cut, in the same kernels and order.
+at most 0, 5, 10 and 30 % more time are tried (`lowtide research measure --max-overhead`), and by the cost file the
+model is planned within each. Then the file in parts runs in turn with the one that was cut, in the same kernels and
+order.
 Times are of the processor, on one thread: other work on the machine is not in them, but for what it takes of the
 caches.
 """

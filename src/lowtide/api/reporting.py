@@ -259,21 +259,21 @@ def plan_html(plan: Plan) -> str:
 
 
 def plan_words(plan: Plan) -> str:
-    """What `print(plan)` shows: the summary that `lowtide plan` prints."""
+    """What `print(plan)` shows: the summary that `lowtide research plan` prints."""
     from lowtide.report.text import plan_text
 
     return plan_text(plan)
 
 
 def curve_words(curve: Curve) -> str:
-    """What `print(curve)` shows: the table that `lowtide curve` prints."""
+    """What `print(curve)` shows: the table that `lowtide research curve` prints."""
     from lowtide.report.curve import curve_text
 
     return curve_text(curve)
 
 
 def front_words(front: Front) -> str:
-    """What `print(front)` shows: the table that `lowtide curve --allow recompute` prints."""
+    """What `print(front)` shows: the table that `lowtide research curve --allow recompute` prints."""
     from lowtide.report.curve import front_text
 
     return front_text(front)

@@ -1,4 +1,4 @@
-"""`lowtide plan` with several sizes of a free dimension."""
+"""`lowtide research plan` with several sizes of a free dimension."""
 
 from __future__ import annotations
 

@@ -205,7 +205,19 @@ def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[st
     """The op whose smallest part needs most of all; as little as that is enough."""
     least = working_set_bound(lowtide.load(model), streamed=True)
     fast = least.size - 1
-    call = ["plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target", "strict"]
+    call = [
+        "research",
+        "plan",
+        str(model),
+        "--memory",
+        f"fast={fast}",
+        "--allow",
+        "fission",
+        "--time",
+        "5",
+        "--target",
+        "strict",
+    ]
     assert main(call) == 3
     err = capsys.readouterr().err
     assert f"however it is cut along one dimension, n2 (Conv) needs {least.size:,} B; fast has {fast:,} B" in err
@@ -222,7 +234,19 @@ def test_the_command_writes_it_all(model: Path, tmp_path: Path, capsys: pytest.C
     """The model in parts, the plan and what a driver runs; the plan's screen names what is on the host."""
     out, plan, commands = tmp_path / "out.onnx", tmp_path / "p.json", tmp_path / "c.txt"
     files = ["-o", str(out), "--plan", str(plan), "--commands", str(commands)]
-    call = ["plan", str(model), "--memory", "fast=2KiB", "--allow", "fission", "--time", "5", "--target", "strict"]
+    call = [
+        "research",
+        "plan",
+        str(model),
+        "--memory",
+        "fast=2KiB",
+        "--allow",
+        "fission",
+        "--time",
+        "5",
+        "--target",
+        "strict",
+    ]
     assert main([*call, *files]) == 0
     screen = capsys.readouterr().out
     assert "in pieces of" in screen

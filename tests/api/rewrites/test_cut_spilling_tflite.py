@@ -65,7 +65,9 @@ def test_with_one_nothing_fits(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_not_found_is_not_impossible(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Above the floor, which takes channels one at a time, and below a padded copy of the first rows."""
-    assert main(["plan", str(model), "--memory", "fast=800", "--allow", "fission", "--target", "strict"]) == 3
+    assert (
+        main(["research", "plan", str(model), "--memory", "fast=800", "--allow", "fission", "--target", "strict"]) == 3
+    )
     err = capsys.readouterr().err
     assert "no cuts were found with which every op fits the 800 B of fast; however it is cut" in err
     assert f"needs {working_set_bound(lowtide.load(model), streamed=True).size:,} B" in err

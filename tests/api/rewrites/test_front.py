@@ -67,7 +67,7 @@ def test_every_parameter_counts(graph: Graph, tmp_path: Path) -> None:
 def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -> None:
     """A table; JSON with the same; what does not go together is said."""
     path = graph_file(graph, tmp_path)
-    words = ("curve", path, "--allow", "recompute", "--time", "1", "--target", "strict")
+    words = ("research", "curve", path, "--allow", "recompute", "--time", "1", "--target", "strict")
     status, out, _ = run(capsys, *words)
     assert status == 0
     assert "best order" in out
@@ -79,7 +79,7 @@ def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -
         status, _, error = run(capsys, *words, more)
         assert status == 2
         assert text in error
-    status, _, error = run(capsys, "curve", path, "--allow", "seams")
+    status, _, error = run(capsys, "research", "curve", path, "--allow", "seams")
     assert status == 2
     assert "--allow fission" in error
 
@@ -87,7 +87,7 @@ def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -
 def test_one_point_where_nothing_is_gained(capsys: Captured, tmp_path: Path) -> None:
     """Said in words."""
     graph = Graph("one", (Tensor(0, 4, Kind.INPUT), Tensor(1, 4, Kind.OUTPUT)), (Op(0, (0,), (1,), cost=1),))
-    status, out, _ = run(capsys, "curve", graph_file(graph, tmp_path), "--allow", "recompute")
+    status, out, _ = run(capsys, "research", "curve", graph_file(graph, tmp_path), "--allow", "recompute")
     assert status == 0
     assert "gives no less" in out
 
@@ -109,7 +109,16 @@ def test_tensors_that_leave_memory(graph: Graph, tmp_path: Path, capsys: Capture
     assert plan.peak_bytes <= middle.peak_bytes
     assert plan.recomputation.overhead >= middle.least_overhead - 1e-12
     status, out, _ = run(
-        capsys, "curve", graph_file(graph, tmp_path), "--allow", "recompute,swap", "--time", "1", "--target", "strict"
+        capsys,
+        "research",
+        "curve",
+        graph_file(graph, tmp_path),
+        "--allow",
+        "recompute,swap",
+        "--time",
+        "1",
+        "--target",
+        "strict",
     )
     assert status == 0
     assert "stored" in out

@@ -267,7 +267,7 @@ def test_the_command_plans_a_graph_json(capsys: Captured, tmp_path: Path):
     model, plan = tmp_path / "again.graph.json", tmp_path / "plan.json"
     model.write_text(json.dumps(document))
     words = ["--target", "strict", "--allow", "recompute", "--budget", "75%", "--time", "1", "--plan", str(plan)]
-    status, out, _ = run(capsys, "plan", model, *words)
+    status, out, _ = run(capsys, "research", "plan", model, *words)
     assert status == 0
     assert "1 op, 4.000 % more cost, as the graph says it; the least there is" in out
     assert run(capsys, "verify", model, plan)[0] == 0

@@ -73,7 +73,7 @@ def test_the_command_writes_and_verifies(path: Path, capsys: Captured) -> None:
     """`-o`, then `verify --run`, which writes it once more."""
     out, file = path.parent / "o.onnx", path.parent / "p.json"
     words = ("--target", "strict", "--allow", "recompute", "--max-overhead", "20%", "--time", "1")
-    assert run(capsys, "plan", path, *words, "-o", out, "--plan", file)[0] == 0
+    assert run(capsys, "research", "plan", path, *words, "-o", out, "--plan", file)[0] == 0
     assert len(onnx.load(out).graph.node) == 7
     status, text, _ = run(capsys, "verify", path, file, "--run")
     assert status == 0
@@ -132,7 +132,7 @@ def test_other_formats_are_not_written(tmp_path: Path, capsys: Captured) -> None
     """Graph JSON has its ops once: the plan says the rest."""
     path = graph_file(held_or_made_again(), tmp_path)
     words = ("--target", "strict", "--allow", "recompute", "--budget", "75%", "--time", "1", "-o")
-    status, _, error = run(capsys, "plan", path, *words, tmp_path / "o.graph.json")
+    status, _, error = run(capsys, "research", "plan", path, *words, tmp_path / "o.graph.json")
     assert status == 2
     assert "only ONNX files" in error
     assert not (tmp_path / "o.graph.json").exists()

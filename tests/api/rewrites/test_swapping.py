@@ -177,7 +177,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """It plans with a file's figures, says what leaves, and verifies what it wrote; and no file is written so."""
     path, costs, plan = graph_file(far_apart(), tmp_path), tmp_path / "c.json", tmp_path / "p.json"
     at(1.0).save(costs)
-    call = ["plan", path, "--target", "strict", "--allow", "recompute,swap", "--budget", "17", "--cost", costs]
+    call = [
+        "research",
+        "plan",
+        path,
+        "--target",
+        "strict",
+        "--allow",
+        "recompute,swap",
+        "--budget",
+        "17",
+        "--cost",
+        costs,
+    ]
     status, out, _ = run(capsys, *call, "--plan", plan)
     assert status == 0
     assert "1 tensor leaves memory" in out

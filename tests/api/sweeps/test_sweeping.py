@@ -61,14 +61,16 @@ def test_what_is_wrong_with_a_model_is_its_row(tmp_path: Path, capsys: Captured)
     (tmp_path / "broken.onnx").write_text("no model")
     good = onnx_file(tmp_path)
     status, out, _ = run(
-        capsys, "sweep", tmp_path, tmp_path / "none.onnx", "--targets", "strict", "--jobs", 1, "--json"
+        capsys, "research", "sweep", tmp_path, tmp_path / "none.onnx", "--targets", "strict", "--jobs", 1, "--json"
     )
     rows = {Path(row["model"]).name: row for row in json.loads(out)}
     assert status == 2
     assert rows[good.name]["status"] == "ok"
     assert rows["broken.onnx"]["error"]
     assert rows["none.onnx"]["exit_status"] == 2
-    status, out, _ = run(capsys, "sweep", good, "--targets", "strict,generic,alignment=128", "-q", "--jobs", 1)
+    status, out, _ = run(
+        capsys, "research", "sweep", good, "--targets", "strict,generic,alignment=128", "-q", "--jobs", 1
+    )
     assert (status, len(out.splitlines())) == (0, 3)
     assert "generic,alignment=128" in out
 
@@ -102,7 +104,7 @@ def test_a_wrong_call_is_said_before_anything_is_planned(
 ) -> None:
     """In one line, and no file is left."""
     monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, "sweep", NETWORKS[0], *words)
+    status, out, err = run(capsys, "research", "sweep", NETWORKS[0], *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert says in err
     assert list(tmp_path.iterdir()) == []
@@ -209,6 +211,7 @@ def test_processes_give_the_same_table(tmp_path: Path, capsys: Captured) -> None
         assert (
             run(
                 capsys,
+                "research",
                 "sweep",
                 *NETWORKS,
                 "--targets",
@@ -253,7 +256,20 @@ def test_after_kill_9_the_same_call_gives_the_same_table(tmp_path: Path) -> None
     """Midway, with two processes at work, which end as well."""
     models = [f"zoo:randwire_ws_one_stage:nodes=12,seed={seed}" for seed in range(40)]
     table = tmp_path / "t.csv"
-    words = [sys.executable, "-m", "lowtide", "sweep", *models, "--targets", "strict", "-o", str(table), "--jobs", "2"]
+    words = [
+        sys.executable,
+        "-m",
+        "lowtide",
+        "research",
+        "sweep",
+        *models,
+        "--targets",
+        "strict",
+        "-o",
+        str(table),
+        "--jobs",
+        "2",
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(lowtide.__file__).parents[1])}
     process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
@@ -306,7 +322,7 @@ def test_without_dask_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command_prints_the_rows(capsys: Captured) -> None:
     """Without a file, as a table; as JSON, what the call returns."""
-    rows = run_json(capsys, "sweep", NETWORKS[0], "--targets", "strict", "--jobs", "1", "-q")
+    rows = run_json(capsys, "research", "sweep", NETWORKS[0], "--targets", "strict", "--jobs", "1", "-q")
     assert plain(rows) == plain(lowtide.sweep(NETWORKS[:1], targets=["strict"], jobs=1).rows)
 
 

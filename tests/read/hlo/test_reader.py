@@ -156,9 +156,9 @@ def test_it_is_planned_and_bounded(tmp_path: Path, capsys: Captured):
     plan = lowtide.plan(file, target="strict")
     assert (plan.own_order_peak_bytes, plan.peak_bytes, plan.optimal) == (4 * 1024 + 4, 1024 + 4 * 4, True)
     assert lowtide.verify(file, plan, prove=True).proof is not None
-    status, _, err = run(capsys, "plan", file, "-o", tmp_path / "out.hlo.txt", "-q")
+    status, _, err = run(capsys, "research", "plan", file, "-o", tmp_path / "out.hlo.txt", "-q")
     assert (status, "takes no order" in err) == (2, True)
-    status, _, err = run(capsys, "plan", file, "--dim", "n=1", "-q")
+    status, _, err = run(capsys, "research", "plan", file, "--dim", "n=1", "-q")
     assert (status, "sizes in the file" in err) == (2, True)
 
 

@@ -142,7 +142,7 @@ def test_what_the_runtime_converts_or_doubles_is_not_known(tmp_path: Path, capsy
     assert plan.runtime_unknown == ["Relu"]
     assert main(["check", str(path), "--target", "onnxruntime", "--budget", "1MiB"]) == 0
     assert "required at least 512 B" in capsys.readouterr().out
-    assert main(["plan", str(path), "--target", "onnxruntime"]) == 0
+    assert main(["research", "plan", str(path), "--target", "onnxruntime"]) == 0
     assert "at least, as it is not known what the kernels of Relu take" in capsys.readouterr().out
     constants = [_constant("s", QUANTISED[0]), _constant("z", QUANTISED[1])]
     nodes = [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), helper.make_node("Relu", ["d"], ["a"]),

@@ -178,8 +178,8 @@ def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert plan.arena_bytes is not None
     assert plan.arena_bytes >= plan.peak_bytes + image
     words = rf"\(IF\) runs a subgraph of {body:,} B, which TFLM places itself"
-    for command in ("plan", "inspect"):
-        assert main([command, str(path), "--set", "pointer=32"]) == 0
+    for command in (["research", "plan"], ["inspect"]):
+        assert main([*command, str(path), "--set", "pointer=32"]) == 0
         assert re.search(words, capsys.readouterr().out)
     plain = tmp_path / "p.tflite"
     plain.write_bytes(residual().bytes())

@@ -250,7 +250,7 @@ def test_what_does_not_go_with_loops_is_said(model: Path, tmp_path: Path, capsys
         (["--target", "loops", "--allow", "loops", "--method", "rpo"], "--method"),
         (["--target", "loops", "--allow", "loops", "-o", str(tmp_path / "out.tflite")], "loops"),
     ):
-        assert main(["plan", str(model), *arguments]) == 2
+        assert main(["research", "plan", str(model), *arguments]) == 2
         assert words in capsys.readouterr().err, arguments
     assert not (tmp_path / "out.tflite").exists()
 
@@ -270,7 +270,7 @@ def test_an_input_that_cannot_be_handed_over_is_named(tmp_path: Path) -> None:
 
 def test_the_screen_says_what_each_loop_keeps(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ops, axis, rows kept for each tensor, bytes."""
-    assert main(["plan", str(model), "--target", "loops", "--allow", "loops", "--stream-input"]) == 0
+    assert main(["research", "plan", str(model), "--target", "loops", "--allow", "loops", "--stream-input"]) == 0
     screen = capsys.readouterr().out
     for words in ("in 2 loops", "of dimension 1", "handed over", "least over all paths of loops", "of these loops"):
         assert words in screen, screen
@@ -290,5 +290,5 @@ def test_the_arena_counts_where_paths_differ_in_it(tmp_path: Path, capsys: pytes
     plan = lowtide.plan(path, target="loops", allow="loops")
     search = plan.search or {}
     assert search["loops_least_path_bytes"] < plan.peak_bytes == plan.arena_bytes
-    assert main(["plan", str(path), "--target", "loops", "--allow", "loops"]) == 0
+    assert main(["research", "plan", str(path), "--target", "loops", "--allow", "loops"]) == 0
     assert f"need at least {search['loops_least_path_bytes']:,} B" in capsys.readouterr().out

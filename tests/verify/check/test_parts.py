@@ -299,7 +299,7 @@ def test_a_layout_needs_an_order(model: Path, plan: Plan, tmp_path: Path) -> Non
 
 def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without -o there is none, and nothing is written."""
-    arguments = ["plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
+    arguments = ["research", "plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
     snippet, out = tmp_path / "cut.py", tmp_path / "cut.onnx"
     assert main([*arguments, "--snippet", str(snippet)]) == 2
     assert "write that with -o" in capsys.readouterr().err
@@ -317,7 +317,7 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="only ONNX and TFLite models are cut"):
         lowtide.plan(path, allow="fission")
-    with pytest.raises(InputError, match=r"`lowtide zoo swiftnet_cell_a -o NAME\.onnx`"):
+    with pytest.raises(InputError, match=r"`lowtide research zoo swiftnet_cell_a -o NAME\.onnx`"):
         lowtide.plan("zoo:swiftnet_cell_a", allow="fission")
     with pytest.raises(InputError, match="it may be all, fission"):
         lowtide.plan(path, allow="fusion")
@@ -335,7 +335,9 @@ def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path.write_bytes(proto.SerializeToString())
     peaks = []
     for words in ([], ["--allow", "fission"]):
-        assert main(["plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
+        assert (
+            main(["research", "plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
+        )
         peaks.append([row["peak_bytes"] for row in msgspec.json.decode(capsys.readouterr().out)["rows"]])
     assert all(cut < best for best, cut in zip(*peaks, strict=True))
 

@@ -36,7 +36,10 @@ def test_a_target_of_a_file_needs_no_second_file(tmp_path: Path) -> None:
     """Nor do further options of it; and verify says what it went by."""
     path, file, out = graph_file(tmp_path, branches()), tmp_path / "mine.toml", tmp_path / "p.json"
     file.write_text('base = "generic"\nalignment = 8\nelementwise_types = ["Conv"]\n')
-    assert main(["plan", str(path), "--target", str(file), "--persistent", "t1", "--plan", str(out), "-q"]) == 0
+    assert (
+        main(["research", "plan", str(path), "--target", str(file), "--persistent", "t1", "--plan", str(out), "-q"])
+        == 0
+    )
     file.unlink()
     report = lowtide.verify(path, out)
     assert report.notes[-1] == "target mine is not built in: it was judged by the rules that the plan carries"
@@ -76,7 +79,7 @@ def test_sizes_go_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[st
     nodes = [node("Relu", "x", "a"), node("Concat", "a x", "y", axis=0)]
     path = saved(model(nodes, [value("x", ("n", 4, None))], [value("y", ("m", 4, None))]), tmp_path)
     out, table = tmp_path / "p.json", tmp_path / "t.txt"
-    assert main(["plan", str(path), "--dim", "n=3", "--dim", "x:2=5", "--plan", str(out), "-q"]) == 0
+    assert main(["research", "plan", str(path), "--dim", "n=3", "--dim", "x:2=5", "--plan", str(out), "-q"]) == 0
     capsys.readouterr()
     plan = from_json(out.read_bytes())
     assert plan.dims == {"n": 3, "x:2": 5}

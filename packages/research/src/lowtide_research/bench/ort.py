@@ -185,7 +185,7 @@ def light_models() -> list[Path]:
 
 
 _ABOUT = """\
-Repeat with `lowtide bench onnxruntime [MODEL...] --level {level} -o DIR`.
+Repeat with `lowtide research bench onnxruntime [MODEL...] --level {level} -o DIR`.
 Bytes, without graph inputs and weights.
 
 - *defaults*: all optimisations, onnxruntime's own order, memory reuse and growing arena.
