@@ -133,15 +133,16 @@ def test_every_method_is_named():
 
 
 def test_every_function_is_named():
-    """Those that `lowtide` exports."""
+    """Those that `lowtide` and `lowtide.research` export."""
     functions = [name for name in lowtide.__all__ if inspect.isfunction(getattr(lowtide, name))]
+    functions += [f"research[. ]{name}" for name in lowtide.research.__all__]
     assert [name for name in functions if not re.search(rf"`?lowtide[. ]{name}\b", PAGE)] == []
 
 
 @pytest.mark.parametrize("memories", [(), ("fast=200KiB",)])
 def test_every_counter_is_named(memories: tuple[str, ...]):
     """As far as the methods that are installed here run; which rows of the table they fill."""
-    for row in lowtide.compare("zoo:swiftnet_cell_a", target="strict", time=20, memories=memories, every=True):
+    for row in lowtide.research.compare("zoo:swiftnet_cell_a", target="strict", time=20, memories=memories, every=True):
         assert set(row.counters) - CODE == set(), row.method
         if row.status == "ok" and not memories:
             assert {"orders_placed", "ops_moved"} <= set(row.counters)

@@ -99,7 +99,7 @@ def test_the_pictures_of_means_are_drawn_by_its_commands(tmp_path: Path):
         assert f"{peak[1]} instead of " in page
         assert "<script" not in picture
         assert len(picture) < 30_000
-    lowtide.plan("zoo:swiftnet_cell_a", target="strict").save(tmp_path / "order.json")
+    lowtide.research.plan("zoo:swiftnet_cell_a", target="strict").save(tmp_path / "order.json")
     subprocess.run(
         [sys.executable, "-m", "lowtide", "report", "order.json", "--svg", "order"], cwd=tmp_path, check=True
     )

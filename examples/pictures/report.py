@@ -9,8 +9,8 @@ from pathlib import Path
 import lowtide
 
 model, folder = sys.argv[1], Path(sys.argv[2])
-before = lowtide.plan(model, method="own")
-plan = lowtide.plan(model)
+before = lowtide.research.plan(model, method="own")
+plan = lowtide.research.plan(model)
 
 plan.report(folder / "report.html", before=before, trace=folder / "trace.json", svg=folder / "figure")
 before.save(folder / "before.plan.json")  # lowtide report before.plan.json after.plan.json -o report.html

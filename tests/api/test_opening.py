@@ -50,7 +50,7 @@ def test_a_file_that_does_not_open_is_not_written(
 def test_python_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And leaves nothing."""
     source = onnx_file(tmp_path)
-    plan = lowtide.plan(source)
+    plan = lowtide.research.plan(source)
     spoiling(monkeypatch)
     with pytest.raises(VerificationError, match="open: nothing was written"):
         plan.apply(source, tmp_path / "out.onnx")
@@ -63,7 +63,7 @@ def test_a_file_that_opens_is_written_without_a_word(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plan = lowtide.plan(source)
+        plan = lowtide.research.plan(source)
         plan.apply(source, tmp_path / "out.onnx")
         plan.apply(source, tmp_path / "away" / "out.onnx", copy_external=True)
 

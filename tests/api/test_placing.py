@@ -126,19 +126,19 @@ def test_over_capacity_says_who_is_in_the_way(tmp_path: Path, capsys: Captured):
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,2,3,1\n")
     assert main(["research", "allocate", str(path), "--capacity", "20"]) == 4
     assert "a 16 B, b 8 B cannot share 20 B at step 2 (24 B needed)" in capsys.readouterr().err
-    assert lowtide.allocate(path, 20).conflict is not None
-    assert lowtide.allocate(path, 25).conflict is None
+    assert lowtide.research.allocate(path, 20).conflict is not None
+    assert lowtide.research.allocate(path, 25).conflict is None
 
 
 def test_a_fixed_buffer_names_its_memory():
     """Without one its offset is one of the first memory; two memories are one too many."""
     fixed = Buffer("f", 8, block("f", 0, 2, 8).rectangles, 1, 8)
     banks = {"fast": 32, "slow": 32}
-    placed = lowtide.allocate([fixed], banks=banks)
+    placed = lowtide.research.allocate([fixed], banks=banks)
     assert (placed.memory_of, placed.offsets) == ({"f": "fast"}, {"f": 8})
-    assert lowtide.allocate([fixed], banks=banks, places={"f": "slow"}).memory_of == {"f": "slow"}
+    assert lowtide.research.allocate([fixed], banks=banks, places={"f": "slow"}).memory_of == {"f": "slow"}
     with pytest.raises(InputError, match="f has a fixed offset"):
-        lowtide.allocate([fixed], banks=banks, places={"f": "slow,fast"})
+        lowtide.research.allocate([fixed], banks=banks, places={"f": "slow,fast"})
 
 
 def test_reuse_only_where_the_capacity_demands_it(tmp_path: Path, capsys: Captured):
@@ -146,7 +146,7 @@ def test_reuse_only_where_the_capacity_demands_it(tmp_path: Path, capsys: Captur
     path = tmp_path / "b.csv"
     path.write_text("id,lower,upper,size\na,0,1,4\nb,1,2,4\nc,2,3,8\nd,3,4,8\n")
     for capacity, alone in ((24, 4), (23, 2), (16, 2), (15, 1), (8, 0)):
-        placed = lowtide.allocate(path, capacity, spread=True)
+        placed = lowtide.research.allocate(path, capacity, spread=True)
         assert placed.height_bytes <= capacity
         assert placed.alone == alone
     assert main(["research", "allocate", str(path), "--capacity", "24", "--spread"]) == 0
@@ -180,11 +180,11 @@ def test_least_reuse_keeps_every_rule(seed: int, n: int):
 def test_plans_of_least_reuse_hold(seed: int, target: str, room: float):
     """Within the budget, with the same order and peak, every check passed; without room the plan is as it was."""
     graph = random_graph(Random(seed), plain=target == "strict")  # then every storage is a block of the layout
-    whole = lowtide.plan(graph, target=target)
+    whole = lowtide.research.plan(graph, target=target)
     if not whole.arena_bytes:
         return
     budget = int(room * whole.arena_bytes)
-    plan = lowtide.plan(graph, target=target, budget=budget, spread=True)
+    plan = lowtide.research.plan(graph, target=target, budget=budget, spread=True)
     assert (plan.order, plan.peak_bytes, plan.in_place) == (whole.order, whole.peak_bytes, whole.in_place)
     assert whole.arena_bytes <= (plan.arena_bytes or 0) <= budget
     assert lowtide.verify(graph, plan)
@@ -200,7 +200,7 @@ def test_with_room_for_all_no_tensor_of_a_plan_shares_a_byte(tmp_path: Path, cap
     path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
     call = ["research", "plan", str(path), "--target", "strict", "--spread"]
     assert main([*call, "--budget", "211", "--plan", str(plan_file)]) == 0
-    made = lowtide.plan(path, target="strict", budget=211, spread=True)
+    made = lowtide.research.plan(path, target="strict", budget=211, spread=True)
     assert (made.arena_bytes, made.arena_optimal) == (211, False)
     assert sorted((made.offsets or {}).values())[-1] < 211
     assert main(["verify", str(path), str(plan_file)]) == 0

@@ -33,7 +33,7 @@ def conv_net(folder: Path) -> Path:
 def test_probe_counts_and_says_why(tmp_path: Path, capsys: Captured) -> None:
     """Nodes alike are probed once; an op without a row is named with the reason; JSON carries every figure."""
     path = conv_net(tmp_path)
-    found = lowtide.probe(path)
+    found = lowtide.research.probe(path)
     assert (found.nodes, found.wrong, len(found.probes)) == (5, 0, 3)
     assert [(p.type, p.nodes, p.exact, p.merged) for p in found.probes] == [
         ("Conv", 2, "kernel", "sum"),
@@ -79,11 +79,11 @@ def test_large_nodes_are_skipped_and_reported(tmp_path: Path, capsys: Captured) 
 def test_a_graph_of_no_format_cannot_be_probed() -> None:
     """Ops of nobody have no runtime."""
     with pytest.raises(InputError, match="have no meaning that could be probed; give an ONNX or a TFLite model"):
-        lowtide.probe("zoo:nasnet_a_cifar")
+        lowtide.research.probe("zoo:nasnet_a_cifar")
 
 
 def test_random_ops_are_not_run(tmp_path: Path) -> None:
     """What draws random numbers differs from run to run, whatever it reads."""
     drawn = model([node("RandomNormalLike", "x", "y")], [value("x", (3, 4))], [value("y", (3, 4))])
-    (found,) = lowtide.probe(saved(drawn, tmp_path)).probes
+    (found,) = lowtide.research.probe(saved(drawn, tmp_path)).probes
     assert found.skipped == "it draws random numbers"

@@ -19,7 +19,7 @@ MODEL = "zoo:swiftnet_cell_a"
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """A small one."""
-    return lowtide.plan(MODEL)
+    return lowtide.research.plan(MODEL)
 
 
 def _run(*words: str | Path) -> int:
@@ -80,7 +80,7 @@ def test_wrong_calls_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[st
 def test_a_plan_of_an_earlier_version_is_told_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """Without a profile there is nothing to draw."""
     path = tmp_path / "old.json"
-    document = json.loads(lowtide.plan(MODEL).to_json())
+    document = json.loads(lowtide.research.plan(MODEL).to_json())
     del document["profile"]
     path.write_text(json.dumps(document))
     assert _run("report", path, "-o", tmp_path / "r.html") == 2
@@ -94,7 +94,7 @@ def test_a_notebook_shows_it(plan: Plan):
     assert svg in html
     assert "<script" not in html
     assert len(html.encode()) < 30_000
-    other = lowtide.plan(MODEL, method="own")._repr_svg_()  # type: ignore[attr-defined]
+    other = lowtide.research.plan(MODEL, method="own")._repr_svg_()  # type: ignore[attr-defined]
     assert svg.split('id="')[1].split("-title")[0] != other.split('id="')[1].split("-title")[0]
 
 

@@ -26,7 +26,7 @@ def test_each_row_is_the_plan_of_its_sizes(tmp_path: Path) -> None:
     path = _model(tmp_path)
     table = plan_sizes(path, {"n": (1, 2, 5)}, dims={"m": 7}, target="strict")
     for row, n in zip(table.rows, (1, 2, 5), strict=True):
-        made = lowtide.plan(path, dims={"n": n, "m": 7}, target="strict")
+        made = lowtide.research.plan(path, dims={"n": n, "m": 7}, target="strict")
         assert (row.peak_bytes, row.arena_bytes, row.optimal) == (made.peak_bytes, made.arena_bytes, made.optimal)
         slope, rest = table.linear["peak_bytes"]
         assert row.peak_bytes == slope * n + rest

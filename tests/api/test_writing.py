@@ -60,7 +60,7 @@ def test_writing_looks_again(tmp_path: Path) -> None:
     source = with_weights_beside(tmp_path)
     target = tmp_path / "t.toml"
     target.write_text(TARGET)
-    plan = lowtide.plan(source, target=str(target))
+    plan = lowtide.research.plan(source, target=str(target))
     for path in (target, tmp_path / "weights.bin"):
         with pytest.raises(InputError, match="the output is the input"):
             write_all(plan, source, PlanFiles(plan=path, log=tmp_path / "log.csv"), target=str(target))
@@ -77,6 +77,6 @@ def test_a_shared_arena_replaces_no_weights(tmp_path: Path, capsys: pytest.Captu
         main(["research", "share", str(source), str(other), "--target", "generic", "--header", str(weights), "-q"]) == 2
     )
     with pytest.raises(InputError, match="the output is the input"):
-        lowtide.export(lowtide.plan(source), source, header=weights)
+        lowtide.export(lowtide.research.plan(source), source, header=weights)
     assert weights.read_bytes() == before
     assert "the output is the input" in capsys.readouterr().err

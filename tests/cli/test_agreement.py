@@ -141,7 +141,7 @@ def _agree(
     around: Callable[[int], Sequence[int]] = _around,
     reserves: tuple[int, ...] = (0, 3),
 ) -> None:
-    best = lowtide.plan(path, target=target)
+    best = lowtide.research.plan(path, target=target)
     for budget in sorted(set(around(best.required_bytes))):
         for reserve in reserves:
             near = abs(budget - best.required_bytes) <= 16

@@ -24,10 +24,10 @@ def test_plan_prints_a_summary(tmp_path: Path, capsys: Captured):
 
 
 def test_plan_json_is_the_plan_of_the_python_call(tmp_path: Path, capsys: Captured):
-    """Every key but the seconds is what `lowtide.plan` returns."""
+    """Every key but the seconds is what `lowtide.research.plan` returns."""
     path = graph_file(tmp_path, branches())
     shown = run_json(capsys, "research", "plan", path, "--target", "strict")
-    made = json.loads(lowtide.plan(path, target="strict").to_json())
+    made = json.loads(lowtide.research.plan(path, target="strict").to_json())
     del shown["seconds"], made["seconds"]
     assert shown == made
     assert shown["peak_bytes"] == 109
@@ -39,7 +39,7 @@ def test_plan_writes_model_and_plan(tmp_path: Path, capsys: Captured):
     status, _, err = run(capsys, "research", "plan", path, "-o", out, "--plan", plan_file, "--target", "strict")
     assert status == 0
     assert err == f"lowtide: wrote {out}\nlowtide: wrote {plan_file}\n"
-    assert lowtide.plan(out, target="strict").own_order_peak_bytes == 109
+    assert lowtide.research.plan(out, target="strict").own_order_peak_bytes == 109
     assert json.loads(plan_file.read_text())["model_sha256"] == lowtide.load(path).sha256
 
 
@@ -143,7 +143,7 @@ def test_check_json(tmp_path: Path, capsys: Captured):
 def test_check_and_plan_agree(tmp_path: Path, capsys: Captured):
     """Where the budget is not met, `check` requires what `plan` does."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path, budget="150")
+    made = lowtide.research.plan(path, budget="150")
     assert lowtide.check(path, "150").required_bytes == made.required_bytes
 
 
@@ -294,7 +294,10 @@ def test_plan_of_a_zoo_network_writes_it(tmp_path: Path, capsys: Captured):
     for ending in ("onnx", "graph.json"):
         out = tmp_path / f"net.{ending}"
         assert run(capsys, "research", "plan", name, "-o", out, "--target", "strict")[0] == 0
-        assert lowtide.plan(out, target="strict").own_order_peak_bytes == lowtide.plan(name, target="strict").peak_bytes
+        assert (
+            lowtide.research.plan(out, target="strict").own_order_peak_bytes
+            == lowtide.research.plan(name, target="strict").peak_bytes
+        )
 
 
 def test_allocate_prints_the_csv_with_offsets(tmp_path: Path, capsys: Captured):

@@ -19,7 +19,7 @@ def test_plan_writes_every_layout(tmp_path: Path, capsys: Captured):
     status, _, err = run(capsys, "research", "plan", path, *options)
     assert (status, err) == (0, "".join(f"lowtide: wrote {f}\n" for f in files.values()))
     again = {key: tmp_path / f"b.{key}" for key in files}
-    lowtide.export(lowtide.plan(path), path, **again)
+    lowtide.export(lowtide.research.plan(path), path, **again)
     for key, file in files.items():
         assert file.read_bytes() == again[key].read_bytes()
 
@@ -91,7 +91,7 @@ def test_no_layout_goes_over_the_input_and_none_is_left_alone(tmp_path: Path, ca
 def test_a_plan_of_another_model_is_not_exported(tmp_path: Path):
     """Nor one whose target is not the one given."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     other = graph_file(tmp_path, branches() | {"name": "other"}, "o.graph.json")
     with pytest.raises(InputError, match="for another model"):
         lowtide.export(made, other, header=tmp_path / "n.h")
@@ -155,11 +155,11 @@ def test_boards_are_listed_and_read_back(tmp_path: Path, capsys: Captured):
 def test_a_plan_that_spills_has_no_layout(tmp_path: Path):
     """A tensor that moves has no one place; with a fast memory large enough nothing moves, and there is one."""
     path = graph_file(tmp_path, branches())
-    moving = lowtide.plan("zoo:swiftnet_cell_a", memories=["fast=180KiB"])
+    moving = lowtide.research.plan("zoo:swiftnet_cell_a", memories=["fast=180KiB"])
     assert moving.moves
     with pytest.raises(InputError, match="the plan spills"):
         lowtide.export(moving, "zoo:swiftnet_cell_a", header=tmp_path / "n.h")
-    still = lowtide.plan(path, target="strict", memories=["fast=1KiB"])
+    still = lowtide.research.plan(path, target="strict", memories=["fast=1KiB"])
     assert still.moves == []
     lowtide.export(still, path, header=tmp_path / "n.h")
     assert "#define BRANCHES_ARENA_CAPACITY 1024\n" in (tmp_path / "n.h").read_text()

@@ -57,7 +57,7 @@ def test_a_graph_on_stdin_is_planned_and_written_back(tmp_path: Path, monkeypatc
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
     assert main(["research", "plan", "-", "--target", "strict", "-o", str(out), "--plan", str(plan), "-q"]) == 0
     assert lowtide.verify(path, plan).numbers
-    assert lowtide.plan(out, target="strict", method="own").peak_bytes == 109
+    assert lowtide.research.plan(out, target="strict", method="own").peak_bytes == 109
     assert not list(tmp_path.glob("*stdin*"))
 
 

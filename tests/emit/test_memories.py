@@ -22,7 +22,7 @@ def same(net: Net, folder: Path, flags: tuple[str, ...] = (), **settings: object
     """What a network's C makes of random inputs is what TFLM makes, and nothing outside the arrays is written."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target="loops", time=5, **settings)  # type: ignore[arg-type]
+    plan = lowtide.research.plan(model, target="loops", time=5, **settings)  # type: ignore[arg-type]
     lowtide.emit_c(plan, model, folder)
     feeds = feeds_of(net, 4)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)

@@ -50,7 +50,7 @@ def written(net: Net, folder: Path, way: str) -> tuple[Path, lowtide.Plan]:
     """A network's file, and its plan as C beside it."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target="loops", time=5, **WAYS[way])
+    plan = lowtide.research.plan(model, target="loops", time=5, **WAYS[way])
     sizes = lowtide.emit_c(plan, model, folder)
     assert sizes.arena_bytes == plan.arena_bytes
     return model, plan
@@ -423,7 +423,7 @@ def test_what_computes_nothing_is_refused(tmp_path: Path) -> None:
     model = tmp_path / "net.tflite"
     model.write_bytes(net.bytes())
     with pytest.raises(InputError, match="nothing is computed"):
-        lowtide.emit_c(lowtide.plan(model, target="loops"), model, tmp_path / "code")
+        lowtide.emit_c(lowtide.research.plan(model, target="loops"), model, tmp_path / "code")
 
 
 def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_all_ties_are_honoured(tmp_path: Path) -> None:
     file.write_text(json.dumps(document()))
     problem, capacity, costs = read_pool(file, "UB")
     assert (capacity, costs) == (4096, {(0, 1): 2})
-    placed = lowtide.allocate(problem)
+    placed = lowtide.research.allocate(problem)
     at = placed.offsets
     assert set(at) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
     assert (at["reserved0"], at["b3"]) == (0, 64)
@@ -98,7 +98,7 @@ def test_what_is_paid_for_reuse_is_weighed_where_that_is_asked(tmp_path: Path, c
         assert said["optimal"] == (paid is not None)
         assert set(said["offsets"]) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
     with pytest.warns(UserWarning, match="1 penalties for reuse are not weighed; --reuse-cost"):
-        lowtide.allocate(read_problem(file, "UB"))
+        lowtide.research.allocate(read_problem(file, "UB"))
 
 
 def test_the_words_for_reuse(tmp_path: Path, capsys: Captured) -> None:

@@ -46,7 +46,7 @@ ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")
 def levels(path: Path, seconds: float) -> dict[str, Any]:
     """A model's row."""
     graph, _ = load_own(path, FREE)
-    strict = lowtide.plan(graph, target="strict", time=seconds)
+    strict = lowtide.research.plan(graph, target="strict", time=seconds)
     row: dict[str, Any] = {
         "model": path.stem,
         "ops": len(graph.ops),
@@ -56,7 +56,7 @@ def levels(path: Path, seconds: float) -> dict[str, Any]:
     }
     for name, (target, allow) in LEVELS.items():
         began = time.perf_counter()
-        plan = lowtide.plan(graph, target=target, allow=allow, time=seconds)
+        plan = lowtide.research.plan(graph, target=target, allow=allow, time=seconds)
         row[name] = {
             "peak_bytes": plan.peak_bytes,
             "arena_bytes": plan.arena_bytes,

@@ -38,7 +38,7 @@ def same_kernels(path: Path, cost: CostFile, seconds: float, folder: Path) -> li
     """A model's rows: what each bound reaches, predicted and measured."""
     rows: list[dict[str, Any]] = []
     for bound in BOUNDS:
-        plan = lowtide.plan(
+        plan = lowtide.research.plan(
             path, target="onnxruntime", allow="fission", cost=cost, max_overhead=bound, time=seconds
         )  # fmt: skip
         assert plan.cost is not None
@@ -107,8 +107,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="lowtide-overhead-") as folder:
             weighted, optimised = Path(folder) / f"{path.stem}.onnx", Path(folder) / f"{path.stem}.opt.onnx"
             with_random_weights(path, weighted)
-            lowtide.runtime_optimized(weighted, optimised)
-            cost = lowtide.measure(optimised, time=given.measure, max_overhead=BOUNDS)
+            lowtide.research.runtime_optimized(weighted, optimised)
+            cost = lowtide.research.measure(optimised, time=given.measure, max_overhead=BOUNDS)
             results["rows"] += same_kernels(optimised, cost, given.time, Path(folder))
         write(given.out, results, page(results))
 

@@ -135,9 +135,9 @@ def report(
     --------
     ::
 
-        plan = lowtide.plan("model.onnx")
+        plan = lowtide.research.plan("model.onnx")
         lowtide.report(plan, "report.html")
-        lowtide.report(plan, "report.html", before=lowtide.plan("model.onnx", method="own"))
+        lowtide.report(plan, "report.html", before=lowtide.research.plan("model.onnx", method="own"))
     """
     from lowtide.outputs import Outputs
 

@@ -44,7 +44,7 @@ _FLAGS = ("exact_bits", "overwrite_inputs", "pin_inputs", "stream_input")
 
 
 def _value(name: str, text: str) -> Any:
-    """A value as `lowtide.plan` takes it."""
+    """A value as `lowtide.research.plan` takes it."""
     if name == "dims":
         key, _, size = text.partition(":")
         if not (key and size.isdigit()):

@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 
 def planned(path: Path) -> Plan:
     """Its plan, in which the first product runs twice."""
-    return lowtide.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
+    return lowtide.research.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_a_body_that_reads_what_is_made_again_is_refused(tmp_path: Path) -> None
     whole.graph.node.extend([*nodes[:4], chosen, nodes[5]])
     whole.graph.input.append(value("k", (), TensorProto.BOOL))
     path = saved(whole, tmp_path)
-    plan = lowtide.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
+    plan = lowtide.research.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
     assert plan.rewrites
     with pytest.raises(InputError, match="body"):
         lowtide.apply(plan, path, tmp_path / "o.onnx")

@@ -168,7 +168,7 @@ def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     """In the plan, its arena and in what inspect says: the arenas are equal, and above the peak."""
     path = tmp_path / "m.tflite"
     path.write_bytes(body_with_scratch(2).bytes())
-    plan = lowtide.plan(path, target="tflm,pointer=32")
+    plan = lowtide.research.plan(path, target="tflm,pointer=32")
     assert plan.runtime_parts is not None
     body = plan.runtime_parts.bodies["1"]
     image = 8 * 8 * 4 * 4
