@@ -206,15 +206,7 @@ def test_each_model_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         read = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, read=read, name=name: reads.append(name) or read(*a))
     arguments = [
-        "research",
-        "share",
-        *map(str, paths),
-        "--dim",
-        "n=8",
-        "--header",
-        str(tmp_path / "h.h"),
-        "--target",
-        "strict",
-    ]
+        "research", "share", *map(str, paths), "--dim", "n=8", "--header", str(tmp_path / "h.h"), "--target", "strict",
+    ]  # fmt: skip
     assert main(arguments) == 0
     assert sorted(reads) == ["parse_graph_json", "read_onnx"]

@@ -8,6 +8,8 @@ import pytest
 
 from lowtide import cli
 from lowtide.cli import main
+from lowtide.cli.parser import parser_of_all
+from lowtide.cli.tree import commands_of
 from support.command import run
 from support.small_models import branches, graph_file, onnx_file
 
@@ -307,8 +309,37 @@ def test_a_slip_is_answered_with_what_was_meant(words: str, meant: str, capsys: 
     assert re.search(rf"; did you mean ([\w-]+ or )*{meant}\b", err), err
 
 
-def test_lowtide_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("compare m.onnx --all", 'compare is now "lowtide research compare"'),
+        ("bench schedule", 'bench is now "lowtide research bench"'),
+        ("research check m.onnx", 'check is now "lowtide check"'),
+    ],
+)
+def test_a_command_that_moved_says_where_it_is(words: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, status 2."""
+    assert run(capsys, *words.split()) == (2, "", f"lowtide: {now}\n")
+
+
+def test_code_of_a_plan_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which the option that was before names."""
+    assert "`lowtide emit MODEL -o DIR`" in refused(capsys, "research", "plan", "m.tflite", "--emit", "c")
+
+
+@pytest.mark.parametrize("words", [[], ["research"]])
+def test_a_group_alone_prints_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """As --help does, and that is no error."""
-    status, out, err = run(capsys)
-    assert (status, out, err) == (0, run(capsys, "--help")[1], "")
-    assert "inspect" in out
+    status, out, err = run(capsys, *words)
+    assert (status, out, err) == (0, run(capsys, *words, "--help")[1], "")
+    assert "compare" in out if words else "inspect" in out
+
+
+def test_the_first_help_is_one_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """24 lines of 80 columns, a line for each command."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(capsys, "--help")[1].splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for command in commands_of(parser_of_all()):
+        assert sum(line.startswith(f"    {command} ") for line in lines) == 1, command

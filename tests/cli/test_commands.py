@@ -150,15 +150,9 @@ def test_check_and_plan_agree(tmp_path: Path, capsys: Captured):
 def test_require_optimal_without_proof_is_6(tmp_path: Path, capsys: Captured):
     """Over budget and impossible come before it."""
     call = (
-        "research",
-        "plan",
-        graph_file(tmp_path, branches()),
-        "--target",
-        "strict",
-        "--method",
-        "own",
+        "research", "plan", graph_file(tmp_path, branches()), "--target", "strict", "--method", "own",
         "--require-optimal",
-    )
+    )  # fmt: skip
     assert run(capsys, *call)[0] == 6
     assert run(capsys, *call, "--budget", "150")[0] == 3
     assert run(capsys, *call, "--budget", "100")[0] == 4
@@ -352,7 +346,7 @@ def test_help_has_examples(capsys: Captured, command: str):
     assert status == 0
     examples = out.partition("examples:")[2].strip().splitlines()
     assert 2 <= len(examples) <= 5
-    assert all(line.strip().startswith(f"lowtide {command}") for line in examples)
+    assert sum(f"lowtide {command}" in line for line in examples) >= 2
 
 
 def test_version(capsys: Captured):

@@ -26,23 +26,8 @@ def test_the_log_closes_in_on_the_plan(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_log_of_a_method_without_one_has_both_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Where it began, the own order, and its plan with the bound of the largest op."""
     log = tmp_path / "log.csv"
-    assert (
-        main(
-            [
-                "research",
-                "plan",
-                "zoo:swiftnet_cell_a",
-                "--target",
-                "strict",
-                "--method",
-                "lpmf",
-                "--log",
-                str(log),
-                "-q",
-            ]
-        )
-        == 0
-    )
+    words = ["research", "plan", "zoo:swiftnet_cell_a", "--target", "strict", "--method", "lpmf"]
+    assert main([*words, "--log", str(log), "-q"]) == 0
     capsys.readouterr()
     rows = [line.split(",")[1:] for line in log.read_text(encoding="utf-8").splitlines()[1:]]
     assert rows == [["376320", "0"], ["225792", "175616"]]

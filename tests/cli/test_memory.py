@@ -84,16 +84,9 @@ def test_require_optimal_asks_for_the_traffic(capsys: Captured, model: str):
 def test_compare_runs_the_methods_that_spill(capsys: Captured, model: str):
     """A row each with its traffic; ours is optimal."""
     base = (
-        "research",
-        "compare",
-        model,
-        "--target",
-        "strict",
-        "--memory",
-        "fast=10",
-        "--methods",
+        "research", "compare", model, "--target", "strict", "--memory", "fast=10", "--methods",
         "spill,belady,greedy-spill",
-    )
+    )  # fmt: skip
     status, out, _ = run(capsys, *base, "--json", "-q")
     rows = {row["method"]: row for row in json.loads(out)}
     assert status == 0
@@ -166,17 +159,9 @@ def test_the_plan_of_an_op_that_is_too_large_holds(
 def test_compare_says_that_no_order_spills(capsys: Captured, model: str):
     """A fast memory below the largest op: no row has figures of another problem."""
     call = (
-        "research",
-        "compare",
-        model,
-        "--target",
-        "strict",
-        "--memory",
-        "fast=9",
-        "--methods",
-        "spill,belady",
+        "research", "compare", model, "--target", "strict", "--memory", "fast=9", "--methods", "spill,belady",
         "--json",
-    )
+    )  # fmt: skip
     status, out, _ = run(capsys, *call)
     assert status == 0
     rows = json.loads(out)

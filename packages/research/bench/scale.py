@@ -31,20 +31,8 @@ def asked(models: Path) -> list[tuple[str, str]]:
 
 def row(model: str, target: str) -> dict[str, Any]:
     """One command: seconds of wall and of processor time, and what it says."""
-    words = [
-        sys.executable,
-        "-m",
-        "lowtide",
-        "research",
-        "plan",
-        model,
-        "--target",
-        target,
-        "--time",
-        str(SECONDS),
-        "--json",
-        "-q",
-    ]
+    command = [sys.executable, "-m", "lowtide", "research", "plan", model, "--target", target]
+    words = [*command, "--time", str(SECONDS), "--json", "-q"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -56,7 +56,7 @@ class Command:
 
     @property
     def group(self) -> str:
-        """What stands before its last word; empty for a command of the first help."""
+        """The words before its last one; empty for a command of the first help."""
         return self.name.rpartition(" ")[0]
 
 

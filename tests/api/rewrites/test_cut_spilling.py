@@ -206,18 +206,9 @@ def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[st
     least = working_set_bound(lowtide.load(model), streamed=True)
     fast = least.size - 1
     call = [
-        "research",
-        "plan",
-        str(model),
-        "--memory",
-        f"fast={fast}",
-        "--allow",
-        "fission",
-        "--time",
-        "5",
-        "--target",
+        "research", "plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target",
         "strict",
-    ]
+    ]  # fmt: skip
     assert main(call) == 3
     err = capsys.readouterr().err
     assert f"however it is cut along one dimension, n2 (Conv) needs {least.size:,} B; fast has {fast:,} B" in err
@@ -235,18 +226,9 @@ def test_the_command_writes_it_all(model: Path, tmp_path: Path, capsys: pytest.C
     out, plan, commands = tmp_path / "out.onnx", tmp_path / "p.json", tmp_path / "c.txt"
     files = ["-o", str(out), "--plan", str(plan), "--commands", str(commands)]
     call = [
-        "research",
-        "plan",
-        str(model),
-        "--memory",
-        "fast=2KiB",
-        "--allow",
-        "fission",
-        "--time",
-        "5",
-        "--target",
+        "research", "plan", str(model), "--memory", "fast=2KiB", "--allow", "fission", "--time", "5", "--target",
         "strict",
-    ]
+    ]  # fmt: skip
     assert main([*call, *files]) == 0
     screen = capsys.readouterr().out
     assert "in pieces of" in screen

@@ -108,18 +108,8 @@ def test_tensors_that_leave_memory(graph: Graph, tmp_path: Path, capsys: Capture
     assert plan.recomputation is not None
     assert plan.peak_bytes <= middle.peak_bytes
     assert plan.recomputation.overhead >= middle.least_overhead - 1e-12
-    status, out, _ = run(
-        capsys,
-        "research",
-        "curve",
-        graph_file(graph, tmp_path),
-        "--allow",
-        "recompute,swap",
-        "--time",
-        "1",
-        "--target",
-        "strict",
-    )
+    words = ("--allow", "recompute,swap", "--time", "1", "--target", "strict")
+    status, out, _ = run(capsys, "research", "curve", graph_file(graph, tmp_path), *words)
     assert status == 0
     assert "stored" in out
     assert "the same --allow" in out

@@ -178,18 +178,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, costs, plan = graph_file(far_apart(), tmp_path), tmp_path / "c.json", tmp_path / "p.json"
     at(1.0).save(costs)
     call = [
-        "research",
-        "plan",
-        path,
-        "--target",
-        "strict",
-        "--allow",
-        "recompute,swap",
-        "--budget",
-        "17",
-        "--cost",
-        costs,
-    ]
+        "research", "plan", path, "--target", "strict", "--allow", "recompute,swap", "--budget", "17", "--cost", costs,
+    ]  # fmt: skip
     status, out, _ = run(capsys, *call, "--plan", plan)
     assert status == 0
     assert "1 tensor leaves memory" in out

@@ -212,21 +212,8 @@ def test_parquet_holds_the_same(tmp_path: Path) -> None:
 def test_processes_give_the_same_table(tmp_path: Path, capsys: Captured) -> None:
     """As one process, byte for byte but for the seconds."""
     for jobs in (1, 2):
-        assert (
-            run(
-                capsys,
-                "research",
-                "sweep",
-                *NETWORKS,
-                "--targets",
-                "strict,generic",
-                "--jobs",
-                jobs,
-                "-o",
-                tmp_path / f"{jobs}.csv",
-            )[0]
-            == 0
-        )
+        words = ("--targets", "strict,generic", "--jobs", jobs, "-o", tmp_path / f"{jobs}.csv")
+        assert run(capsys, "research", "sweep", *NETWORKS, *words)[0] == 0
     assert timeless((tmp_path / "1.csv").read_text()) == timeless((tmp_path / "2.csv").read_text())
 
 
@@ -260,20 +247,8 @@ def test_after_kill_9_the_same_call_gives_the_same_table(tmp_path: Path) -> None
     """Midway, with two processes at work, which end as well."""
     models = [f"zoo:randwire_ws_one_stage:nodes=12,seed={seed}" for seed in range(40)]
     table = tmp_path / "t.csv"
-    words = [
-        sys.executable,
-        "-m",
-        "lowtide",
-        "research",
-        "sweep",
-        *models,
-        "--targets",
-        "strict",
-        "-o",
-        str(table),
-        "--jobs",
-        "2",
-    ]
+    words = [sys.executable, "-m", "lowtide", "research", "sweep", *models]
+    words += ["--targets", "strict", "-o", str(table), "--jobs", "2"]
     environment = os.environ | {"PYTHONPATH": str(Path(lowtide.__file__).parents[1])}
     process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60

@@ -165,16 +165,9 @@ def test_interrupted_keeps_what_is_done(
 def test_command_prints_and_writes(instances: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables on stdout, progress on stderr, files where -o says."""
     words = [
-        "research",
-        "bench",
-        "allocate",
-        "--part",
-        "instances",
-        "--instances",
-        str(instances),
-        "--allocators",
+        "research", "bench", "allocate", "--part", "instances", "--instances", str(instances), "--allocators",
         "tflm,lowtide",
-    ]
+    ]  # fmt: skip
     assert main([*words, "-o", str(tmp_path / "out")]) == 0
     captured = capsys.readouterr()
     assert "height / load" in captured.out
