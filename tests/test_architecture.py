@@ -22,7 +22,7 @@ FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
     "search", "verify", "run", "write", "emit", "report",
 ]  # fmt: skip
-FRONT = {"api", "cli", "__init__", "__main__", "executorch", "torch"}
+FRONT = {"api", "cli", "__init__", "__main__", "executorch", "research", "torch"}
 RESEARCH = ROOT.parent.parent / "packages/research/src/lowtide_research"
 
 

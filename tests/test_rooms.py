@@ -24,6 +24,7 @@ ELSEWHERE = {
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
     "test_schemas.py": "cli/schema",
+    "test_imports.py": "research",
     "api/sweeps/test_sweeping.py": "api/sweeps/rows api/sweeps/workers cli/sweep report/sweep",
     "api/test_budgets.py": "api/changes cli/summary report/summary",
     "cli/test_inputs.py": "cli/stdin",
@@ -108,7 +109,7 @@ ELSEWHERE = {
     # the front door, through its commands
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/small_parsers cli/lines api/models "
+    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/small_parsers cli/tree cli/lines api/models "
     "report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_halos.py": "verify/check/halos",

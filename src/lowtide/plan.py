@@ -437,7 +437,8 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
     try:
         plan = msgspec.json.decode(data, type=Plan)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place) from None
+        fix = "write it again with `lowtide research plan --plan`"
+        raise InputError(f"not a lowtide plan: {error}; {fix}", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if plan.version not in VERSIONS:

@@ -59,7 +59,7 @@ def verify(
     timed
         For `run`: also run both in turn, for how long they take and how much memory their processes have.
     prove
-        Also prove the bounds of order and arena, as `lowtide.prove` does, each in at most `time` seconds.
+        Also prove the bounds of order and arena, as `lowtide.research.prove` does, each in at most `time` seconds.
 
     Returns
     -------

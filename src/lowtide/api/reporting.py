@@ -135,9 +135,9 @@ def report(
     --------
     ::
 
-        plan = lowtide.plan("model.onnx")
+        plan = lowtide.research.plan("model.onnx")
         lowtide.report(plan, "report.html")
-        lowtide.report(plan, "report.html", before=lowtide.plan("model.onnx", method="own"))
+        lowtide.report(plan, "report.html", before=lowtide.research.plan("model.onnx", method="own"))
     """
     from lowtide.outputs import Outputs
 
@@ -272,14 +272,14 @@ def plan_brief(plan: Plan) -> str:
 
 
 def curve_words(curve: Curve) -> str:
-    """What `print(curve)` shows: the table that `lowtide curve` prints."""
+    """What `print(curve)` shows: the table that `lowtide research curve` prints."""
     from lowtide.report.curve import curve_text
 
     return curve_text(curve)
 
 
 def front_words(front: Front) -> str:
-    """What `print(front)` shows: the table that `lowtide curve --allow recompute` prints."""
+    """What `print(front)` shows: the table that `lowtide research curve --allow recompute` prints."""
     from lowtide.report.curve import front_text
 
     return front_text(front)

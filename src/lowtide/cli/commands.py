@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
-from lowtide.cli import asked, emit, size_table
+from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json
@@ -33,8 +33,6 @@ def plan(options: argparse.Namespace) -> int:
     from lowtide.api.writable import check_files
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
-    if options.emit is not None:
-        return emit.run(options)
     if size_table.wanted(options):
         return _plan_sizes(options)
     optimized = _optimized(options)
@@ -311,14 +309,14 @@ def zoo(options: argparse.Namespace) -> int:
 
     if options.out is not None:
         if options.network is None:
-            raise InputError("-o needs the NAME of a network; `lowtide zoo` lists them")
+            raise InputError("-o needs the NAME of a network; `lowtide research zoo` lists them")
         name = options.network.removeprefix("zoo:")
         write_zoo(name, options.out, options.seed)
         options.line.end()
         if not options.quiet:
             say(f"wrote {options.out}")
         return 0
-    zoo_of_networks = networks("lowtide zoo")
+    zoo_of_networks = networks("lowtide research zoo")
     names = zoo_of_networks.names() if options.network is None else [options.network.removeprefix("zoo:")]
     entries = [zoo_of_networks.network(name) for name in names]
     if options.network is not None:
