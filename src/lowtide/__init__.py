@@ -1,8 +1,8 @@
 """lowtide lowers the memory high-water mark of neural networks, and proves how low it can go.
 
 >>> import lowtide
->>> made = lowtide.research.plan("zoo:nasnet_a_cifar", target="strict")
->>> made.own_order_peak_bytes, made.peak_bytes, made.optimal
+>>> made = lowtide.plan("zoo:nasnet_a_cifar", target="strict", without=["recompute"])
+>>> made.comparison.today_bytes, made.comparison.planned_bytes, made.optimal
 (2359296, 1786624, True)
 """
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
         export,
         inspect,
         load,
-        plan,
         report,
         run,
         verify,
     )
+    from lowtide.api.default import plan
+    from lowtide.api.default.fit import Fit, fit
+    from lowtide.comparison import Comparison
     from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
     from lowtide.graph import Graph, Kind, Op, Tensor
     from lowtide.plan import Plan
@@ -44,6 +46,8 @@ if is_command():
 
 __all__ = [
     "Check",
+    "Comparison",
+    "Fit",
     "Graph",
     "InputError",
     "Kind",
@@ -62,6 +66,7 @@ __all__ = [
     "check",
     "emit_c",
     "export",
+    "fit",
     "inspect",
     "load",
     "plan",
@@ -89,10 +94,14 @@ class _Package(ModuleType):
         if name not in __all__:
             raise AttributeError(_missing(name))
         from lowtide import api, errors, graph
+        from lowtide.api import default
+        from lowtide.api.default import fit
+        from lowtide.comparison import Comparison
         from lowtide.plan import Plan
         from lowtide.target import Target
 
-        found = {**vars(errors), **vars(graph), **vars(api), "Plan": Plan, "Target": Target}
+        found = {**vars(errors), **vars(graph), **vars(api), "plan": default.plan, "fit": fit.fit, "Fit": fit.Fit}
+        found |= {"Comparison": Comparison, "Plan": Plan, "Target": Target}
         vars(self).update({public: found[public] for public in __all__ if public in found and public not in vars(self)})
         return vars(self)[name]
 

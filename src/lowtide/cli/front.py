@@ -1,14 +1,15 @@
-"""`lowtide plan MODEL`: what it takes to run a model in less memory."""
+"""`lowtide plan MODEL` and `lowtide fit MODEL`: what it takes to run a model in less memory."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
-from lowtide.cli.values import dims_of
+from lowtide.cli.values import dims_of, model_sizes, seconds, seed
 
 if TYPE_CHECKING:
     from lowtide.api.default import Request
@@ -16,52 +17,94 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
     from lowtide.stop import Progress
 
-EXAMPLES = (
-    "lowtide plan model.onnx -o small.onnx",
-    "lowtide plan model.tflite --budget 64KiB -o small.tflite",
-    "lowtide plan detector.onnx --dim height=640 --dim width=640 --slower 20%",
-    "lowtide plan step.graph.json --for generic -o small.graph.json",
-)
+Add = Callable[..., Any]
 
 
-def arguments(p: Any) -> None:
-    """The options of `plan`."""
+def plan_parser(add: Add, model: str) -> None:
+    """The options of `plan`; `model` says what a model is."""
+    p = add(
+        "plan", "run a model in less memory, where it runs", run,
+        "lowtide plan model.onnx -o small.onnx",
+        "lowtide plan model.tflite --budget 64KiB -o small.tflite",
+        "lowtide plan detector.onnx --dim height=640 --dim width=640 --slower 20%",
+        "lowtide plan step.graph.json --for generic -o small.graph.json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=model)
+    p.add_argument("-o", dest="out", metavar="OUT", help="write the model, its plan, and what its runtime needs")
+    _goal(p)
+
+
+def fit_parser(add: Add, model: str) -> None:
+    """The options of `fit`."""
+    p = add(
+        "fit", "find the largest batch, image or length that fits", run_fit,
+        "lowtide fit model.onnx --budget 4GiB",
+        "lowtide fit detector.onnx --dim batch=1 --budget 500MB",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=model)
+    _goal(p, required=True)
+
+
+def _goal(p: Any, *, required: bool = False) -> None:
+    """What is asked of a plan."""
     from lowtide.api.default.request import MEANS
 
-    p.add_argument("-o", dest="out", metavar="OUT", help="write the model, its plan, and what its runtime needs")
-    p.add_argument("--budget", metavar="SIZE", help="the fastest plan within so many bytes: 256KiB, 80MB")
+    p.add_argument(
+        "--budget", metavar="SIZE", required=required, help="the fastest plan within so many bytes: 256KiB, 80MB"
+    )
     p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
     p.add_argument("--for", dest="target", metavar="TARGET", help="where it runs, if not where its format says")
-    p.add_argument(
-        "--dim", dest="dims", action="append", default=[], metavar="NAME=SIZE",
-        help="size of a free dimension, also INPUT:AXIS=SIZE; usual sizes are assumed for the others",
-    )  # fmt: skip
+    model_sizes(p)
     research = p.add_argument_group("for research")
-    names = ", ".join(MEANS)
-    research.add_argument("--only", metavar="A,B", help=f"try these transformations alone: {names}")
+    research.add_argument("--only", metavar="A,B", help=f"try these transformations alone: {', '.join(MEANS)}")
     research.add_argument("--without", metavar="A,B", default="", help="try all but these")
-    research.add_argument("--time", type=float, default=10.0, metavar="SECONDS", help="limit of a search (default: 10)")
-    research.add_argument("--seed", type=int, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    research.add_argument("--time", type=seconds, default=10.0, metavar="SECONDS", help="of a search (default: 10)")
+    research.add_argument("--seed", type=seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+
+
+def _request(options: argparse.Namespace) -> Request:
+    """What a command line asks for."""
+    from lowtide.api.default import Request
+
+    only = None if options.only is None else _names(options.only)
+    return Request.of(
+        options.model, options.budget, options.slower, options.target, dims_of(options.dims), only,
+        _names(options.without), seconds=options.time, seed=options.seed,
+    )  # fmt: skip
+
+
+def _teller(line: ProgressLine) -> Callable[[Progress | str], None]:
+    return lambda progress: line.doing(progress) if isinstance(progress, str) else line(progress)
+
+
+def run_fit(options: argparse.Namespace) -> int:
+    """Print the largest size."""
+    from lowtide.api.default.fit import fit_request
+    from lowtide.plan import EXIT_STATUS
+
+    found = fit_request(_request(options), _teller(options.line))
+    options.line.end()
+    if options.json:
+        show_json(found)
+    else:
+        show(repr(found))
+        if found.size:
+            sizes = " ".join(f"--dim {shlex.quote(f'{name}={found.size}')}" for name in found.names)
+            show(f"next: lowtide plan {shlex.quote(str(options.model))} {sizes} --budget {options.budget} -o OUT")
+    return 0 if found.size else EXIT_STATUS["over_budget"]
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan, write, and print the first screen."""
-    from lowtide.api.default import Request, plan_request
+    from lowtide.api.default import plan_request
     from lowtide.api.writing import check_outputs, write_all
 
     line: ProgressLine = options.line
-    only = None if options.only is None else _names(options.only)
-    request = Request.of(
-        options.model, options.budget, options.slower, options.target, dims_of(options.dims), only,
-        _names(options.without), seconds=options.time, seed=options.seed,
-    )  # fmt: skip
+    request = _request(options)
     files = _files(request, options.out)
     check_outputs(options.model, files.paths, files.out)
 
-    def tell(progress: Progress | str) -> None:
-        line.doing(progress) if isinstance(progress, str) else line(progress)
-
-    plan = plan_request(request, tell)
+    plan = plan_request(request, _teller(line))
     line.end()
     assert plan.comparison is not None
     written: list[str] = []

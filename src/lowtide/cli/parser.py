@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers
+from lowtide.cli import front as front_door
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.tree import GROUP
 from lowtide.cli.values import model_options as _model_options
@@ -106,7 +107,8 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     front, add = _commands_of(parser)
-    _plan(add, "lowtide plan")
+    front_door.plan_parser(add, _MODEL)
+    front_door.fit_parser(add, _MODEL)
     _check(add)
     _inspect(add)
     _verify(add)
@@ -118,7 +120,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
         epilog="`lowtide research COMMAND --help` has examples.",
     )  # fmt: skip
     research, add = _commands_of(group)
-    _plan(add, "lowtide research plan")
+    _plan(add)
     _curve(add)
     _compare(add, methods=methods)
     _probe(add)
@@ -158,14 +160,14 @@ def parser_of_all() -> argparse.ArgumentParser:
     return _parser(suites=extension(COMMANDS, "bench") is not None)
 
 
-def _plan(add: _Add, call: str) -> None:
-    """Order, arena and what is written of them; `call` is how it is called, for its examples."""
+def _plan(add: _Add) -> None:
+    """Order, arena and what is written of them."""
     p = add(
         "plan", "plan under rules and methods of your choice, prove, write back", commands.plan,
-        f"{call} model.onnx -o model.planned.onnx --plan model.plan.json",
-        f"{call} model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
-        f"{call} model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
-        f"{call} step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
+        "lowtide research plan model.onnx -o model.planned.onnx --plan model.plan.json",
+        "lowtide research plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
+        "lowtide research plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
+        "lowtide research plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
