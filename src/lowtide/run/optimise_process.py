@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
+from lowtide.run import optimise
 from lowtide.run.optimise import Level, write_optimized
 
 
@@ -33,7 +34,10 @@ def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed
     """
     if find_spec("onnxruntime") is None:
         raise MissingExtraError("onnxruntime", "run", "--runtime-optimized")
-    request = {"model": str(model), "out": str(out), "dims": dict(dims), "level": level, "seed": seed}
+    request = {
+        "model": str(model), "out": str(out), "dims": dict(dims), "level": level, "seed": seed,
+        "inline_bytes": optimise.INLINE_BYTES,
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "lowtide.run.optimise_process"], input=json.dumps(request), capture_output=True,
         text=True, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
@@ -53,7 +57,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     out, dims = Path(request["out"]), request["dims"]
     try:
-        write_optimized(Path(request["model"]), out, dims, request["level"])
+        write_optimized(Path(request["model"]), out, dims, request["level"], request["inline_bytes"])
         if not _readable(out):
             from lowtide.run.ort_shapes import declare_shapes
 

@@ -141,9 +141,7 @@ def test_the_largest_batch_that_fits(tmp_path: Path) -> None:
 
 def test_a_runtime_opens_its_own_format(tmp_path: Path) -> None:
     """A plan for another one would be of no use."""
-    with pytest.raises(
-        InputError, match="tflm opens .tflite files; leave out --for, or name one of onnxruntime, generic"
-    ):
+    with pytest.raises(InputError, match=r"tflm opens \.tflite files; .*one of onnxruntime, generic"):
         plan(onnx_file(tmp_path), target="tflm")
 
 
