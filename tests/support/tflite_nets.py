@@ -221,9 +221,10 @@ def litert(data: bytes, feeds: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
 
 def tflm(data: bytes, feeds: Sequence[np.ndarray], outputs: int) -> list[list[np.ndarray]]:
     """Outputs for each input, in TFLM."""
-    from tflite_micro import runtime
+    from lowtide.run.tflite_process import tflm_interpreter
 
-    session = runtime.Interpreter.from_bytes(data, arena_size=_ARENA)
+    session = tflm_interpreter(data, _ARENA)
+    assert session is not None
     results = []
     for feed in feeds:
         session.set_input(feed, 0)
