@@ -21,7 +21,7 @@ def results() -> dict[str, Any]:
     plan = lowtide.plan(NETWORK, target="strict")
     return {
         "plan": plan,
-        "spilled": lowtide.plan(NETWORK, target="strict", memories=["fast=1.75MiB"], time=2),
+        "spilled": lowtide.plan(NETWORK, target="strict", memories=["fast=1.75MiB"], time=0.5),
         "load": lowtide.load(NETWORK),
         "inspect": lowtide.inspect(NETWORK, target="strict"),
         "check": lowtide.check(NETWORK, "1MiB", target="strict"),
