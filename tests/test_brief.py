@@ -25,7 +25,7 @@ def results() -> dict[str, Any]:
         "load": lowtide.load(NETWORK),
         "inspect": lowtide.inspect(NETWORK, target="strict"),
         "check": lowtide.check(NETWORK, "1MiB", target="strict"),
-        "compare": lowtide.compare(NETWORK, ["own"], target="strict")[0],
+        "compare": lowtide.compare(NETWORK, ["exact"], target="strict")[0],
         "verify": lowtide.verify(NETWORK, plan, target="strict"),
         "share": lowtide.share([NETWORK, "zoo:swiftnet_cell_a"], target="strict"),
         "allocate": lowtide.allocate([block(f"b{i}", i, i + 2, 16) for i in range(1000)]),
