@@ -206,7 +206,7 @@ BERT = "magis_bert_base:layers=2,batch=8"
 def planned(model: str = BERT, **how: Any) -> tuple[Graph, Plan]:
     """A small BERT in parts, verified."""
     graph = zoo.build(model).graph()
-    plan = lowtide.plan(graph, allow="recompute,fission", time=4, **how)
+    plan = lowtide.plan(graph, allow="recompute,fission", time=2.5, **how)
     lowtide.verify(graph, from_json(plan.to_json()))
     return graph, plan
 
@@ -267,6 +267,6 @@ def test_within_a_budget_a_least_time_is_said() -> None:
 
 def test_with_transfers_there_is_none() -> None:
     """What leaves memory is not counted."""
-    plan = lowtide.plan(zoo.build(BERT).graph(), allow="recompute,fission,swap", time=4, max_overhead="10%")
+    plan = lowtide.plan(zoo.build(BERT).graph(), allow="recompute,fission,swap", time=1.4, max_overhead="10%")
     assert plan.fission is not None
     assert plan.fission.least_peak_bytes is None
