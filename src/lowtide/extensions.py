@@ -51,11 +51,11 @@ def entry_points(group: str) -> list[metadata.EntryPoint]:
     """Entry points of a group, by name."""
     from importlib import metadata  # slow to load, and most calls need none
 
-    return _found(metadata.entry_points, group, tuple(sys.path))
+    return _find_points(metadata.entry_points, group, tuple(sys.path))
 
 
 @cache
-def _found(find: Callable[..., Any], group: str, _: tuple[str, ...]) -> list[metadata.EntryPoint]:
+def _find_points(find: Callable[..., Any], group: str, _: tuple[str, ...]) -> list[metadata.EntryPoint]:
     """The same, looked for once on each path: that reads a file of each installed package."""
     return sorted(find(group=group), key=lambda point: (point.name, point.value))
 
