@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -203,8 +203,9 @@ def test_results_that_share_memory_count_once() -> None:
 BERT = "magis_bert_base:layers=2,batch=8"
 
 
+@cache
 def planned(model: str = BERT, **how: Any) -> tuple[Graph, Plan]:
-    """A small BERT in parts, verified."""
+    """A small BERT in parts, verified; planned once."""
     graph = zoo.build(model).graph()
     plan = lowtide.plan(graph, allow="recompute,fission", time=2.5, **how)
     lowtide.verify(graph, from_json(plan.to_json()))
