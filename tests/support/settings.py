@@ -16,9 +16,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# The same commit gives the same result: what chance finds later must not refuse somebody else's change. Fresh draws are
-# for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no clock decides.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same commit gives the same result: what chance finds later must not refuse somebody else's change. Fresh draws,
+# and twice as many, are for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no
+# clock decides.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 # A plan over its budget is followed by searches for what would fit; what a test asks about is there at once.
