@@ -207,7 +207,7 @@ BERT = "magis_bert_base:layers=2,batch=8"
 def planned(model: str = BERT, **how: Any) -> tuple[Graph, Plan]:
     """A small BERT in parts, verified; planned once."""
     graph = zoo.build(model).graph()
-    plan = lowtide.plan(graph, allow="recompute,fission", time=2.5, **how)
+    plan = lowtide.plan(graph, allow="recompute,fission", time=4, **how)
     lowtide.verify(graph, from_json(plan.to_json()))
     return graph, plan
 

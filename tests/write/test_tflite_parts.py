@@ -155,7 +155,7 @@ def test_head_and_arena_are_as_planned(target: str, stride: int, tmp_path: Path)
     net.ends([x], [net.conv(b, 4, (3, 3), (2, 2))])
     model = tmp_path / "m.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target=target, allow="fission", time=0.7, max_ops=120)
+    plan = lowtide.plan(model, target=target, allow="fission", time=1, max_ops=120)
     assert plan.rewrites
     report = lowtide.run(model, None, plan)
     assert isinstance(report, TfliteRunReport)

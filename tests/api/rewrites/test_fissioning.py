@@ -66,12 +66,12 @@ def test_ctrl_c_ends_with_the_best_plan_until_then(
 def test_within_a_bound_on_time_both_together_need_less_than_either() -> None:
     """Than running ops again alone, and than micro-batches alone."""
     graph = zoo.build(BERT).graph()
-    both = _plan(max_overhead="10%", time=1.2)
-    micro = _plan(max_overhead="10%", method="microbatch", time=1.2)
+    both = _plan(max_overhead="10%", time=2)
+    micro = _plan(max_overhead="10%", method="microbatch", time=2)
     assert both.fission is not None
     assert both.fission.overhead <= 0.1
     assert both.required_bytes < micro.required_bytes < both.own_order_peak_bytes
-    again = lowtide.plan(_priced(graph), allow="recompute", max_overhead="10%", time=0.5)
+    again = lowtide.plan(_priced(graph), allow="recompute", max_overhead="10%", time=1)
     assert both.required_bytes < again.required_bytes
 
 
@@ -85,7 +85,7 @@ def _priced(graph: Any) -> Any:
 @pytest.mark.slow
 def test_a_budget_is_met_in_the_least_time_found() -> None:
     """And a plan says what it takes: in its text too."""
-    plan = _plan(budget="40%", time=0.8)
+    plan = _plan(budget="40%", time=1)
     assert plan.status == "ok"
     assert plan.required_bytes <= 0.4 * plan.own_order_peak_bytes
     assert plan.fission is not None
@@ -128,7 +128,7 @@ def test_a_plan_says_what_was_tried() -> None:
 def test_a_budget_that_is_tried_is_not_called_the_best() -> None:
     """Nor is a figure of one part: what is reported is the number of parts and the budget that is tried."""
     heard: list[Progress] = []
-    plan = _plan(budget="40%", time=0.8, report=heard.append)
+    plan = _plan(budget="40%", time=1, report=heard.append)
     assert heard
     assert not any(progress.best_bytes or progress.bound_bytes for progress in heard)
     tried = {progress.phase for progress in heard}
@@ -222,8 +222,8 @@ def test_other_graphs_are_refused() -> None:
 def test_tensors_that_leave_memory_are_part_of_the_search(how: dict[str, Any]) -> None:
     """Fewer bytes within the same time, or less time within the same bytes, than without; and it is said."""
     graph = zoo.build(BERT).graph()
-    without = lowtide.plan(graph, allow=ALLOW, time=0.3, **how)
-    moved = lowtide.plan(graph, allow=f"{ALLOW},swap", time=1.4, **how)  # it has more to choose from
+    without = lowtide.plan(graph, allow=ALLOW, time=1, **how)
+    moved = lowtide.plan(graph, allow=f"{ALLOW},swap", time=4, **how)  # it has more to choose from
     lowtide.verify(graph, from_json(moved.to_json()))
     assert moved.fission is not None
     assert without.fission is not None
@@ -243,7 +243,7 @@ def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any], monk
     monkeypatch.setattr(fissioning, "_APART", 0.02)
     graph = zoo.build(BERT).graph()
     apart = _plan(time=0.5, **how)
-    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=1.8, **how)  # it plans both steps
+    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=3, **how)  # it plans both steps
     lowtide.verify(graph, from_json(plan.to_json()))
     assert apart.fission is not None
     assert plan.fission is not None

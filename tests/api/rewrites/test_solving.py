@@ -129,8 +129,8 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
 
 def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     """One plan of all means, and one that may run 5 % more operations."""
-    every = lowtide.plan(model, target="generic", allow="all", time=3)
-    tiles = lowtide.plan(model, target="generic", allow="fission", time=3)
+    every = lowtide.plan(model, target="generic", allow="all", time=5)
+    tiles = lowtide.plan(model, target="generic", allow="fission", time=5)
     assert every.required_bytes <= tiles.required_bytes
     assert every.halos is None or every.halos.extra_macs <= MOST_OVERHEAD * every.halos.macs
     lowtide.verify(model, every)

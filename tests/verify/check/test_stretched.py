@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.plan(model, target="strict", allow="fission", time=0.3)
+    return lowtide.plan(model, target="strict", allow="fission", time=0.5)
 
 
 def _rough(plan: dict[str, Any]) -> dict[str, Any]:
