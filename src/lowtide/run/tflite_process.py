@@ -254,7 +254,7 @@ def _tflm_runtime() -> Any:
     def count_resource_variables(data: bytes) -> int:
         model = runtime.schema_fb.Model.GetRootAsModel(data, 0)
         codes = (model.OperatorCodes(i) for i in range(model.OperatorCodesLength()))
-        made = any(c.BuiltinCode() == runtime.schema_fb.BuiltinOperator.VAR_HANDLE for c in codes)
+        made = any(c and c.BuiltinCode() == runtime.schema_fb.BuiltinOperator.VAR_HANDLE for c in codes)
         return unpacked(data) if made else 0
 
     runtime.count_resource_variables = count_resource_variables
