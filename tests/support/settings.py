@@ -27,9 +27,6 @@ settings.load_profile("repeatable")
 # A plan over its budget is followed by searches for what would fit; what a test asks about is there at once.
 import_module("lowtide.api.ways_to_fit").RUNG_SECONDS = 0.2
 
-# `verify --run` says how long models take; a median of three is one, too.
-import_module("lowtide.run.timing").RUNS = 3
-
 # Models of tests are small: a search that gained nothing for a second gains nothing in five.
 for _name in ("stop", "api.rewrites.cut_search", "api.rewrites.cut_orders"):
     import_module(f"lowtide.{_name}").PATIENCE_SECONDS = 1.0

@@ -276,7 +276,8 @@ def ways_to_cut(cutter: Cutter) -> Iterator[tuple[dict[int, int], Pace]]:
                 axes = cutter.grow(within, op.id, axis)
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
-                    yield from ((axes, pace) for pace in PACES[: len(axes)])
+                    for pace in PACES[: len(axes)]:
+                        yield axes, pace
 
 
 def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
