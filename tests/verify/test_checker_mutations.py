@@ -42,4 +42,4 @@ def test_every_rule_of_a_module_is_caught() -> None:
     command = [sys.executable, TESTS / "checker_mutations.py", "--seeds", "1", "--each", "1", "--most", "12"]
     command += ["--strict", "--only", "check/unread", "--kinds", "own order, plain"]
     assert subprocess.run([*command, "spill"], check=False, capture_output=True).returncode == 0
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 1
+    assert subprocess.run([*command, "--most", "4"], check=False, capture_output=True).returncode == 1
