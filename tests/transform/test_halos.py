@@ -67,12 +67,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with rows that run again."""
-    return lowtide.research.plan(model, target="onnxruntime", allow="fission,halos", time=2.4)
+    return lowtide.research.plan(model, target="onnxruntime", allow="fission,halos", time=4)
 
 
 def test_less_is_there_at_once(model: Path, plan: Plan) -> None:
     """Than with kept rows, and the plan says what is run for it; what runs once says nothing."""
-    kept = lowtide.research.plan(model, target="onnxruntime", allow="fission", time=1.2)
+    kept = lowtide.research.plan(model, target="onnxruntime", allow="fission", time=2)
     assert plan.peak_bytes < kept.peak_bytes
     assert kept.halos is None
     assert plan.halos is not None
@@ -146,7 +146,7 @@ def test_time_holds_what_runs_again(model: Path) -> None:
     """Within a bound on the predicted time a plan is no higher than with kept rows, and keeps within it."""
     ways = ("fission", "fission,halos")
     kept, again = (
-        lowtide.research.plan(model, target="onnxruntime", allow=allow, max_overhead=0.5, time=1.2) for allow in ways
+        lowtide.research.plan(model, target="onnxruntime", allow=allow, max_overhead=0.5, time=2) for allow in ways
     )
     assert again.peak_bytes <= kept.peak_bytes
     assert again.cost is not None

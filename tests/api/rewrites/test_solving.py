@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tiled(model: Path) -> Plan:
     """A plan with tiles on tiles, and rows that run again."""
-    return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=1.5)
+    return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=2)
 
 
 def test_all_that_tiles_goes_together(model: Path) -> None:

@@ -77,23 +77,23 @@ def test_the_search_cuts_again_what_is_worth_it(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("onnxruntime", reason="the model is run in onnxruntime, which is not installed")
     model = tmp_path / "net.onnx"
     model.write_bytes(rows_and_channels().SerializeToString())
-    once = lowtide.research.plan(model, target="generic", allow="fission", time=3)
+    once = lowtide.research.plan(model, target="generic", allow="fission", time=5)
     with monkeypatch.context() as patched:
         patched.setattr(NestTiles, "find", lambda *_: None)
-        highest = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=3)
+        highest = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=5)
     assert highest.required_bytes < once.required_bytes
     assert highest.peak_bytes < once.peak_bytes
     assert (highest.proved_over, highest.region_bound) == ("orders", None)
     assert lowtide.verify(model, highest, run=True).run is not None
     monkeypatch.setattr(TilePeak, "find", lambda *_: None)
-    found = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=3)
+    found = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=5)
     assert once.rounds is None
     assert found.rounds
     assert found.required_bytes < once.required_bytes
     assert (found.proved_over, found.region_bound) == ("orders", None)
     report = lowtide.verify(model, found, run=True)
     assert report.run is not None
-    met = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=3, budget=once.required_bytes)
+    met = lowtide.research.plan(model, target="generic", allow="fission,rounds", time=5, budget=once.required_bytes)
     assert met.status == "ok"
     assert met.rounds is None
 
