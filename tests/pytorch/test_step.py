@@ -309,8 +309,8 @@ def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
 def test_an_overhead_may_be_in_per_cent() -> None:
     """It is the same as the part of one: time grows by no more, and bytes fall."""
     model, loss_fn, batch = deep()
-    for overhead in (0.1, "10%", " 10 %"):
-        plan = compile_step(model, loss_fn, batch, measure=False, overhead=overhead, time=0.2).plan
+    for slower in (0.1, "10%", " 10 %"):
+        plan = compile_step(model, loss_fn, batch, measure=False, slower=slower, time=0.2).plan
         assert plan.seconds <= plan.own_order_seconds * 1.1 * (1 + 1e-6)
         assert plan.peak_bytes < plan.own_order_peak_bytes
 
@@ -326,8 +326,8 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
         (lambda: compile_step(model, swapped, loss_fn), "loss_fn is of type tuple"),
         (lambda: compile_step(loss_fn, loss_fn, batch), "the model is of type function; give a torch.nn.Module"),
         (lambda: compile(model, batch[0]), "type Tensor; give a tuple"),
-        (lambda: compile_step(model, loss_fn, batch, overhead=words_for_time), "such as 0.1 or .10%., and not 'fast'"),
-        (lambda: compile_step(model, loss_fn, batch, overhead="-5%"), "and not '-5%'"),
+        (lambda: compile_step(model, loss_fn, batch, slower=words_for_time), "such as 0.1 or .10%., and not 'fast'"),
+        (lambda: compile_step(model, loss_fn, batch, slower="-5%"), "and not '-5%'"),
         (lambda: compile_step(model, loss_fn, batch, budget=cast("Any", 0.6)), 'no number of bytes; write "60%"'),
         (lambda: compile_step(model, loss_fn, batch, time=-1), "time is -1; write seconds"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd), r"is the class SGD; make one, as SGD\(model"),

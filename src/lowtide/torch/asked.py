@@ -12,7 +12,7 @@ from lowtide.errors import InputError
 
 
 def part_of(budget: str | float) -> float | None:
-    """A budget in per cent as a part of one; None where it is bytes.
+    """A budget in per cent of eager's peak as a part of one; None where it is bytes.
 
     Raises
     ------
@@ -23,7 +23,7 @@ def part_of(budget: str | float) -> float | None:
     (0.6, None)
     """
     if isinstance(budget, float) and 0 < budget <= 1:
-        part = f'write "{100 * budget:g}%" for that part of what own order takes'
+        part = f"write '{100 * budget:g}%' for that share of eager's peak"
         raise InputError(f"budget={budget!r} is no number of bytes; {part}")
     if not isinstance(budget, str) or not budget.strip().endswith("%"):
         return None
@@ -32,7 +32,7 @@ def part_of(budget: str | float) -> float | None:
     except ValueError:
         part = -1.0
     if not 0 < part <= 1:
-        raise InputError(f"budget={budget!r} is no part of what the step takes; write 60%, or bytes as 1GiB")
+        raise InputError(f"budget={budget!r} is no share of eager's peak; write 60%, or bytes as 1GiB")
     return part
 
 
@@ -49,25 +49,25 @@ def seconds_of(time: float) -> float:
     return float(time)
 
 
-def overhead_of(overhead: float | str | None) -> float | None:
-    """A part of the time, as a number or in per cent.
+def slower_of(slower: float | str | None) -> float | None:
+    """A share of the time, as a number or in per cent.
 
     Raises
     ------
     InputError
         No number, or below zero.
 
-    >>> overhead_of("10%"), overhead_of(0.1)
+    >>> slower_of("10%"), slower_of(0.1)
     (0.1, 0.1)
     """
-    if overhead is None:
+    if slower is None:
         return None
-    part: Any = overhead
-    if isinstance(overhead, str) and overhead.strip().endswith("%"):
+    part: Any = slower
+    if isinstance(slower, str) and slower.strip().endswith("%"):
         with contextlib.suppress(ValueError):
-            part = float(overhead.strip().removesuffix("%")) / 100
+            part = float(slower.strip().removesuffix("%")) / 100
     if isinstance(part, bool) or not isinstance(part, Real) or not 0 <= float(part) < math.inf:
-        raise InputError(f'overhead is a part of the time, such as 0.1 or "10%", and not {overhead!r}')
+        raise InputError(f"slower is a share of eager's time, such as 0.1 or '10%', and not {slower!r}")
     return float(part)
 
 

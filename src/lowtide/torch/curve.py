@@ -20,11 +20,11 @@ from lowtide.torch.step_plan import StepPlan
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Bytes that a call allocates at once, the part by which its ops take longer than in own order, and the plan, for
-    ``compile_step(..., plan=point.plan)``."""
+    """Bytes that a call allocates at once, the share of eager's time that it takes in addition (predicted), and the
+    plan, for ``compile_step(..., plan=point.plan)``."""
 
     peak_bytes: int
-    overhead: float
+    slower: float
     plan: StepPlan
 
 
@@ -43,8 +43,8 @@ class Curve:
         return f"Curve({'; '.join([f'{self.name}: {len(self.points)} points', *self.caveats])})"
 
     def __str__(self) -> str:
-        rows = [f"{format_size(p.peak_bytes):>12}  {p.overhead:+8.2%}" for p in self.points]
-        return "\n".join([f"{self.name}: bytes at once, added time over own order's", *rows, *self.caveats])
+        rows = [f"{format_size(p.peak_bytes):>12}  {p.slower:+8.2%}" for p in self.points]
+        return "\n".join([f"{self.name}: peak bytes, added time over eager's", *rows, *self.caveats])
 
 
 @typed
@@ -84,11 +84,11 @@ def curve(
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
     if "swap" in allowed(allow):
-        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or overhead=")
+        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
     options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
     job = Job(model, loss_fn, optimizer, rules, options, True, False)
-    captured, program = job.traced(example)
-    found = plan_front(torch, program, measurable(options, captured), points)
-    rows = [CurvePoint(p.plan.peak_bytes, p.plan.seconds / p.plan.own_order_seconds - 1, p.plan) for p in found]
+    captured, program, compared = job.traced(example)
+    found = plan_front(torch, program, measurable(options, captured), points, compared)
+    rows = [CurvePoint(p.plan.peak_bytes, p.plan.slower, p.plan) for p in found]
     caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, example)) if words]
     return Curve(program.name, tuple(rows), tuple(caveats))

@@ -12,17 +12,18 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
-from lowtide.sizes import Size, format_size, parse_size
-from lowtide.torch.asked import check_call, check_gradient_hooks, overhead_of, part_of, seconds_of
+from lowtide.sizes import Size, parse_size
+from lowtide.torch.asked import check_call, check_gradient_hooks, part_of, seconds_of, slower_of
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
-from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, ready, rules_of, with_updates
-from lowtide.torch.planning import Planned, PlanOptions, plan_program
+from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, after_backward, ready, rules_of, with_updates
+from lowtide.torch.planning import Compared, Planned, PlanOptions, plan_program
 from lowtide.torch.program import Given, Program
+from lowtide.torch.screen import first_screen
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.spent import check_unspent, is_spent, spend
 from lowtide.torch.step_plan import StepPlan, read_step_plan
@@ -49,8 +50,8 @@ class Job:
     replan: bool
     accumulate: bool = False
 
-    def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program]:
-        """The step for batches of these sizes, traced, with the optimizer's updates.
+    def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
+        """The step for batches of these sizes, traced, with the optimizer's updates; and what it is compared with.
 
         Raises
         ------
@@ -75,11 +76,12 @@ class Job:
                 raise InputError(message, program.name)
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
+        compared = Compared(after_backward(program, rules))
         program = with_updates(program, rules)
         self.options.say(f"traced {len(program.actions)} ops")
         for words in self.caveats(captured, batch):
             self.options.say(words)
-        return captured, program
+        return captured, program, compared
 
     def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
         """In what the module's steps may differ from eager's, in words."""
@@ -101,9 +103,9 @@ class Job:
         check_call(torch, self.model, self.loss_fn, batch)
         modes = Modes.of(torch, self.model, batch)
         mode = modes.now()
-        captured, program = self.traced(batch)
+        captured, program, compared = self.traced(batch)
         with plain(torch, mode):
-            planned = plan_program(torch, program, measurable(self.options, captured))
+            planned = plan_program(torch, program, measurable(self.options, captured), compared)
         caveats = self.caveats(captured, batch)
         return Step(self, planned, captured, caveats, (_key(torch, batch), modes, mode))
 
@@ -138,10 +140,8 @@ class Step:
         self._groups = [[p for p in group["params"] if id(p) in held] for group in groups]
 
     def __repr__(self) -> str:
-        own = format_size(self.plan.own_order_peak_bytes)
-        caveats = [words for words in (self._planned.unmeasured, *self._said) if words]
-        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *caveats]
-        return f"Step({self.program.name}: {'; '.join(words)})"
+        notes = [words for words in (self._planned.unmeasured, *self._said) if words]
+        return first_screen(self.program.name, self.plan, self.graph, notes, training=self._job.training)
 
     @property
     def plan(self) -> StepPlan:
@@ -286,7 +286,7 @@ def compile_step(
     replan: bool = False,
     accumulate: bool = False,
     time: float = 10.0,
-    overhead: float | str | None = None,
+    slower: float | str | None = None,
     allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,
 ) -> Step:
@@ -302,7 +302,7 @@ def compile_step(
     example
         A batch: tensors, or tuples, lists and dicts of them. Only shapes, strides, types and devices matter.
     budget
-        Most bytes that a call may allocate at once, as ``"2GiB"``, or a part of what own order takes, as ``"60%"``;
+        Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
         parameters, buffers, batch and the optimizer's state are there before and do not count. None: own order.
     optimizer
         A `torch.optim.SGD`, `Adam` or `AdamW`: its updates stand behind each gradient. None: gradients are left in
@@ -324,8 +324,9 @@ def compile_step(
         are results, which live to the end of the step.
     time
         Seconds of search.
-    overhead
-        Instead of a budget: the part by which the ops' time may grow, as 0.1 or ``"10%"``; the least bytes are sought.
+    slower
+        Instead of a budget: the share of eager's time that the step may take in addition, as 0.1 or ``"10%"``; the
+        least bytes within it are sought. Both times are predicted from single ops.
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
@@ -346,7 +347,7 @@ def compile_step(
     if accumulate and optimizer is not None:
         raise InputError("accumulate=True leaves gradients in .grad for an optimizer that you call; drop optimizer=")
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    options = options_of(budget, costs, measure, plan, time, report, allow, overhead)
+    options = options_of(budget, costs, measure, plan, time, report, allow, slower)
     return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate).build(example)
 
 
@@ -414,7 +415,7 @@ def options_of(
     time: float,
     report: Callable[[str], None] | None,
     allow: str | Sequence[str] = "recompute",
-    overhead: float | str | None = None,
+    slower: float | str | None = None,
 ) -> PlanOptions:  # fmt: skip
     """What a call asks for, its words read and its files.
 
@@ -423,14 +424,14 @@ def options_of(
     InputError
         A word or a file is not what it should be; or both bytes and time are bounded.
     """
-    if overhead is not None and (budget is not None or plan is not None):
-        raise InputError("overhead= asks for the least bytes within a time; leave budget= and plan= out")
+    if slower is not None and (budget is not None or plan is not None):
+        raise InputError("slower= asks for the least bytes within a time; leave budget= and plan= out")
     table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
     return PlanOptions(
-        least, table, measure, seconds_of(time), saved, report, allowed(allow), overhead_of(overhead), part
+        least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part
     )
 
 
