@@ -54,7 +54,7 @@ def test_the_least_bytes_within_a_time_are_within_it() -> None:
     assert own.predicted_peak_bytes >= peaks[0] > peaks[1] > peaks[2]
 
 
-def test_an_overhead_is_no_worse_than_a_point_of_the_curve() -> None:
+def test_slower_is_no_worse_than_a_point_of_the_curve() -> None:
     """At each of its points' times, where the time is enough for both."""
     net = training("gpt")
     own = compile_step(net.model, net.loss_fn, net.batch)
@@ -74,7 +74,7 @@ def test_bounds_that_contradict_each_other_are_refused() -> None:
     net = training("swiglu")
     with pytest.raises(InputError, match="leave budget= and plan= out"):
         compile_step(net.model, net.loss_fn, net.batch, measure=False, slower=0.1, budget="1MiB")
-    with pytest.raises(InputError, match="part of the time"):
+    with pytest.raises(InputError, match="share of eager's time"):
         compile_step(net.model, net.loss_fn, net.batch, measure=False, slower=-1)
     with pytest.raises(InputError, match="2 points at least"):
         curve(net.model, net.loss_fn, net.batch, points=1)

@@ -19,6 +19,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, first_line, raised_at
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
+from lowtide.torch.eager_run import EagerRun, eager_run
 from lowtide.torch.frozen import Assigned, PythonState
 from lowtide.torch.meta import as_on_cpu
 from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Word
@@ -75,7 +76,8 @@ class Capture:
     """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form.
 
     `empty`: whether they have no memory, so that nothing can be measured. `changed`: what Python changes on the module
-    while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers.
+    while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers; `eager`: what
+    the same step takes in eager mode, where that is known.
     """
 
     traced: Traced
@@ -84,6 +86,7 @@ class Capture:
     empty: bool = False
     changed: tuple[str, ...] = ()
     draws: bool = False
+    eager: EagerRun | None = None
 
 
 def capture(
@@ -122,12 +125,14 @@ def capture(
             _prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
+            run = eager_run(torch, wrapper, tensors, backward=backward)
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             traced = reader.traced(type(model).__name__)
             given = {name: replaced.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
-            return Capture(traced, given, output, bool(replaced), _of_user(state.changed()), state.draws())
+            changed, draws = _of_user(state.changed()), state.draws()
+            return Capture(traced, given, output, bool(replaced), changed, draws, run)
     except InputError:
         raise
     except (ImportError, AttributeError) as error:

@@ -127,20 +127,21 @@ def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
     return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms, results=tuple(kept))
 
 
-def after_backward(program: Program, rules: Mapping[str, Rule]) -> Program:
+def after_backward(program: Program, rules: Mapping[str, Rule]) -> tuple[Program, int]:
     """The program as eager mode runs it: all gradients stay, and the updates come behind the backward pass, parameter
-    by parameter. Gradients that are added to ``.grad`` are added where they are made, as autograd does."""
+    by parameter; and of how many ops these are. Gradients that are added to ``.grad`` are added where they are made, as
+    autograd does."""
     added = {name: rule for name, rule in rules.items() if rule.kind == "sum"}
     program = with_updates(program, added)
     forms, givens, actions = dict(program.forms), list(program.givens), list(program.actions)
-    by_name = {given.name: given for given in program.givens}
+    by_name, count = {given.name: given for given in program.givens}, len(actions)
     for result in program.results:
         rule = rules.get(result.target) if result.kind == "gradient" else None
         if rule is not None:
             update = _Updating(rule, by_name[result.target], forms)
             actions += update.actions(result.value)
             givens += update.states
-    return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms)
+    return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms), len(actions) - count
 
 
 def _written(result: Result) -> Action:

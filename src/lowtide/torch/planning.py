@@ -17,7 +17,7 @@ from lowtide.torch.capture import check_offloading
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import is_cuttable, least_largest_op, proposals, recut, usual
-from lowtide.torch.eager import eager_peak_bytes
+from lowtide.torch.eager import EagerStep
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
@@ -63,11 +63,11 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class Compared:
-    """Programs of the same step to compare with: as `eager` mode runs it; and `unclipped`, with its updates inside the
-    backward pass, where clipping the gradients keeps them out of it."""
+    """The same step to compare with: as `eager` mode runs it, and with its updates `inside` the backward pass, as it is
+    planned unless gradients are clipped."""
 
-    eager: Program
-    unclipped: Program | None = None
+    eager: EagerStep
+    inside: Program
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,11 +173,12 @@ def _own(torch: Any, program: Program, options: PlanOptions) -> tuple[Costed, Co
 
 @dataclass(frozen=True)
 class _Before:
-    """Peaks before anything is planned, in bytes: eager's, and the file order's, also without clipping."""
+    """Peaks before anything is planned, in bytes: eager's, and the file order's; and how much lower the file order is
+    with updates inside the backward pass than behind it."""
 
     eager: int
     own: int
-    unclipped: int | None
+    saved: int
 
     @property
     def words(self) -> str:
@@ -187,10 +188,10 @@ class _Before:
 def _before(torch: Any, own: Costed, costs: Costs | None, compared: Compared | None) -> _Before:
     peak = own.own.peak_bytes
     if compared is None:
-        return _Before(peak, peak, None)
-    other = compared.unclipped
-    unclipped = None if other is None else costed(torch, other, costs).own.peak_bytes
-    return _Before(eager_peak_bytes(torch, compared.eager, costs), peak, unclipped)
+        return _Before(peak, peak, 0)
+    behind = costed(torch, compared.eager.program, costs).own.peak_bytes
+    inside = costed(torch, compared.inside, costs).own.peak_bytes
+    return _Before(compared.eager.peak_bytes(torch, own, costs), peak, max(0, behind - inside))
 
 
 def _digest(own: Costed) -> str:
@@ -203,7 +204,7 @@ def _planned(torch: Any, own: Costed, chosen: _Chosen, options: PlanOptions, bef
     plan = StepPlan(
         program_sha256=_digest(own), costs_sha256="" if table is None else table.sha256, torch=str(torch.__version__),
         ops=list(chosen.order), budget_bytes=options.budget, peak_bytes=sequence.peak_bytes,
-        eager_peak_bytes=before.eager, own_order_peak_bytes=before.own, unclipped_peak_bytes=before.unclipped,
+        eager_peak_bytes=before.eager, own_order_peak_bytes=before.own, update_saving_bytes=before.saved,
         floor_bytes=largest_op(step.graph)[0],
         seconds=step.seconds_of(chosen.order), own_order_seconds=own.seconds_of(own.graph.own_order),
         unmeasured=step.unmeasured, cuts=list(chosen.cuts),

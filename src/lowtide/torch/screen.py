@@ -13,11 +13,13 @@ _NEAR = 1.02
 """From so near to the lower bound on, less is not worth a try."""
 
 
-def first_screen(name: str, plan: StepPlan, graph: Graph, notes: Sequence[str], *, training: bool) -> str:
+def first_screen(
+    name: str, plan: StepPlan, graph: Graph, notes: Sequence[str], *, training: bool, clipped: bool
+) -> str:
     """Eight lines at most: eager's peak, what updates inside the backward pass save, the plan, its time, the lower
     bound, notes, and the next thing to type."""
     rows = [("eager", f"{format_size(plan.eager_peak_bytes)}, predicted allocator peak of the same step")]
-    rows += _updates(plan)
+    rows += _updates(plan, clipped)
     what = "planned" if plan.budget_bytes is not None or list(plan.ops) != list(graph.own_order) else "file order"
     rows.append((what, f"{format_size(plan.peak_bytes)}, {against(plan.peak_bytes, plan.eager_peak_bytes)} eager"))
     measured = "predicted by a roofline" if plan.unmeasured else "predicted from single ops"
@@ -45,17 +47,14 @@ def against(size: int, eager: int) -> str:
     return f"{abs(change):.1%} {'less' if change < 0 else 'more'} than"
 
 
-def _updates(plan: StepPlan) -> list[tuple[str, str]]:
+def _updates(plan: StepPlan, clipped: bool) -> list[tuple[str, str]]:
     """What it saves to update parameters inside the backward pass, or what clipping costs as it forbids that."""
-    other = plan.unclipped_peak_bytes
-    if other is not None:
-        more = format_size(max(0, plan.own_order_peak_bytes - other))
-        return [("clipping", f"+{more} in file order: every gradient is live until their norm is known")]
-    saved = plan.eager_peak_bytes - plan.own_order_peak_bytes
-    if saved <= 0:
+    if not plan.update_saving_bytes:
         return []
-    share = f"{saved / plan.eager_peak_bytes:.1%} of eager"
-    return [("updates", f"-{format_size(saved)} ({share}), as each parameter is updated inside the backward pass")]
+    share = f"{plan.update_saving_bytes / plan.eager_peak_bytes:.1%} of eager"
+    if clipped:
+        return [("clipping", f"costs {share}: all gradients are live until their norm is known, so updates come last")]
+    return [("updates", f"{share} is saved by updating each parameter inside the backward pass")]
 
 
 def _next(plan: StepPlan, training: bool) -> str:

@@ -16,6 +16,7 @@ from lowtide.sizes import Size, parse_size
 from lowtide.torch.asked import check_call, check_gradient_hooks, part_of, seconds_of, slower_of
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.cost import Costs, read_costs
+from lowtide.torch.eager import EagerStep
 from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
@@ -76,12 +77,12 @@ class Job:
                 raise InputError(message, program.name)
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
-        compared = Compared(after_backward(program, rules))
+        eager = EagerStep(*after_backward(program, rules), captured.eager)
         program = with_updates(program, rules)
         self.options.say(f"traced {len(program.actions)} ops")
         for words in self.caveats(captured, batch):
             self.options.say(words)
-        return captured, program, compared
+        return captured, program, Compared(eager, program)
 
     def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
         """In what the module's steps may differ from eager's, in words."""
@@ -141,7 +142,7 @@ class Step:
 
     def __repr__(self) -> str:
         notes = [words for words in (self._planned.unmeasured, *self._said) if words]
-        return first_screen(self.program.name, self.plan, self.graph, notes, training=self._job.training)
+        return first_screen(self.program.name, self.plan, self.graph, notes, training=self._job.training, clipped=False)
 
     @property
     def plan(self) -> StepPlan:
@@ -430,9 +431,7 @@ def options_of(
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return PlanOptions(
-        least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part
-    )
+    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part)
 
 
 def allowed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -57,8 +57,9 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
         Most bytes that a call allocates at once: as planned; in file order, where parameters are updated inside the
         backward pass; and in eager mode, where they are updated behind it. Parameters, buffers, batch and the
         optimizer's state are there before and do not count.
-    unclipped_peak_bytes
-        With clipped gradients, which are all live until their norm is known: the file order's peak without clipping.
+    update_saving_bytes
+        By how much the file order's peak is lower with updates inside the backward pass than behind it. With clipped
+        gradients, which are all live until their norm is known, that is what clipping costs.
     floor_bytes
         What the largest op takes with what it reads, workspace included: no plan of these ops is below.
     seconds, own_order_seconds
@@ -76,12 +77,12 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int
     own_order_peak_bytes: int
     eager_peak_bytes: int
+    update_saving_bytes: int
     floor_bytes: int
     seconds: float
     own_order_seconds: float
     unmeasured: int
     cuts: list[StepCut] = []
-    unclipped_peak_bytes: int | None = None
 
     @property
     def slower(self) -> float:
@@ -89,7 +90,9 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.seconds / self.own_order_seconds - 1 if self.own_order_seconds else 0.0
 
     def __repr__(self) -> str:
-        return brief(self, "peak_bytes eager_peak_bytes own_order_peak_bytes budget_bytes floor_bytes ops unmeasured torch")
+        return brief(
+            self, "peak_bytes eager_peak_bytes own_order_peak_bytes budget_bytes floor_bytes ops unmeasured torch"
+        )
 
     def to_json(self) -> bytes:
         """The file."""
