@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
+from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
@@ -51,7 +52,7 @@ class Curve:
 def curve(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Example,
+    example: Example | Mapping[str, Any],
     *,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
@@ -87,6 +88,7 @@ def curve(
         raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
     options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
     job = Job(model, loss_fn, optimizer, rules, options, True, False)
+    example = as_batch(example)
     captured, program, compared = job.traced(example)
     found = plan_front(torch, program, measurable(options, captured), points, compared)
     rows = [CurvePoint(p.plan.peak_bytes, p.plan.slower, p.plan) for p in found]

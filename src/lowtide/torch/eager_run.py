@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-
 Kernel = tuple[str, tuple[tuple[int, ...], ...]]
 """An operator's name and the shapes of its results."""
 
@@ -69,7 +68,7 @@ def eager_run(torch: Any, step: Any, batch: Sequence[Any], *, backward: bool) ->
     Parameters
     ----------
     step
-        The module around the user's model and loss; it returns the loss first.
+        The module around the user's model and loss (`lowtide.torch.flat_step`).
     """
     leaves, found = torch.utils._pytree.tree_leaves, EagerRun()
     live: set[int] = set()
@@ -101,7 +100,7 @@ def eager_run(torch: Any, step: Any, batch: Sequence[Any], *, backward: bool) ->
             output = step(*fakes)
             if backward:
                 with _without_autocast(torch):
-                    (output[0] if isinstance(output, tuple) else output).backward()
+                    (output[step.loss_at] if isinstance(output, tuple) else output).backward()
         return EagerRun(list(found.events))
     return None
 

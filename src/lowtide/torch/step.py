@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size, parse_size
 from lowtide.torch.asked import check_call, check_gradient_hooks, part_of, seconds_of, slower_of
+from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
+from lowtide.torch.closed import Slot, closed_over
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.eager import EagerStep
 from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
+from lowtide.torch.loss import as_loss
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
 from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, after_backward, ready, rules_of, with_updates
@@ -30,6 +33,14 @@ from lowtide.torch.spent import check_unspent, is_spent, spend
 from lowtide.torch.step_plan import StepPlan, read_step_plan
 from lowtide.torch.storages import settle
 
+SHAPES = 3
+"""Batches of other sizes that a step plans by itself, such as the last one of an epoch."""
+
+_SCALED = (
+    "the loss scales by a GradScaler, which looks for infinities before the update; leave optimizer= out of "
+    "compile_step, and call scaler.step(optimizer) and scaler.update() behind the step"
+)
+
 _CHANGES = ("recompute", "fission", "swap")
 """What of a step may be changed."""
 
@@ -38,7 +49,7 @@ _CHANGES = ("recompute", "fission", "swap")
 class Job:
     """What a step is made of: module, loss, optimizer with its rules, and what was asked of the plan.
 
-    `training`: whether gradients are wanted; `replan`: whether a batch of other sizes gets a plan of its own;
+    `training`: whether gradients are wanted; `replan`: how many batches of other sizes get a plan of their own;
     `accumulate`: whether gradients are added to ``.grad`` one by one.
     """
 
@@ -48,7 +59,7 @@ class Job:
     rules: tuple[Rule, ...]
     options: PlanOptions
     training: bool
-    replan: bool
+    replan: bool | int
     accumulate: bool = False
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
@@ -101,14 +112,18 @@ class Job:
     def build(self, batch: Sequence[Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
         torch = library()
+        batch = as_batch(batch)
         check_call(torch, self.model, self.loss_fn, batch)
-        modes = Modes.of(torch, self.model, batch)
+        closed = closed_over(torch, self.model, self.loss_fn)
+        modes = Modes.of(torch, torch.nn.ModuleList([self.model, *closed.modules.values()]), batch)
         mode = modes.now()
+        if closed.scalers and self.optimizer is not None:
+            raise InputError(_SCALED, type(self.model).__name__)
         captured, program, compared = self.traced(batch)
         with plain(torch, mode):
             planned = plan_program(torch, program, measurable(self.options, captured), compared)
         caveats = self.caveats(captured, batch)
-        return Step(self, planned, captured, caveats, (_key(torch, batch), modes, mode))
+        return Step(self, planned, captured, caveats, (batch, key_of(torch, batch), modes, mode))
 
 
 class Step:
@@ -125,12 +140,14 @@ class Step:
         planned: Planned,
         captured: Capture,
         caveats: Sequence[str],
-        key: tuple[tuple[Any, ...], Modes, Mode],
+        key: tuple[Sequence[Any], Key, Modes, Mode],
     ) -> None:
         tensors = captured.tensors
         self._job, self._planned, self._tensors, self._output = job, planned, tensors, captured.output
         self._said = caveats
-        self._key, self._modes, self._mode = key
+        example, self._key, self._modes, self._mode = key
+        self._names = tuple([dict.fromkeys(part) if isinstance(part, Mapping) else None for part in example])
+        self._slots = captured.slots
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
         self._spent: dict[int, Any] = {}
@@ -193,15 +210,21 @@ class Step:
         """Write the plan, for ``plan=`` in another process. Raises `InputError` if it cannot be written."""
         self.plan.save(path)
 
-    def __call__(self, *batch: Any) -> Any:
-        """Run the step: the loss, or the module's output.
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the step: the loss, with metrics if ``loss_fn`` returns some, or the module's output.
+
+        Parameters
+        ----------
+        args, named
+            A batch like the example: ``step(x, y)``, ``step(x=x, y=y)``, ``step(**batch)``.
 
         Raises
         ------
         InputError
-            The batch has other sizes than those planned for, or the module another mode, and ``replan`` was not asked
-            for; or the optimizer now needs other ops.
+            The batch is another than those planned for, or the module is in another mode, and ``replan`` does not
+            allow that; or the optimizer now needs other ops.
         """
+        batch = called(self._job.model, self._job.loss_fn, self._names, args, named)
         step = self.for_batch(*batch)
         return step.finish(step.prepare(*batch)())
 
@@ -211,20 +234,31 @@ class Step:
         Raises
         ------
         InputError
-            The sizes, or modes, frozen parameters, autocast are others, and ``replan`` was not asked for.
+            The sizes, or modes, frozen parameters, autocast are others, and ``replan`` does not allow that.
         """
-        key, mode = _key(library(), batch), self._modes.now()
+        batch = as_batch(batch, self._names)
+        key, mode, replan = key_of(library(), batch), self._modes.now(), self._job.replan
         if key == self._key and mode == self._mode:
             return self
-        if not self._job.replan:
-            if key == self._key:
-                message = f"the step is {self._mode.difference(mode)}; or compile with replan=True"
-                raise InputError(message, self.program.name)
-            message = f"the step is planned for {_text(self._key)}, and got {_text(key)}{_other(self._key, key)}"
-            raise InputError(f"{message}; give batches of one size, or compile with replan=True", self.program.name)
-        if (key, mode) not in self._others:
-            self._others[key, mode] = replace(self._job, options=replace(self._job.options, plan=None)).build(batch)
+        if (key, mode) in self._others:
+            return self._others[key, mode]
+        if mode != self._mode and replan is not True:
+            words = self._mode.difference(mode)
+            raise InputError(f"the step is {words}; or compile with replan=True", self.program.name)
+        if replan is not True and not other_sizes(self._key, key):
+            raise InputError(f"{difference(self._key, key)}; or compile with replan=True", self.program.name)
+        if replan is not True and len(self._others) >= replan:
+            more = f"and plans {replan:d} other shapes at most; give batches of one size, or compile with replan=True"
+            raise InputError(f"{difference(self._key, key)}, {more}", self.program.name)
+        self._others[key, mode] = replace(self._job, options=self._options_for(key)).build(batch)
         return self._others[key, mode]
+
+    def _options_for(self, key: Key) -> PlanOptions:
+        """What is asked of a plan for another batch: a smaller one may take what this one takes."""
+        options = replace(self._job.options, plan=None)
+        if (options.part is None and options.slower is None) or elements(key) > elements(self._key):
+            return options
+        return replace(options, part=None, slower=None, budget=self.plan.peak_bytes)
 
     def prepare(self, *batch: Any) -> Callable[[], list[Any]]:
         """All that a call does before its first op; a function that runs the ops alone, for meters."""
@@ -243,6 +277,7 @@ class Step:
     def given(self, *batch: Any) -> list[Any]:
         """The tensors that the ops are given: parameters, buffers, batch, and the state once there is one."""
         torch = library()
+        batch = as_batch(batch, self._names)
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
         return [self._tensor(g, leaves) for g in self.program.givens]
 
@@ -254,14 +289,25 @@ class Step:
             if state == GRADIENT:
                 return _gradient(library(), self._tensors[parameter])
             return self._job.optimizer.state[self._tensors[parameter]][state]
-        return self._tensors[given.name]
+        slot = self._slots.get(given.name)
+        return self._tensors[given.name] if slot is None else self._read(slot, given)
+
+    def _read(self, slot: Slot, given: Given) -> Any:
+        """The tensor that a variable of the loss holds now."""
+        tensor, before = slot.read(), self._tensors[given.name]
+        if (tensor.shape, tensor.dtype, tensor.device, tensor.stride()) != (
+            before.shape, before.dtype, before.device, before.stride(),
+        ):  # fmt: skip
+            message = f"the loss reads {slot.name!r}, which is now {str(tensor.dtype)[6:]}{list(tensor.shape)}, and was"
+            raise InputError(f"{message} {str(before.dtype)[6:]}{list(before.shape)}; compile the step again")
+        return tensor.detach()
 
     def finish(self, results: Sequence[Any]) -> Any:
         """What a call returns, of what its ops returned; gradients go where they belong."""
         outputs: list[Any] = []
         for result, value in zip(self.program.results, results, strict=True):
             if result.kind != "gradient":
-                outputs.append(value)
+                outputs.append(as_loss(value) if result.kind == "loss" else value)
                 continue
             parameter = self._tensors[result.target]
             if is_spent(parameter.grad):
@@ -277,14 +323,14 @@ class Step:
 def compile_step(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Example,
+    example: Example | Mapping[str, Any],
     *,
     budget: Size | None = None,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    replan: bool = False,
+    replan: bool | int = SHAPES,
     accumulate: bool = False,
     time: float = 10.0,
     slower: float | str | None = None,
@@ -298,10 +344,13 @@ def compile_step(
     model
         A `torch.nn.Module`, in the mode (training or not) in which it will run.
     loss_fn
-        ``loss_fn(model(batch[0]), *batch[1:])``, a scalar; where ``batch[0]`` is a tuple or a dict, the module gets its
-        parts. None: ``model(*batch)`` is the loss.
+        ``loss_fn(model(batch[0]), *batch[1:])``: a scalar, or the scalar and metrics, as ``return loss, accuracy`` or a
+        dict with ``"loss"``. Where ``batch[0]`` is a tuple or a dict, the module gets its parts; keys of a dict that
+        ``forward`` does not take go to the loss. It may close over modules and tensors. None: the module returns the
+        loss, or something with ``loss``, as models of transformers do.
     example
-        A batch: tensors, or tuples, lists and dicts of them. Only shapes, strides, types and devices matter.
+        A batch: tensors, or tuples, lists and dicts of them; or one dict. Only shapes, strides, types and devices
+        matter.
     budget
         Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
         parameters, buffers, batch and the optimizer's state are there before and do not count. None: own order.
@@ -317,8 +366,8 @@ def compile_step(
     plan
         A saved plan to replay instead of a search.
     replan
-        Whether a batch of other sizes is planned anew when it comes, and so is a module in another mode; otherwise it
-        is an error.
+        How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
+        and modules in another mode too. What is not planned is an error.
     accumulate
         Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
         These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
@@ -355,13 +404,13 @@ def compile_step(
 @typed
 def compile(
     model: Any,
-    example: Example,
+    example: Example | Mapping[str, Any],
     *,
     budget: Size | None = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    replan: bool = False,
+    replan: bool | int = SHAPES,
     time: float = 10.0,
     report: Callable[[str], None] | None = None,
 ) -> Step:
@@ -451,28 +500,3 @@ def _gradient(torch: Any, parameter: Any) -> Any:
     if is_spent(parameter.grad):
         parameter.grad = torch.zeros_like(parameter, memory_format=torch.preserve_format)
     return parameter.grad
-
-
-def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
-    """What a plan depends on in a batch."""
-    leaves, spec = torch.utils._pytree.tree_flatten(tuple(batch))
-    return (str(spec), *(
-        (str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape), tuple(leaf.stride()), str(leaf.device))
-        if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
-    ))  # fmt: skip
-
-
-def _text(key: tuple[Any, ...]) -> str:
-    leaves = [f"{leaf[0]}{list(leaf[1])}" if isinstance(leaf, tuple) else repr(leaf) for leaf in key[1:]]
-    return ", ".join(leaves) or "nothing"
-
-
-def _other(key: tuple[Any, ...], got: tuple[Any, ...]) -> str:
-    """In what batches differ whose types and sizes are the same."""
-    if _text(key) != _text(got):
-        return ""
-    if key[0] != got[0]:
-        return ", put together in another way (a step is called as step(x, y), like its example)"
-    pairs = [(a, b) for a, b in zip(key[1:], got[1:], strict=True) if a != b]
-    (_, _, strides, device), (_, _, other, elsewhere) = pairs[0]
-    return f" on {elsewhere}, not on {device}" if device != elsewhere else f" with strides {other}, not {strides}"
