@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
+from lowtide.sizes import parse_size
+from lowtide.torch.capture import Capture
+from lowtide.torch.cost import Costs, read_costs
+from lowtide.torch.planning import PlanOptions
+from lowtide.torch.step_plan import StepPlan, read_step_plan
+
+_CHANGES = ("recompute", "fission", "swap")
+"""What of a step may be changed."""
 
 
 def part_of(budget: str | float) -> float | None:
@@ -110,3 +121,64 @@ def check_gradient_hooks(model: Any) -> None:
                 call = "register_hook" if made_by == "_backward_hooks" else "register_post_accumulate_grad_hook"
                 message = f"parameter {name!r} has a hook on its gradient ({call}), which a step does not run"
                 raise InputError(f"{message}; remove it, and change .grad between the step and the optimizer")
+
+
+def clip_of(norm: float | None, optimizer: Any) -> float | None:
+    """The norm that gradients are clipped to.
+
+    Raises
+    ------
+    InputError
+        It is not above zero; or there is no optimizer in the step.
+    """
+    if norm is None:
+        return None
+    if not 0 < norm < math.inf:
+        raise InputError(f"clip_grad_norm is {norm!r}; write the most that the gradients' norm may be, such as 1.0")
+    if optimizer is None:
+        message = "clip_grad_norm= clips before the update, which optimizer= brings into the step; give both, or call"
+        raise InputError(f"{message} torch.nn.utils.clip_grad_norm_ between the step and your optimizer")
+    return float(norm)
+
+
+def measurable(options: PlanOptions, captured: Capture) -> PlanOptions:
+    """The settings, without measuring where a model has no memory."""
+    return replace(options, measure=options.measure and not captured.empty)
+
+
+def options_of(
+    budget: int | str | None,
+    costs: Costs | str | Path | None,
+    measure: bool,
+    plan: StepPlan | str | Path | None,
+    time: float,
+    report: Callable[[str], None] | None,
+    allow: str | Sequence[str] = "recompute",
+    slower: float | str | None = None,
+) -> PlanOptions:  # fmt: skip
+    """What a call asks for, its words read and its files.
+
+    Raises
+    ------
+    InputError
+        A word or a file is not what it should be; or both bytes and time are bounded.
+    """
+    if slower is not None and (budget is not None or plan is not None):
+        raise InputError("slower= asks for the least bytes within a time; leave budget= and plan= out")
+    table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
+    saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
+    part = None if budget is None else part_of(budget)
+    least = None if budget is None or part is not None else parse_size(budget, "budget")
+    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part)
+
+
+def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+    """What may be changed of a step. Raises `InputError` for an unknown word."""
+    listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
+    for word in listed:
+        if word not in _CHANGES:
+            hint = did_you_mean(word, _CHANGES)
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
+    if "recompute" not in listed:
+        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
+    return tuple(listed)

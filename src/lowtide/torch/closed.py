@@ -4,8 +4,8 @@
 
     loss_fn = lambda output, x: distance(output, teacher(x)) * weights
 
-The modules' parameters and buffers, and the tensors, are given to the step as the model's own are. A tensor is read anew
-at every call from the variable that holds it.
+The modules' parameters and buffers, and the tensors, are given to the step as the model's own are. A tensor is read at
+every call from the variable that holds it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -141,16 +141,17 @@ class _Walk:
                 self.visit(inner, name)
         elif self._is_of_user(value):
             self._entries(vars(value), list(vars(value)))
-            self.visit(getattr(type(value), "__call__", None), name)
+            self.visit(vars(type(value)).get("__call__"), name)
 
     def _function(self, function: FunctionType) -> None:
         if function.__module__ is not None and function.__module__.partition(".")[0] == "torch":
             return
+        found: list[tuple[Any, Slot]] = []
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                self.visit(cell.cell_contents, name, Slot(name, cell))
-            except ValueError:  # a variable that is not set yet
-                continue
+            with suppress(ValueError):  # a variable that is not set yet
+                found.append((cell.cell_contents, Slot(name, cell)))
+        for value, slot in found:
+            self.visit(value, slot.name, slot)
         names = [name for name in _globals_of(function.__code__) if name in function.__globals__]
         self._entries(function.__globals__, names)
         if function.__kwdefaults__:

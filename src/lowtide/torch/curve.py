@@ -10,12 +10,13 @@ from typing import Any
 from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
+from lowtide.torch.asked import allowed, measurable, options_of
 from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
 from lowtide.torch.planning import POINTS, PlanOptions, plan_front
-from lowtide.torch.step import Job, allowed, measurable, options_of
+from lowtide.torch.step import Job
 from lowtide.torch.step_plan import StepPlan
 
 

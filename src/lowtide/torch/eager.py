@@ -12,8 +12,8 @@ from lowtide.torch.program import Program
 from lowtide.torch.storages import root_of
 
 _ADAM = "aten.addcdiv_.default"
-"""The last op of Adam's update. A step holds one temporary; eager holds the root of the second moment, the quotient, and
-the quotient of the parameter before."""
+"""The last op of Adam's update. A step holds one temporary; eager holds the root of the second moment, the quotient,
+and the quotient of the parameter before."""
 
 
 @dataclass(frozen=True)

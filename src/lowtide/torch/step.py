@@ -10,10 +10,10 @@ from typing import Any
 from lowtide.arguments import Example, typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
-from lowtide.sizes import Size, parse_size
-from lowtide.torch.asked import check_call, check_gradient_hooks, part_of, seconds_of, slower_of
+from lowtide.sizes import Size
+from lowtide.torch.any_optimizer import stand_in
+from lowtide.torch.asked import check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.closed import Slot, closed_over
@@ -24,13 +24,13 @@ from lowtide.torch.generate import executable
 from lowtide.torch.loss import as_loss
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
-from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, after_backward, ready, rules_of, with_updates
+from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Clip, Rule, after_backward, ready, rules_of, with_updates
 from lowtide.torch.planning import Compared, Planned, PlanOptions, plan_program
 from lowtide.torch.program import Given, Program
 from lowtide.torch.screen import first_screen
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.spent import check_unspent, is_spent, spend
-from lowtide.torch.step_plan import StepPlan, read_step_plan
+from lowtide.torch.step_plan import StepPlan
 from lowtide.torch.storages import settle
 
 SHAPES = 3
@@ -41,16 +41,13 @@ _SCALED = (
     "compile_step, and call scaler.step(optimizer) and scaler.update() behind the step"
 )
 
-_CHANGES = ("recompute", "fission", "swap")
-"""What of a step may be changed."""
-
 
 @dataclass(frozen=True)
 class Job:
     """What a step is made of: module, loss, optimizer with its rules, and what was asked of the plan.
 
     `training`: whether gradients are wanted; `replan`: how many batches of other sizes get a plan of their own;
-    `accumulate`: whether gradients are added to ``.grad`` one by one.
+    `accumulate`: whether gradients are added to ``.grad`` one by one; `clip`: what their norm is clipped to.
     """
 
     model: Any
@@ -61,6 +58,7 @@ class Job:
     training: bool
     replan: bool | int
     accumulate: bool = False
+    clip: float | None = None
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
         """The step for batches of these sizes, traced, with the optimizer's updates; and what it is compared with.
@@ -81,19 +79,28 @@ class Job:
             message = "no parameter gets a gradient: requires_grad is False, or the loss reads none; for a forward pass"
             raise InputError(f"{message} there is lowtide.torch.compile", program.name)
         rules = dict.fromkeys(gradients if self.accumulate else [], ACCUMULATE)
+        names = {id(tensor): name for name, tensor in captured.tensors.items()}
         if self.optimizer is not None:
-            names = {id(tensor): name for name, tensor in captured.tensors.items()}
             if not any(id(p) in names for group in self.optimizer.param_groups for p in group["params"]):
                 message = "the optimizer has no parameter of this module; make it of model.parameters()"
                 raise InputError(message, program.name)
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
+        own = [rule for rule in self.rules if rule.kind == "any"]
+        groups = self.optimizer.param_groups if own else ()
+        updates = {f"{r.group}.{r.words}": stand_in(self.optimizer, groups[r.group]) for r in own}
+        program = replace(program, updates=updates)
         eager = EagerStep(*after_backward(program, rules), captured.eager)
-        program = with_updates(program, rules)
+        inside = with_updates(program, rules)
+        if self.clip is not None:
+            order = [names[id(p)] for p in self.model.parameters() if id(p) in names]
+            program = with_updates(program, rules, Clip(self.clip, tuple(dict.fromkeys(order))))
+        else:
+            program = inside
         self.options.say(f"traced {len(program.actions)} ops")
         for words in self.caveats(captured, batch):
             self.options.say(words)
-        return captured, program, Compared(eager, program)
+        return captured, program, Compared(eager, inside)
 
     def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
         """In what the module's steps may differ from eager's, in words."""
@@ -150,6 +157,8 @@ class Step:
         self._slots = captured.slots
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
+        self.gradient_norm: Any = None
+        """With ``clip_grad_norm=``, the norm of the last call's gradients before they were clipped."""
         self._spent: dict[int, Any] = {}
         states = {g.target.partition(":")[2] for g in self.program.givens if g.role == "state"}
         updated = {name for action in self.program.actions for name in action.writes} & set(tensors)
@@ -159,7 +168,14 @@ class Step:
 
     def __repr__(self) -> str:
         notes = [words for words in (self._planned.unmeasured, *self._said) if words]
-        return first_screen(self.program.name, self.plan, self.graph, notes, training=self._job.training, clipped=False)
+        return first_screen(
+            self.program.name,
+            self.plan,
+            self.graph,
+            notes,
+            training=self._job.training,
+            clipped=self._job.clip is not None,
+        )
 
     @property
     def plan(self) -> StepPlan:
@@ -226,7 +242,9 @@ class Step:
         """
         batch = called(self._job.model, self._job.loss_fn, self._names, args, named)
         step = self.for_batch(*batch)
-        return step.finish(step.prepare(*batch)())
+        returned = step.finish(step.prepare(*batch)())
+        self.gradient_norm = step.gradient_norm
+        return returned
 
     def for_batch(self, *batch: Any) -> Step:
         """The step for a batch of these sizes, and for the present module: this one, or one planned anew.
@@ -306,6 +324,9 @@ class Step:
         """What a call returns, of what its ops returned; gradients go where they belong."""
         outputs: list[Any] = []
         for result, value in zip(self.program.results, results, strict=True):
+            if result.kind == "norm":
+                self.gradient_norm = value
+                continue
             if result.kind != "gradient":
                 outputs.append(as_loss(value) if result.kind == "loss" else value)
                 continue
@@ -331,6 +352,7 @@ def compile_step(
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
     replan: bool | int = SHAPES,
+    clip_grad_norm: float | None = None,
     accumulate: bool = False,
     time: float = 10.0,
     slower: float | str | None = None,
@@ -355,8 +377,9 @@ def compile_step(
         Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
         parameters, buffers, batch and the optimizer's state are there before and do not count. None: own order.
     optimizer
-        A `torch.optim.SGD`, `Adam` or `AdamW`: its updates stand behind each gradient. None: gradients are left in
-        ``.grad``.
+        Each parameter is updated as soon as its gradient is there, and the gradient is freed. `torch.optim.SGD`, `Adam`
+        and `AdamW` become ops of the step; others run their own code on one parameter at a time, and are refused where
+        that is not what they do. None: gradients are left in ``.grad``.
     costs
         A cost table (`measure`), or its file.
     measure
@@ -368,6 +391,10 @@ def compile_step(
     replan
         How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
         and modules in another mode too. What is not planned is an error.
+    clip_grad_norm
+        With an optimizer: the most that the norm of the gradients of ``model.parameters()`` may be, as
+        `torch.nn.utils.clip_grad_norm_` clips it; ``step.gradient_norm`` is the norm before. All gradients are then
+        live at the end of the backward pass, and the updates come behind it: the step's `repr` says what that costs.
     accumulate
         Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
         These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
@@ -396,9 +423,10 @@ def compile_step(
     torch = library()
     if accumulate and optimizer is not None:
         raise InputError("accumulate=True leaves gradients in .grad for an optimizer that you call; drop optimizer=")
+    clip = clip_of(clip_grad_norm, optimizer)
     rules = () if optimizer is None else rules_of(torch, optimizer)
     options = options_of(budget, costs, measure, plan, time, report, allow, slower)
-    return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate).build(example)
+    return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate, clip).build(example)
 
 
 @typed
@@ -450,49 +478,6 @@ def measure(
     torch = library()
     table = read_costs(costs) if isinstance(costs, str | Path) else costs
     return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
-
-
-def measurable(options: PlanOptions, captured: Capture) -> PlanOptions:
-    """The settings, without measuring where a model has no memory."""
-    return replace(options, measure=options.measure and not captured.empty)
-
-
-def options_of(
-    budget: int | str | None,
-    costs: Costs | str | Path | None,
-    measure: bool,
-    plan: StepPlan | str | Path | None,
-    time: float,
-    report: Callable[[str], None] | None,
-    allow: str | Sequence[str] = "recompute",
-    slower: float | str | None = None,
-) -> PlanOptions:  # fmt: skip
-    """What a call asks for, its words read and its files.
-
-    Raises
-    ------
-    InputError
-        A word or a file is not what it should be; or both bytes and time are bounded.
-    """
-    if slower is not None and (budget is not None or plan is not None):
-        raise InputError("slower= asks for the least bytes within a time; leave budget= and plan= out")
-    table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
-    saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
-    part = None if budget is None else part_of(budget)
-    least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part)
-
-
-def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
-    """What may be changed of a step. Raises `InputError` for an unknown word."""
-    listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
-    for word in listed:
-        if word not in _CHANGES:
-            hint = did_you_mean(word, _CHANGES)
-            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
-    if "recompute" not in listed:
-        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
-    return tuple(listed)
 
 
 def _gradient(torch: Any, parameter: Any) -> Any:
