@@ -62,7 +62,7 @@ def test_a_step_prints_eight_lines_at_most() -> None:
     step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, budget="50%")
     plan, lines = step.plan, repr(step).splitlines()
     assert len(lines) <= 8
-    words = dict(re.match(r"  (\w+(?: \w+)*)  +(.*)", line).groups() for line in lines[1:])  # type: ignore[union-attr]
+    words: dict[str, str] = dict(re.findall(r"^  (\w+(?: \w+)*)  +(.*)$", "\n".join(lines[1:]), re.MULTILINE))
     assert list(words) == ["eager", "updates", "planned", "time", "lower bound", "next"]
     assert words["eager"].startswith(format_size(plan.eager_peak_bytes))
     assert words["updates"].startswith(f"{plan.update_saving_bytes / plan.eager_peak_bytes:.1%} of eager is saved")

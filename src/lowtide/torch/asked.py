@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
@@ -82,8 +82,8 @@ def slower_of(slower: float | str | None) -> float | None:
     return float(part)
 
 
-def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
-    """That a module, a loss and a batch are what they are called, so that torch's words about them need not be read.
+def check_call(torch: Any, model: Any, loss_fn: Any) -> None:
+    """That a module and a loss are what they are called, so that torch's words about them need not be read.
 
     Raises
     ------
@@ -100,10 +100,6 @@ def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
         raise InputError(
             f"loss_fn is of type {type(loss_fn).__name__}; give a function of the module's output and the rest of the "
             "batch, or None where the module returns the loss"
-        )
-    if isinstance(example, str | Mapping) or not isinstance(example, tuple | list):
-        raise InputError(
-            f"the example is of type {type(example).__name__}; give a tuple of what a call takes, as (x, y) or (x,)"
         )
 
 

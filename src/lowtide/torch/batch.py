@@ -13,19 +13,23 @@ Key = tuple[Any, ...]
 """What a plan depends on in a batch: how it is nested, then type, shape, strides and device of each tensor."""
 
 
-def as_batch(example: Any, like: Sequence[Any] = ()) -> Any:
+def as_batch(example: Sequence[Any] | Mapping[str, Any], like: Sequence[Any] = ()) -> tuple[Any, ...]:
     """A batch as a tuple: a dict is a batch of that dict alone, and every kind of mapping is a dict, with its keys in
     the order of those in `like`.
+
+    Raises
+    ------
+    InputError
+        It is a tensor, or something else that is no batch.
 
     >>> as_batch({"x": 1}), as_batch(({"y": 2, "x": 1},), ({"x": 0, "y": 0},))
     (({'x': 1},), ({'x': 1, 'y': 2},))
     """
-    if isinstance(example, Mapping):
-        example = (example,)
-    if not isinstance(example, tuple | list):
-        return example
+    if not isinstance(example, tuple | list | Mapping):
+        what = "give a tuple of what a call takes, as (x, y) or (x,), or a dict"
+        raise InputError(f"the example is of type {type(example).__name__}; {what}")
     parts = []
-    for k, part in enumerate(example):
+    for k, part in enumerate([example] if isinstance(example, Mapping) else example):
         before = like[k] if k < len(like) else None
         if isinstance(part, Mapping):
             known = [key for key in before if key in part] if isinstance(before, Mapping) else []
@@ -101,10 +105,11 @@ def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[
     A dict goes to the module by its keys. Keys that the module does not take go to the loss; without one, the module
     gets the dict itself.
     """
-    first = batch[0] if batch else None
+    first: Any = batch[0] if batch else None
     if loss_fn is None:
-        alone = len(batch) == 1 and isinstance(first, Mapping) and len(_takes(model.forward, first)) == len(first)
-        return model(**first) if alone else model(*batch)
+        if len(batch) == 1 and isinstance(first, Mapping) and len(_takes(model.forward, first)) == len(first):
+            return model(**first)
+        return model(*batch)
     if isinstance(first, tuple | list):
         return loss_fn(model(*first), *batch[1:])
     if not isinstance(first, Mapping):

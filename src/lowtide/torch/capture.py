@@ -120,8 +120,7 @@ def capture(
         raise InputError("a batch is a tuple of tensors; write (x, y), or (x,)", type(model).__name__)
     leaves, spec = torch.utils._pytree.tree_flatten(tuple(example))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    device = next((leaves[k].device for k in places), "cpu")
-    closed = closed_over(torch, model, loss_fn, "cpu" if str(device) == "meta" else device)
+    closed = closed_over(torch, model, loss_fn, example)
     wrapper = flat_step(torch, (model, loss_fn, closed), (leaves, spec, places), backward)
     tensors = [leaves[k].detach() for k in places]
     state = wrapper.state

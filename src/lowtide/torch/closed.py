@@ -66,7 +66,7 @@ class Closed:
                 slot.write(tensor)
 
 
-def closed_over(torch: Any, model: Any, loss_fn: Callable[..., Any] | None, device: Any = "cpu") -> Closed:
+def closed_over(torch: Any, model: Any, loss_fn: Callable[..., Any] | None, batch: Any = ()) -> Closed:
     """What a loss function closes over and the model does not hold.
 
     Raises
@@ -74,7 +74,8 @@ def closed_over(torch: Any, model: Any, loss_fn: Callable[..., Any] | None, devi
     InputError
         It reads a tensor that needs a gradient and is no parameter.
     """
-    found = Closed()
+    found, leaves = Closed(), torch.utils._pytree.tree_leaves(batch)
+    device = next((x.device for x in leaves if isinstance(x, torch.Tensor) and not x.is_meta), "cpu")
     if loss_fn is not None and not isinstance(loss_fn, torch.nn.Module):
         _Walk(torch, model, found, device).visit(loss_fn, "loss")
     return found

@@ -89,9 +89,9 @@ def curve(
         raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
     options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
     job = Job(model, loss_fn, optimizer, rules, options, True, False)
-    example = as_batch(example)
-    captured, program, compared = job.traced(example)
+    batch = as_batch(example)
+    captured, program, compared = job.traced(batch)
     found = plan_front(torch, program, measurable(options, captured), points, compared)
     rows = [CurvePoint(p.plan.peak_bytes, p.plan.slower, p.plan) for p in found]
-    caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, example)) if words]
+    caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, batch)) if words]
     return Curve(program.name, tuple(rows), tuple(caveats))

@@ -34,12 +34,12 @@ class Rule:
 
     group: int
     kind: str
-    decay: bool
-    momentum: bool
-    nesterov: bool
-    maximize: bool
-    decoupled: bool
-    fused: bool
+    decay: bool = False
+    momentum: bool = False
+    nesterov: bool = False
+    maximize: bool = False
+    decoupled: bool = False
+    fused: bool = False
     words: str = ""
 
     @property
@@ -58,7 +58,7 @@ class Rule:
         return Word(f'h["{self.group}.{name}"]')
 
 
-ACCUMULATE = Rule(0, "sum", False, False, False, False, False, False)
+ACCUMULATE = Rule(0, "sum")
 """No optimizer: each gradient is added to the parameter's ``.grad``."""
 
 
@@ -79,7 +79,7 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
     rules = []
     for k, group in enumerate(optimizer.param_groups):
         if kind is None or any(group.get(option) for option in _OTHER_CODE):
-            rules.append(Rule(k, "any", *[False] * 6, words_of(optimizer, group)))
+            rules.append(Rule(k, "any", words=words_of(optimizer, group)))
             continue
         decoupled = group.get("decoupled_weight_decay", type(optimizer) is torch.optim.AdamW)
         fused = bool(group.get("fused"))
@@ -225,7 +225,7 @@ class _Updating:
             self._write(added, "add", Call("aten.add_.Tensor", (into, gradient)), into)
             return added
         if rule.kind == "any":
-            call = Call(f"h.{rule.group}.{rule.words}", (self.own, gradient))
+            call = Call(f"optimizer.{rule.group}.{rule.words}", (self.own, gradient))
             return [Action(f"update_{self.own.name}", call, writes=(self.own.name,))]
         if rule.fused:
             return self._fused(gradient)

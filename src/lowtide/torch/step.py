@@ -60,6 +60,9 @@ class Job:
     accumulate: bool = False
     clip: float | None = None
 
+    def __post_init__(self) -> None:
+        check_call(library(), self.model, self.loss_fn)
+
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
         """The step for batches of these sizes, traced, with the optimizer's updates; and what it is compared with.
 
@@ -68,7 +71,6 @@ class Job:
         InputError
             torch cannot trace it; or the optimizer has none of the module's parameters.
         """
-        check_call(library(), self.model, self.loss_fn, batch)
         if self.training:
             check_gradient_hooks(self.model)
         self.options.say("tracing")
@@ -78,29 +80,32 @@ class Job:
         if self.training and not gradients:
             message = "no parameter gets a gradient: requires_grad is False, or the loss reads none; for a forward pass"
             raise InputError(f"{message} there is lowtide.torch.compile", program.name)
-        rules = dict.fromkeys(gradients if self.accumulate else [], ACCUMULATE)
         names = {id(tensor): name for name, tensor in captured.tensors.items()}
+        rules = dict.fromkeys(gradients if self.accumulate else [], ACCUMULATE)
         if self.optimizer is not None:
-            if not any(id(p) in names for group in self.optimizer.param_groups for p in group["params"]):
-                message = "the optimizer has no parameter of this module; make it of model.parameters()"
-                raise InputError(message, program.name)
-            for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
-                rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
-        own = [rule for rule in self.rules if rule.kind == "any"]
-        groups = self.optimizer.param_groups if own else ()
-        updates = {f"{r.group}.{r.words}": stand_in(self.optimizer, groups[r.group]) for r in own}
-        program = replace(program, updates=updates)
+            rules, updates = self._updates(names, program.name)
+            program = replace(program, updates=updates)
         eager = EagerStep(*after_backward(program, rules), captured.eager)
         inside = with_updates(program, rules)
-        if self.clip is not None:
-            order = [names[id(p)] for p in self.model.parameters() if id(p) in names]
-            program = with_updates(program, rules, Clip(self.clip, tuple(dict.fromkeys(order))))
-        else:
-            program = inside
+        order = dict.fromkeys([names[id(p)] for p in self.model.parameters() if id(p) in names])
+        program = inside if self.clip is None else with_updates(program, rules, Clip(self.clip, tuple(order)))
         self.options.say(f"traced {len(program.actions)} ops")
         for words in self.caveats(captured, batch):
             self.options.say(words)
         return captured, program, Compared(eager, inside)
+
+    def _updates(self, names: Mapping[int, str], place: str) -> tuple[dict[str, Rule], dict[str, Any]]:
+        """The rule of each parameter by its name; and what stands for the optimizer's own code where it is measured."""
+        groups = self.optimizer.param_groups
+        if not any(id(p) in names for group in groups for p in group["params"]):
+            raise InputError("the optimizer has no parameter of this module; make it of model.parameters()", place)
+        rules: dict[str, Rule] = {}
+        updates: dict[str, Any] = {}
+        for rule, group in zip(self.rules, groups, strict=True):
+            rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
+            if rule.kind == "any":
+                updates[f"{rule.group}.{rule.words}"] = stand_in(self.optimizer, group)
+        return rules, updates
 
     def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
         """In what the module's steps may differ from eager's, in words."""
@@ -116,12 +121,11 @@ class Job:
         ]
         return [words for words in said if words]
 
-    def build(self, batch: Sequence[Any]) -> Step:
+    def build(self, batch: Sequence[Any] | Mapping[str, Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
         torch = library()
         batch = as_batch(batch)
-        check_call(torch, self.model, self.loss_fn, batch)
-        closed = closed_over(torch, self.model, self.loss_fn)
+        closed = closed_over(torch, self.model, self.loss_fn, batch)
         modes = Modes.of(torch, torch.nn.ModuleList([self.model, *closed.modules.values()]), batch)
         mode = modes.now()
         if closed.scalers and self.optimizer is not None:
@@ -246,6 +250,10 @@ class Step:
         self.gradient_norm = step.gradient_norm
         return returned
 
+    def fits(self, *batch: Any) -> bool:
+        """Whether this step is planned for a batch of these sizes and for the module's present mode."""
+        return key_of(library(), as_batch(batch, self._names)) == self._key and self._modes.now() == self._mode
+
     def for_batch(self, *batch: Any) -> Step:
         """The step for a batch of these sizes, and for the present module: this one, or one planned anew.
 
@@ -255,9 +263,9 @@ class Step:
             The sizes, or modes, frozen parameters, autocast are others, and ``replan`` does not allow that.
         """
         batch = as_batch(batch, self._names)
-        key, mode, replan = key_of(library(), batch), self._modes.now(), self._job.replan
-        if key == self._key and mode == self._mode:
+        if self.fits(*batch):
             return self
+        key, mode, replan = key_of(library(), batch), self._modes.now(), self._job.replan
         if (key, mode) in self._others:
             return self._others[key, mode]
         if mode != self._mode and replan is not True:
