@@ -18,16 +18,15 @@ def first_screen(
 ) -> str:
     """Eight lines at most: eager's peak, what updates inside the backward pass save, the plan, its time, the lower
     bound, notes, and the next thing to type."""
-    rows = [("eager", f"{format_size(plan.eager_peak_bytes)}, predicted allocator peak of the same step")]
+    rows = [("eager", f"{format_size(plan.eager_peak_bytes)}, predicted allocator peak")]
     rows += _updates(plan, clipped)
     what = "planned" if plan.budget_bytes is not None or list(plan.ops) != list(graph.own_order) else "file order"
     rows.append((what, f"{format_size(plan.peak_bytes)}, {against(plan.peak_bytes, plan.eager_peak_bytes)} eager"))
     measured = "predicted by a roofline" if plan.unmeasured else "predicted from single ops"
     rows.append(("time", f"{plan.slower:+.1%} of eager, {measured}"))
-    at = largest_op(graph)[1]
-    label = graph.op_by_id[at].label if graph.ops else "nothing"
-    above = plan.peak_bytes / plan.floor_bytes - 1 if plan.floor_bytes else 0.0
-    rows.append(("lower bound", f"{format_size(plan.floor_bytes)}, what {label} takes; the plan is {above:.0%} above"))
+    largest = graph.op_by_id[largest_op(graph)[1]].name if graph.ops else ""
+    times = f"{plan.peak_bytes / plan.floor_bytes:.2f} times that" if plan.floor_bytes else "as low"
+    rows.append(("lower bound", f"{format_size(plan.floor_bytes)}, largest op {largest}; the plan is {times}"))
     if notes:
         rows.append(("note", "; ".join(notes)))
     rows.append(("next", _next(plan, training)))

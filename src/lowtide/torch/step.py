@@ -355,16 +355,16 @@ def compile_step(
     example: Example | Mapping[str, Any],
     *,
     budget: Size | None = None,
+    slower: float | str | None = None,
     optimizer: Any = None,
+    clip_grad_norm: float | None = None,
+    accumulate: bool = False,
+    replan: bool | int = SHAPES,
+    allow: str | Sequence[str] = "recompute",
+    time: float = 10.0,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    replan: bool | int = SHAPES,
-    clip_grad_norm: float | None = None,
-    accumulate: bool = False,
-    time: float = 10.0,
-    slower: float | str | None = None,
-    allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,
 ) -> Step:
     """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
@@ -383,22 +383,14 @@ def compile_step(
         matter.
     budget
         Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
-        parameters, buffers, batch and the optimizer's state are there before and do not count. None: own order.
+        parameters, buffers, batch and the optimizer's state are there before and do not count. None: file order.
+    slower
+        Instead of a budget: the share of eager's time that the step may take in addition, as 0.1 or ``"10%"``; the
+        least bytes within it are sought. Both times are predicted from single ops.
     optimizer
         Each parameter is updated as soon as its gradient is there, and the gradient is freed. `torch.optim.SGD`, `Adam`
         and `AdamW` become ops of the step; others run their own code on one parameter at a time, and are refused where
         that is not what they do. None: gradients are left in ``.grad``.
-    costs
-        A cost table (`measure`), or its file.
-    measure
-        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
-        meta device none is. What workspace an op takes that was not measured is not counted, so that a call may take
-        more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
-    plan
-        A saved plan to replay instead of a search.
-    replan
-        How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
-        and modules in another mode too. What is not planned is an error.
     clip_grad_norm
         With an optimizer: the most that the norm of the gradients of ``model.parameters()`` may be, as
         `torch.nn.utils.clip_grad_norm_` clips it; ``step.gradient_norm`` is the norm before. All gradients are then
@@ -407,16 +399,24 @@ def compile_step(
         Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
         These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
         are results, which live to the end of the step.
-    time
-        Seconds of search.
-    slower
-        Instead of a budget: the share of eager's time that the step may take in addition, as 0.1 or ``"10%"``; the
-        least bytes within it are sought. Both times are predicted from single ops.
+    replan
+        How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
+        and modules in another mode too. What is not planned is an error.
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
         eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
         run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
+    time
+        Seconds of search.
+    costs
+        A cost table (`measure`), or its file.
+    measure
+        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
+        meta device none is. What workspace an op takes that was not measured is not counted, so that a call may take
+        more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
+    plan
+        A saved plan to replay instead of a search.
     report
         Called with a line of progress now and then; ``print`` will do.
 
