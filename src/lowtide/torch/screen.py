@@ -9,6 +9,9 @@ from lowtide.sizes import format_size
 from lowtide.torch.search import largest_op
 from lowtide.torch.step_plan import StepPlan
 
+_EQUAL = 0.0005
+"""A share below which two peaks are the same, as percentages are printed."""
+
 _NEAR = 1.02
 """From so near to the lower bound on, less is not worth a try."""
 
@@ -41,16 +44,17 @@ def against(size: int, eager: int) -> str:
     ('79.1% less than', '5.4% more than', 'the same as')
     """
     change = size / eager - 1 if eager else 0.0
-    if abs(change) < 0.0005:
+    if abs(change) < _EQUAL:
         return "the same as"
     return f"{abs(change):.1%} {'less' if change < 0 else 'more'} than"
 
 
 def _updates(plan: StepPlan, clipped: bool) -> list[tuple[str, str]]:
     """What it saves to update parameters inside the backward pass, or what clipping costs as it forbids that."""
-    if not plan.update_saving_bytes:
+    part = plan.update_saving_bytes / plan.eager_peak_bytes if plan.eager_peak_bytes else 0.0
+    if part < _EQUAL:
         return []
-    share = f"{plan.update_saving_bytes / plan.eager_peak_bytes:.1%} of eager"
+    share = f"{part:.1%} of eager"
     if clipped:
         return [("clipping", f"costs {share}: all gradients are live until their norm is known, so updates come last")]
     return [("updates", f"{share} is saved by updating each parameter inside the backward pass")]
