@@ -104,6 +104,11 @@ def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[
 
     A dict goes to the module by its keys. Keys that the module does not take go to the loss; without one, the module
     gets the dict itself.
+
+    Raises
+    ------
+    InputError
+        The module takes none of the keys.
     """
     first: Any = batch[0] if batch else None
     if loss_fn is None:

@@ -37,6 +37,21 @@ class Slot:
         """What it holds."""
         return self.holder.cell_contents if isinstance(self.holder, CellType) else self.holder[self.key]
 
+    def read_like(self, before: Any) -> Any:
+        """The tensor that it holds now.
+
+        Raises
+        ------
+        InputError
+            It has another shape, type or device than the tensor before.
+        """
+        tensor = self.read()
+        of_now, of_before = ((t.shape, t.dtype, t.device, t.stride()) for t in (tensor, before))
+        if of_now != of_before:
+            message = f"the loss reads {self.name!r}, which is now {str(tensor.dtype)[6:]}{list(tensor.shape)}, and was"
+            raise InputError(f"{message} {str(before.dtype)[6:]}{list(before.shape)}; compile the step again")
+        return tensor.detach()
+
     def write(self, value: Any) -> None:
         """Let it hold something else."""
         if isinstance(self.holder, CellType):
@@ -84,8 +99,8 @@ def closed_over(torch: Any, model: Any, loss_fn: Callable[..., Any] | None, batc
 class _Walk:
     """Goes through functions, their variables, and what these hold."""
 
-    def __init__(self, torch: Any, model: Any, found: Closed, device: Any) -> None:
-        self.torch, self.model, self.found, self.device = torch, model, found, device
+    def __init__(self, torch: Any, model: Any, closed: Closed, device: Any) -> None:
+        self.torch, self.model, self.closed, self.device = torch, model, closed, device
         self.seen = {id(module) for module in model.modules()}
 
     def visit(self, value: Any, name: str, slot: Slot | None = None) -> None:
@@ -100,7 +115,7 @@ class _Walk:
             elif isinstance(value, torch.amp.GradScaler):
                 if value.is_enabled() and value._scale is None:
                     value._lazy_init_scale_growth_tracker(self.device)  # as its first scale() does
-                self.found.scalers.append(value)
+                self.closed.scalers.append(value)
                 self._entries(vars(value), ["_scale"])
             else:
                 self._inside(value, name)
@@ -111,18 +126,18 @@ class _Walk:
         if value.requires_grad and not isinstance(value, self.torch.nn.Parameter):
             message = f"the loss reads {slot.name!r}, which needs a gradient and is no parameter"
             raise InputError(f"{message}; make it a torch.nn.Parameter of the module, or detach it")
-        self.found.slots.append(slot)
+        self.closed.slots.append(slot)
 
     def _module(self, value: Any, name: str) -> None:
         if any(inner is self.model for inner in value.modules()):  # what trains the model, with the model in it
             self._entries(value._modules, list(value._modules))
             return
         self.seen |= {id(inner) for inner in value.modules()}
-        self.found.modules[self._free(name)] = value
+        self.closed.modules[self._free(name)] = value
 
     def _free(self, name: str) -> str:
         name = name.replace(".", "_") or "module"
-        while name in self.found.modules:
+        while name in self.closed.modules:
             name += "_"
         return name
 

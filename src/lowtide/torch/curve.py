@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.arguments import Example, typed
+from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.torch.asked import allowed, measurable, options_of
@@ -53,7 +53,7 @@ class Curve:
 def curve(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Example | Mapping[str, Any],
+    example: Batch,
     *,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,

@@ -52,7 +52,7 @@ def flat_step(
             return self.flat(loss_alone(output) if backward and loss_fn is None else output)
 
         def flat(self, output: Any) -> Any:
-            """Tensors of an output; those beside the loss have no gradient."""
+            """Tensors of an output; metrics have no gradient."""
             at = loss_place(torch, output) if backward else -1
             leaves, self.structure = torch.utils._pytree.tree_flatten(output)
             self.plain = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]

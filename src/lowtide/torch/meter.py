@@ -173,7 +173,7 @@ def _inside(events: Sequence[Any]) -> dict[int, int]:
 
 
 class _Numbers:
-    """Any number that an optimizer would give, and what stands for its own code."""
+    """Any number that an optimizer would give, and its own code on tensors to measure."""
 
     def __init__(self, updates: Mapping[str, Any]) -> None:
         self._updates = updates

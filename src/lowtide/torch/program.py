@@ -142,7 +142,7 @@ class Body:
 @dataclass(frozen=True)
 class Program:
     """A step in its own order. `outputs` are what it returns, in the order of `results`; `bodies` functions by name;
-    `updates` stand for an optimizer's own code where ops are measured: functions of a parameter and its gradient."""
+    `updates` are an optimizer's own code to measure: functions of a parameter and its gradient."""
 
     name: str
     givens: tuple[Given, ...]

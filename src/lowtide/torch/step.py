@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lowtide.arguments import Example, typed
+from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs
@@ -16,7 +16,7 @@ from lowtide.torch.any_optimizer import stand_in
 from lowtide.torch.asked import check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
-from lowtide.torch.closed import Slot, closed_over
+from lowtide.torch.closed import closed_over
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.eager import EagerStep
 from lowtide.torch.frozen import DRAWS, words_of
@@ -95,7 +95,7 @@ class Job:
         return captured, program, Compared(eager, inside)
 
     def _updates(self, names: Mapping[int, str], place: str) -> tuple[dict[str, Rule], dict[str, Any]]:
-        """The rule of each parameter by its name; and what stands for the optimizer's own code where it is measured."""
+        """The rule of each parameter by its name; and the optimizer's own code, to measure it."""
         groups = self.optimizer.param_groups
         if not any(id(p) in names for group in groups for p in group["params"]):
             raise InputError("the optimizer has no parameter of this module; make it of model.parameters()", place)
@@ -121,8 +121,14 @@ class Job:
         ]
         return [words for words in said if words]
 
-    def build(self, batch: Sequence[Any] | Mapping[str, Any]) -> Step:
-        """Capture and plan the step for batches of these sizes."""
+    def build(self, batch: Batch) -> Step:
+        """Capture and plan the step for batches of these sizes.
+
+        Raises
+        ------
+        InputError
+            As `traced` and `plan_program` raise it; or the loss scales by a GradScaler, and there is an optimizer.
+        """
         torch = library()
         batch = as_batch(batch)
         closed = closed_over(torch, self.model, self.loss_fn, batch)
@@ -316,17 +322,8 @@ class Step:
                 return _gradient(library(), self._tensors[parameter])
             return self._job.optimizer.state[self._tensors[parameter]][state]
         slot = self._slots.get(given.name)
-        return self._tensors[given.name] if slot is None else self._read(slot, given)
-
-    def _read(self, slot: Slot, given: Given) -> Any:
-        """The tensor that a variable of the loss holds now."""
-        tensor, before = slot.read(), self._tensors[given.name]
-        if (tensor.shape, tensor.dtype, tensor.device, tensor.stride()) != (
-            before.shape, before.dtype, before.device, before.stride(),
-        ):  # fmt: skip
-            message = f"the loss reads {slot.name!r}, which is now {str(tensor.dtype)[6:]}{list(tensor.shape)}, and was"
-            raise InputError(f"{message} {str(before.dtype)[6:]}{list(before.shape)}; compile the step again")
-        return tensor.detach()
+        tensor = self._tensors[given.name]
+        return tensor if slot is None else slot.read_like(tensor)
 
     def finish(self, results: Sequence[Any]) -> Any:
         """What a call returns, of what its ops returned; gradients go where they belong."""
@@ -352,7 +349,7 @@ class Step:
 def compile_step(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Example | Mapping[str, Any],
+    example: Batch,
     *,
     budget: Size | None = None,
     slower: float | str | None = None,
@@ -440,7 +437,7 @@ def compile_step(
 @typed
 def compile(
     model: Any,
-    example: Example | Mapping[str, Any],
+    example: Batch,
     *,
     budget: Size | None = None,
     costs: Costs | str | Path | None = None,
