@@ -48,8 +48,8 @@ check: $(READY)
 
 demo: $(READY)
 	mkdir -p demo
-	$(BIN)/lowtide zoo nasnet_a_cifar -o demo/nasnet.onnx
-	$(BIN)/lowtide plan demo/nasnet.onnx -o demo/nasnet.planned.onnx --plan demo/nasnet.plan.json
+	$(BIN)/lowtide research zoo nasnet_a_cifar -o demo/nasnet.onnx
+	$(BIN)/lowtide research plan demo/nasnet.onnx -o demo/nasnet.planned.onnx --plan demo/nasnet.plan.json
 	$(BIN)/lowtide verify demo/nasnet.onnx demo/nasnet.plan.json --run
 
 format: $(READY)

@@ -206,7 +206,7 @@ def by_command(path: Path, folder: Path, index: int) -> Outcome:
     """`inspect` or `plan` on the command line."""
     out = folder / f"out{path.suffix}"
     out.unlink(missing_ok=True)
-    words = ["inspect", str(path)] if index % 2 else ["plan", str(path), "-o", str(out)]
+    words = ["inspect", str(path)] if index % 2 else ["research", "plan", str(path), "-o", str(out)]
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(
             [sys.executable, "-m", "lowtide", *words, "--time", str(COMMAND_SECONDS), "-q"],

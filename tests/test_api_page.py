@@ -16,8 +16,9 @@ from lowtide.plan import Plan
 
 PATH = Path(__file__).parents[1] / "docs/api.md"
 PAGE = PATH.read_text(encoding="utf-8")
-ROWS = {match[1]: match[2] for match in re.finditer(r"^\| `(\w+)` \|(.*)\|$", PAGE, re.MULTILINE)}
-FUNCTIONS = sorted(name for name in lowtide.__all__ if inspect.isfunction(getattr(lowtide, name)))
+ROWS = {match[1]: match[2] for match in re.finditer(r"^\| `((?:research\.)?\w+)` \|(.*)\|$", PAGE, re.MULTILINE)}
+FUNCTIONS = {name: getattr(lowtide, name) for name in lowtide.__all__ if inspect.isfunction(getattr(lowtide, name))}
+FUNCTIONS |= {f"research.{name}": getattr(lowtide.research, name) for name in lowtide.research.__all__}
 CLASSES = sorted(
     name
     for name in lowtide.__all__
@@ -39,7 +40,7 @@ def test_every_public_name_is_on_the_page_and_no_other_row() -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_call_has_the_parameters_of_its_row(name: str) -> None:
     """In their order; and what it returns is named."""
-    signature = inspect.signature(getattr(lowtide, name))
+    signature = inspect.signature(FUNCTIONS[name])
     parameters, result = ROWS[name].split("|")
     assert _words(parameters) == list(signature.parameters)
     for kind in re.findall(r"[A-Z]\w+", str(signature.return_annotation)):

@@ -16,13 +16,13 @@ CORE = ROOT.parent.parent / "core"
 BASE = {
     "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "spill_plan",
     "run_reports", "arguments", "errors", "extensions", "files", "names", "toml_fields", "outputs", "schemas", "sizes",
-    "stop", "topological", "interrupt", "version", "_core",
+    "comparison", "stop", "topological", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
     "search", "verify", "run", "write", "emit", "report",
 ]  # fmt: skip
-FRONT = {"api", "cli", "__init__", "__main__", "executorch", "torch"}
+FRONT = {"api", "cli", "__init__", "__main__", "executorch", "research", "torch"}
 RESEARCH = ROOT.parent.parent / "packages/research/src/lowtide_research"
 
 

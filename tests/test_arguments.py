@@ -95,7 +95,7 @@ PARAMETERS = [
 @cache
 def a_plan() -> lowtide.Plan:
     """Some plan."""
-    return lowtide.plan("zoo:swiftnet_cell_a", method="own", time=5.0)
+    return lowtide.research.plan("zoo:swiftnet_cell_a", method="own", time=5.0)
 
 
 REQUIRED: dict[str, Callable[[], Any]] = {
@@ -189,11 +189,11 @@ def test_pythons_own_errors_stay() -> None:
     """An argument that there is none of, or one too few, is as for every function, with the one that was meant."""
     more: dict[str, Any] = {"buget": 3}
     with pytest.raises(TypeError, match=r"plan\(\) got an unexpected keyword argument 'buget'; did you mean budget\?"):
-        lowtide.plan("zoo:swiftnet_cell_a", **more)
+        lowtide.research.plan("zoo:swiftnet_cell_a", **more)
     with pytest.raises(TypeError, match=r"plan\(\) .* 'gapp'; did you mean gap\?"):  # handed on
         lowtide.check("zoo:swiftnet_cell_a", "1MiB", gapp=3)
     with pytest.raises(TypeError, match="model"):
-        lowtide.plan()  # type: ignore[call-arg]
+        lowtide.research.plan()  # type: ignore[call-arg]
 
 
 def test_short_names_of_types_are_what_they_stand_for() -> None:

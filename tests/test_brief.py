@@ -18,18 +18,18 @@ MOST = 400
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
     """One of each public call."""
-    plan = lowtide.plan(NETWORK, target="strict")
+    plan = lowtide.research.plan(NETWORK, target="strict")
     return {
         "plan": plan,
-        "spilled": lowtide.plan(NETWORK, target="strict", memories=["fast=1.75MiB"], time=2),
+        "spilled": lowtide.research.plan(NETWORK, target="strict", memories=["fast=1.75MiB"], time=2),
         "load": lowtide.load(NETWORK),
         "inspect": lowtide.inspect(NETWORK, target="strict"),
         "check": lowtide.check(NETWORK, "1MiB", target="strict"),
-        "compare": lowtide.compare(NETWORK, ["own"], target="strict")[0],
+        "compare": lowtide.research.compare(NETWORK, ["own"], target="strict")[0],
         "verify": lowtide.verify(NETWORK, plan, target="strict"),
-        "share": lowtide.share([NETWORK, "zoo:swiftnet_cell_a"], target="strict"),
-        "allocate": lowtide.allocate([block(f"b{i}", i, i + 2, 16) for i in range(1000)]),
-        "target": lowtide.target("tflm"),
+        "share": lowtide.research.share([NETWORK, "zoo:swiftnet_cell_a"], target="strict"),
+        "allocate": lowtide.research.allocate([block(f"b{i}", i, i + 2, 16) for i in range(1000)]),
+        "target": lowtide.research.target("tflm"),
     }
 
 

@@ -20,6 +20,7 @@ from lowtide.analyse.inspect import Inspection
 from lowtide.api.fitting import Check
 from lowtide.api.sharing import Shared, SharedModel
 from lowtide.cli.parser import _parser
+from lowtide.cli.tree import all_commands
 from lowtide.plan import Plan, Status, Stopped, exit_status
 from lowtide.read import graph_json
 from lowtide.report.comparison import MethodResult
@@ -89,19 +90,18 @@ def test_every_key_of_a_result_is_named(result: type):
 
 
 def _parsers() -> dict[str, argparse.ArgumentParser]:
-    (commands,) = (a for a in _parser(suites=False)._actions if isinstance(a, argparse._SubParsersAction))
-    return dict(commands.choices)
+    return {name: parser for name, _, parser in all_commands(_parser(suites=False))}
 
 
 def test_every_command_and_option_is_named_and_no_other():
-    """`lowtide bench` has its own page; what the contract names, the parser knows."""
+    """`lowtide research bench` has its own page; what the contract names, the parser knows."""
     parsers = _parsers()
-    rows = {re.findall(r"`lowtide (\w+)", row[0])[0] for row in _table("MODEL is `.onnx`")}
+    rows = {re.findall(r"`lowtide ((?:research )?\w+)", row[0])[0] for row in _table("MODEL is `.onnx`")}
     assert rows == set(parsers)
     options = {
         name
         for command, parser in parsers.items()
-        if command != "bench"
+        if command != "research bench"
         for action in parser._actions
         for name in action.option_strings
         if name.startswith("--")
@@ -133,15 +133,16 @@ def test_every_method_is_named():
 
 
 def test_every_function_is_named():
-    """Those that `lowtide` exports."""
+    """Those that `lowtide` and `lowtide.research` export."""
     functions = [name for name in lowtide.__all__ if inspect.isfunction(getattr(lowtide, name))]
+    functions += [f"research[. ]{name}" for name in lowtide.research.__all__]
     assert [name for name in functions if not re.search(rf"`?lowtide[. ]{name}\b", PAGE)] == []
 
 
 @pytest.mark.parametrize("memories", [(), ("fast=200KiB",)])
 def test_every_counter_is_named(memories: tuple[str, ...]):
     """As far as the methods that are installed here run; which rows of the table they fill."""
-    for row in lowtide.compare("zoo:swiftnet_cell_a", target="strict", time=20, memories=memories, every=True):
+    for row in lowtide.research.compare("zoo:swiftnet_cell_a", target="strict", time=20, memories=memories, every=True):
         assert set(row.counters) - CODE == set(), row.method
         if row.status == "ok" and not memories:
             assert {"orders_placed", "ops_moved"} <= set(row.counters)

@@ -40,7 +40,7 @@ def test_a_difference_is_seen() -> None:
     one, other = [[np.ones(4, np.float32)]], [[np.array([1, 1, 1, 1 + 1e-6], np.float32)]]
     assert apart(one, one) == 0 < apart(one, other) < 1e-5
     assert apart(one, [[np.full(4, np.nan, np.float32)]]) == float("inf")
-    plan = lowtide.plan("zoo:swiftnet_cell_a", target="generic")
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a", target="generic")
     compare(plan, "float32", [0.0, 0.0], {"allow": ""}, Counter(), lambda: 0.0)
     for far in ([1e-7, 0.0], [0.0, 1e-2]):
         with pytest.raises(Flaw):

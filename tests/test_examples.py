@@ -77,7 +77,7 @@ def test_the_example_runs_in_what_it_declares(make, goal: str, tmp_path: Path, c
     model = tmp_path / "net.tflite"
     model.write_bytes(make().bytes())
     files = ["-o", str(tmp_path / "net.planned.tflite"), "--header", str(tmp_path / "net_arena.h"), "-q"]
-    assert main(["plan", str(model), *files, *GOALS[goal]]) == 0
+    assert main(["research", "plan", str(model), *files, *GOALS[goal]]) == 0
     capsys.readouterr()
     seen = subprocess.run([str(built(tmp_path))], capture_output=True, text=True, check=True).stdout
     sizes = re.search(r"declared (\d+), used (\d+)", seen)
@@ -96,7 +96,7 @@ def test_16_bytes_less_are_too_few(tmp_path: Path, capsys: pytest.CaptureFixture
     model, header = tmp_path / "net.tflite", tmp_path / "net_arena.h"
     model.write_bytes(branches().bytes())
     files = ["-o", str(tmp_path / "net.planned.tflite"), "--header", str(header), "-q"]
-    assert main(["plan", str(model), *files, *GOALS["one arena"]]) == 0
+    assert main(["research", "plan", str(model), *files, *GOALS["one arena"]]) == 0
     capsys.readouterr()
     text = header.read_text()
     size = re.search(r"#define NET_ARENA_SIZE (\d+)", text)

@@ -25,8 +25,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_product_works_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It plans, compares its own methods, and leaves no slow one out."""
     path = str(graph_file(tmp_path, branches()))
-    assert main(["plan", path, "--target", "strict"]) == 0
-    assert main(["compare", path, "--target", "strict"]) == 0
+    assert main(["research", "plan", path, "--target", "strict"]) == 0
+    assert main(["research", "compare", path, "--target", "strict"]) == 0
     shown = capsys.readouterr().out
     assert "exact" in shown
     assert "left out" not in shown
@@ -37,15 +37,15 @@ def test_the_product_works_alone(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ("plan zoo:unet", "zoo:unet"),
-        ("zoo", "lowtide zoo"),
-        ("zoo unet -o OUT.onnx", "zoo:unet"),
-        ("plan MODEL --method serenity", "method serenity"),
-        ("compare MODEL --methods own,hmcos", "method hmcos"),
-        ("compare MODEL --memory fast=1KiB --methods belady", "method belady"),
-        ("plan MODEL --memory fast=1KiB --method cosma", "method cosma"),
-        ("plan MODEL --allow recompute --budget 1KiB --method checkmate", "method checkmate"),
-        ("bench schedule --networks unet", "lowtide bench"),
+        ("research plan zoo:unet", "zoo:unet"),
+        ("research zoo", "lowtide research zoo"),
+        ("research zoo unet -o OUT.onnx", "zoo:unet"),
+        ("research plan MODEL --method serenity", "method serenity"),
+        ("research compare MODEL --methods own,hmcos", "method hmcos"),
+        ("research compare MODEL --memory fast=1KiB --methods belady", "method belady"),
+        ("research plan MODEL --memory fast=1KiB --method cosma", "method cosma"),
+        ("research plan MODEL --allow recompute --budget 1KiB --method checkmate", "method checkmate"),
+        ("research bench schedule --networks unet", "lowtide research bench"),
     ],
 )
 def test_what_is_missing_is_one_line(

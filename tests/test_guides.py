@@ -144,7 +144,9 @@ def test_a_researcher(tmp_path: Path):
     (info / "entry_points.txt").write_text(f"[{points[0]}]\n" + "".join(f"{k} = {v}\n" for k, v in points[1].items()))
     shutil.copy(EXAMPLES / "research/smallest.py", tmp_path)
     places = [str(Path(lowtide.__file__).parents[1]), str(tmp_path), os.environ.get("PYTHONPATH", "")]
-    words = "compare zoo:swiftnet_cell_a --target strict --methods own,smallest,exact --set smallest.during=true"
+    words = (
+        "research compare zoo:swiftnet_cell_a --target strict --methods own,smallest,exact --set smallest.during=true"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "lowtide", *words.split()], capture_output=True, text=True, check=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},

@@ -32,6 +32,8 @@ def test_the_package_imports_nothing_until_it_is_used() -> None:
     }
     assert not modules & HEAVY
     assert {"lowtide.api", "lowtide._core", "msgspec"} <= imported_by("import lowtide; lowtide.plan")
+    assert "lowtide.api" not in imported_by("import lowtide; lowtide.research")
+    assert "lowtide.api" in imported_by("import lowtide; lowtide.research.compare")
 
 
 def test_the_version_is_printed_without_the_commands() -> None:
@@ -43,7 +45,8 @@ def test_the_version_is_printed_without_the_commands() -> None:
 
 def test_functions_keep_their_names_from_modules() -> None:
     """Whatever is imported first: `lowtide.plan` is the function, and `lowtide.plan` in an import is the module."""
-    shared = [name for name in lowtide.__all__ if name in {module.name for module in iter_modules(lowtide.__path__)}]
+    modules = {module.name for module in iter_modules(lowtide.__path__)}
+    shared = [name for name in lowtide.__all__ if name in modules - {"research"}]
     assert shared == sorted(lowtide._SHARED)
     for name in shared:
         assert isfunction(getattr(lowtide, name))
@@ -56,3 +59,8 @@ def test_unknown_names_are_errors() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = lowtide.nothing  # pyright: ignore[reportAttributeAccessIssue]
     assert set(lowtide.__all__) <= set(dir(lowtide))
+    with pytest.raises(AttributeError, match=r"'compare'; it is now lowtide\.research\.compare"):
+        _ = lowtide.compare  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = lowtide.research.nothing  # pyright: ignore[reportAttributeAccessIssue]
+    assert set(lowtide.research.__all__) <= set(dir(lowtide.research))

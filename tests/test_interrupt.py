@@ -61,7 +61,7 @@ def test_what_a_report_raises_arrives(first_slice: str) -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        lowtide.plan(HARD, target="strict", time=20, report=report, options={"first_slice": first_slice})
+        lowtide.research.plan(HARD, target="strict", time=20, report=report, options={"first_slice": first_slice})
     assert asked == 1
 
 
@@ -78,7 +78,7 @@ def test_what_a_handler_of_a_signal_raises_arrives(memories: dict[str, int]) -> 
     signal.setitimer(signal.ITIMER_REAL, 1.0)
     try:
         with pytest.raises(TimeoutError, match="of the caller"):
-            lowtide.plan(HARD, target="strict", time=20, memories=memories)
+            lowtide.research.plan(HARD, target="strict", time=20, memories=memories)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -64,7 +64,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path):
     missing = {package for packages in needs.values() for package in packages if find_spec(package) is None}
     without = {heading for heading, packages in needs.items() if missing & set(packages)}
     if name == "README.md":
-        words = ["zoo", "nasnet_a_cifar", "-o", str(tmp_path / "nasnet.onnx"), "-q"]
+        words = ["research", "zoo", "nasnet_a_cifar", "-o", str(tmp_path / "nasnet.onnx"), "-q"]
         subprocess.run([sys.executable, "-m", "lowtide", *words], check=True)
     lay((ROOT / name).read_text(encoding="utf-8"), tmp_path, missing)
     wrong = run_page(ROOT / name, tmp_path, without)
@@ -99,7 +99,7 @@ def test_the_pictures_of_means_are_drawn_by_its_commands(tmp_path: Path):
         assert f"{peak[1]} instead of " in page
         assert "<script" not in picture
         assert len(picture) < 30_000
-    lowtide.plan("zoo:swiftnet_cell_a", target="strict").save(tmp_path / "order.json")
+    lowtide.research.plan("zoo:swiftnet_cell_a", target="strict").save(tmp_path / "order.json")
     subprocess.run(
         [sys.executable, "-m", "lowtide", "report", "order.json", "--svg", "order"], cwd=tmp_path, check=True
     )

@@ -29,8 +29,8 @@ BUFFERS = [block("a", 0, 2, 16), block("b", 1, 3, 8)]
 def _values(tmp_path: Path) -> dict[str, Any]:
     """One of each, as the public functions return them."""
     graph = lowtide.load(NETWORK)
-    plan = lowtide.plan(graph, target="strict")
-    banked = lowtide.plan(graph, target="strict", banks={"a": "160KB", "b": "1MB"})
+    plan = lowtide.research.plan(graph, target="strict")
+    banked = lowtide.research.plan(graph, target="strict", banks={"a": "160KB", "b": "1MB"})
     return {
         "Graph": graph,
         "Op": graph.ops[0],
@@ -38,17 +38,17 @@ def _values(tmp_path: Path) -> dict[str, Any]:
         "Kind": graph.tensors[0].kind,
         "Plan": plan,
         "Plan in banks": banked,
-        "Plan with moves": lowtide.plan(graph, target="strict", memories=["fast=200KiB"]),
-        "Target": lowtide.target("tflm"),
-        "Board": lowtide.board("esp32s3"),
+        "Plan with moves": lowtide.research.plan(graph, target="strict", memories=["fast=200KiB"]),
+        "Target": lowtide.research.target("tflm"),
+        "Board": lowtide.research.board("esp32s3"),
         "Check": lowtide.check(graph, "1KiB", target="strict"),
         "Inspection": lowtide.inspect(graph, target="strict"),
-        "WayToFit": lowtide.WayToFit("cuts", 1, True, "", "lowtide plan"),
-        "MethodResult": lowtide.compare(graph, ["own", "exact"], target="strict"),
-        "Placement": lowtide.allocate(BUFFERS, 24),
-        "Shared": lowtide.share([graph, graph], target="strict"),
+        "WayToFit": lowtide.WayToFit("cuts", 1, True, "", "lowtide research plan"),
+        "MethodResult": lowtide.research.compare(graph, ["own", "exact"], target="strict"),
+        "Placement": lowtide.research.allocate(BUFFERS, 24),
+        "Shared": lowtide.research.share([graph, graph], target="strict"),
         "Report": lowtide.verify(graph, plan, target="strict", prove=True),
-        "Proof": lowtide.prove(graph, plan, target="strict"),
+        "Proof": lowtide.research.prove(graph, plan, target="strict"),
         "MemoryUse": MemoryUse("a", 1, 2, 0),
         "Exports": Exports(str(tmp_path / "h.h"), None, None),
         "Problem": Problem(tuple(BUFFERS), (Pair(0, 1, 0),)),
@@ -99,7 +99,7 @@ def test_graphs_of_every_format(tmp_path: Path, form: str):
     again = pickle.loads(pickle.dumps(graph))
     assert again == graph
     assert [dict(op.attributes) for op in again.ops] == [dict(op.attributes) for op in graph.ops]
-    assert lowtide.plan(again).required_bytes == lowtide.plan(graph).required_bytes
+    assert lowtide.research.plan(again).required_bytes == lowtide.research.plan(graph).required_bytes
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -107,7 +107,9 @@ def test_a_pickled_graph_is_planned_alike(seed: int):
     """The plan, but for its seconds, is the same bytes."""
 
     def plan_of(graph: lowtide.Graph) -> bytes:
-        return msgspec.structs.replace(lowtide.plan(graph, target="generic", time=5), seconds=Seconds()).to_json()
+        return msgspec.structs.replace(
+            lowtide.research.plan(graph, target="generic", time=5), seconds=Seconds()
+        ).to_json()
 
     graph = random_graph(Random(seed), 8)
     assert plan_of(pickle.loads(pickle.dumps(graph))) == plan_of(graph)

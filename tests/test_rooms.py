@@ -24,6 +24,7 @@ ELSEWHERE = {
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
     "test_schemas.py": "cli/schema",
+    "test_imports.py": "research",
     "api/sweeps/test_sweeping.py": "api/sweeps/rows api/sweeps/workers cli/sweep report/sweep",
     "api/test_budgets.py": "api/changes cli/summary report/summary",
     "cli/test_inputs.py": "cli/stdin",
@@ -48,6 +49,8 @@ ELSEWHERE = {
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "api/rewrites/test_aliasing.py": "report/aliases",
+    "api/default/test_default.py": "api/default/fit api/default/onnx api/default/predicted api/default/request "
+    "api/optimized run/optimise_process cli/front comparison report/first_screen run/canonical",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging api/rewrites/step_plans",
     # what an op means: each row through its proof, each family through its op in numpy
@@ -63,13 +66,13 @@ ELSEWHERE = {
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
-    "write/onnxruntime_snippet api/optimizing",
+    "run/session_module api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "run/live_storages",
-    "run/test_timing.py": "run/ort_process run/random_weights",
+    "run/test_timing.py": "run/fresh_process run/random_weights",
     "run/test_loop_arena.py": "run/loop_replay run/tensor_values",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
@@ -110,7 +113,7 @@ ELSEWHERE = {
     # the front door, through its commands
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/small_parsers cli/lines api/models "
+    "cli/test_commands.py": "plan cli/asked cli/values cli/parser cli/small_parsers cli/tree cli/lines api/models "
     "report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_halos.py": "verify/check/halos",

@@ -67,16 +67,16 @@ def wrong_object(value: dict[str, Any], schema: Any, root: Any) -> str:
 @pytest.mark.parametrize("kind", ["graph", "plan", "cost", "budgets"])
 def test_the_schema_in_the_repository_is_what_the_command_prints(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """And its objects are those that msgspec describes."""
-    assert main(["schema", kind]) == 0
+    assert main(["research", "schema", kind]) == 0
     assert (FOLDER / f"{kind}.schema.json").read_text() == capsys.readouterr().out
-    document = lowtide.schema(kind)
+    document = lowtide.research.schema(kind)
     kinds = {"graph": GraphDocument, "plan": Plan, "cost": CostFile, "budgets": BudgetsDocument}
     own = msgspec.json.schema(kinds[kind])
     assert {name: entry.get("properties") for name, entry in document["$defs"].items()} == {
         name: entry.get("properties") for name, entry in own["$defs"].items()
     }
     with pytest.raises(InputError, match="there is no schema of 'other'"):
-        lowtide.schema("other")
+        lowtide.research.schema("other")
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_the_schema_in_the_repository_is_what_the_command_prints(kind: str, caps
 )
 def test_plans_keep_to_the_schema(settings: dict[str, Any]) -> None:
     """Of each goal."""
-    schema = lowtide.schema("plan")
-    document = json.loads(lowtide.plan(GRAPH_OF, **{"target": "strict", **settings}).to_json())
+    schema = lowtide.research.schema("plan")
+    document = json.loads(lowtide.research.plan(GRAPH_OF, **{"target": "strict", **settings}).to_json())
     assert wrong(document, schema, schema) == ""
     assert "is no" in wrong(document | {"order": "no"}, schema, schema)
     assert "missing" in wrong({k: v for k, v in document.items() if k != "order"}, schema, schema)
@@ -94,7 +94,7 @@ def test_plans_keep_to_the_schema(settings: dict[str, Any]) -> None:
 
 def test_graphs_keep_to_the_schema() -> None:
     """A document with every key, one that lowtide writes, and one with a key that is none."""
-    schema = lowtide.schema("graph")
+    schema = lowtide.research.schema("graph")
     assert wrong(GRAPH, schema, schema) == ""
     assert wrong(json.loads(graph_json_bytes(GRAPH_OF)), schema, schema) == ""
     assert "'aliasof' is no key" in wrong(
@@ -106,5 +106,5 @@ def test_graphs_keep_to_the_schema() -> None:
 def test_a_graph_of_the_zoo_keeps_to_the_schema(tmp_path: Path) -> None:
     """As it is written."""
     path = graph_file(tmp_path, branches())
-    schema = lowtide.schema("graph")
+    schema = lowtide.research.schema("graph")
     assert wrong(json.loads(path.read_bytes()), schema, schema) == ""

@@ -24,7 +24,7 @@ def _pair(kind: str, size: int = 8, shape: tuple[int, ...] | None = None, **attr
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_toml_is_read_back(tmp_path: Path, name: str):
-    """What `lowtide target NAME` prints is that target, under its file's name unless it says its own."""
+    """What `lowtide research target NAME` prints is that target, under its file's name unless it says its own."""
     path = tmp_path / "mine.toml"
     path.write_text(to_toml(BUILT_IN[name]))
     assert read_toml(path) == BUILT_IN[name]
@@ -32,7 +32,7 @@ def test_toml_is_read_back(tmp_path: Path, name: str):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_key_is_explained_where_it_is_printed(tmp_path: Path, name: str):
-    """`lowtide target NAME` says what a key means and takes, as comments that reading back skips."""
+    """`lowtide research target NAME` says what a key means and takes, as comments that reading back skips."""
     text = target_text(BUILT_IN[name])
     path = tmp_path / "mine.toml"
     path.write_text(text)

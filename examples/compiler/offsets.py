@@ -1,6 +1,6 @@
 """A compiler's own graph to an order and an offset for each buffer: python offsets.py net.graph.json
 
-The file is written below; a compiler writes its own (`lowtide schema graph` is its JSON Schema).
+The file is written below; a compiler writes its own (`lowtide research schema graph` is its JSON Schema).
 """
 
 import json
@@ -29,7 +29,7 @@ graph = {
 graph["ops"][3]["overwrites"] = [ids["a"]]  # its kernel may write where `a` lies
 path.write_text(json.dumps(graph, indent=1))
 
-plan = lowtide.plan(path, target="generic,alignment=16")
+plan = lowtide.research.plan(path, target="generic,alignment=16")
 print("order:", " ".join(graph["ops"][op]["name"] for op in plan.order))
 for tensor in plan.tensors:
     print(f"{tensor.name:8} at {plan.offset_of(tensor.id):6} for {tensor.size:6} B")

@@ -1,7 +1,7 @@
 /* An arena laid out by lowtide, in C. From a clone:
 
-       lowtide zoo swiftnet_cell_a -o net.onnx
-       lowtide plan net.onnx --board stm32h743 --persistent features --header net_arena.h --table net_arena.txt
+       lowtide research zoo swiftnet_cell_a -o net.onnx
+       lowtide research plan net.onnx --board stm32h743 --persistent features --header net_arena.h --table net_arena.txt
        gcc -std=c11 -Wall -Wextra -DARENA='"net_arena.h"' main.c -o main && ./main
 */
 #include <stdint.h>

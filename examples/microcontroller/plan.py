@@ -14,7 +14,7 @@ parser.add_argument("folder", type=Path, nargs="?", default=".", help="for what 
 options = parser.parse_args()
 model, folder = options.model, options.folder
 target = "tflm,pointer=32,interpreter=plain"  # a 32-bit MCU and the plain MicroInterpreter
-plan = lowtide.plan(model, target=target)
+plan = lowtide.research.plan(model, target=target)
 assert plan.runtime_parts is not None
 before = lowtide.check(model, "1GiB", target=target, as_is=True)
 print(f"arena of the model as it stands {before.required_bytes:,} B, planned {plan.required_bytes:,} B")

@@ -9,15 +9,15 @@ from pathlib import Path
 import lowtide
 
 model, folder = sys.argv[1], Path(sys.argv[2])
-before = lowtide.plan(model, method="own")
-plan = lowtide.plan(model)
+before = lowtide.research.plan(model, method="own")
+plan = lowtide.research.plan(model)
 
 plan.report(folder / "report.html", before=before, trace=folder / "trace.json", svg=folder / "figure")
 before.save(folder / "before.plan.json")  # lowtide report before.plan.json after.plan.json -o report.html
 plan.save(folder / "after.plan.json")
 
 (folder / "cell.html").write_text(plan._repr_html_())  # what a notebook shows
-print(plan)  # what `lowtide plan` prints
+print(plan)  # what `lowtide research plan` prints
 
 seen = lowtide.inspect(model, ladder=0)
 assert seen.peak is not None

@@ -1,8 +1,8 @@
 """A scheduling method of one's own, compared with lowtide's and the papers':
 
 pip install ./examples/research
-lowtide compare zoo:nasnet_a_cifar --target strict --methods own,greedy,smallest,exact
-lowtide plan zoo:nasnet_a_cifar --method smallest --set smallest.during=true
+lowtide research compare zoo:nasnet_a_cifar --target strict --methods own,greedy,smallest,exact
+lowtide research plan zoo:nasnet_a_cifar --method smallest --set smallest.during=true
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 // A model planned by lowtide, from the file to a running program: TFLM's MicroInterpreter in an arena as large as the
 // header says, with the offsets that the written model holds.
 //
-//     lowtide plan net.tflite -o net.planned.tflite --header net_arena.h --set pointer=32
-//     lowtide plan net.tflite -o net.planned.tflite --header net_arena.h --board esp32s3 --place tail=psram
+//     lowtide research plan net.tflite -o net.planned.tflite --header net_arena.h --set pointer=32
+//     lowtide research plan net.tflite -o net.planned.tflite --header net_arena.h --board esp32s3 --place tail=psram
 //
 // The first line gives one arena, the second one for the head and one for the tail; this program takes either header.
 // In firmware it is compiled with the application, against TFLM as it is there:

@@ -1,14 +1,15 @@
 """lowtide lowers the memory high-water mark of neural networks, and proves how low it can go.
 
 >>> import lowtide
->>> made = lowtide.plan("zoo:nasnet_a_cifar", target="strict")
->>> made.own_order_peak_bytes, made.peak_bytes, made.optimal
+>>> made = lowtide.plan("zoo:nasnet_a_cifar", target="strict", without=["recompute"])
+>>> made.comparison.today_bytes, made.comparison.planned_bytes, made.optimal
 (2359296, 1786624, True)
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -16,39 +17,25 @@ from lowtide.interrupt import end_at_once, is_command
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
+    from lowtide import research
     from lowtide.api import (
         Check,
         MethodResult,
         Placement,
         WayToFit,
-        allocate,
         apply,
-        board,
-        boards,
         check,
-        compare,
-        curve,
         emit_c,
         export,
-        front,
         inspect,
         load,
-        measure,
-        plan,
-        plan_sizes,
-        probe,
-        prove,
         report,
         run,
-        runtime_optimized,
-        schema,
-        share,
-        sweep,
-        target,
-        targets,
         verify,
-        ways_to_fit,
     )
+    from lowtide.api.default import plan
+    from lowtide.api.default.fit import Fit, fit
+    from lowtide.comparison import Comparison
     from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
     from lowtide.graph import Graph, Kind, Op, Tensor
     from lowtide.plan import Plan
@@ -59,6 +46,8 @@ if is_command():
 
 __all__ = [
     "Check",
+    "Comparison",
+    "Fit",
     "Graph",
     "InputError",
     "Kind",
@@ -73,36 +62,21 @@ __all__ = [
     "VerificationError",
     "WayToFit",
     "__version__",
-    "allocate",
     "apply",
-    "board",
-    "boards",
     "check",
-    "compare",
-    "curve",
     "emit_c",
     "export",
-    "front",
+    "fit",
     "inspect",
     "load",
-    "measure",
     "plan",
-    "plan_sizes",
-    "probe",
-    "prove",
     "report",
+    "research",
     "run",
-    "runtime_optimized",
-    "schema",
-    "share",
-    "sweep",
-    "target",
-    "targets",
     "verify",
-    "ways_to_fit",
 ]
 
-_SHARED = frozenset({"allocate", "plan", "report", "run", "target", "verify"})
+_SHARED = frozenset({"plan", "report", "run", "verify"})
 """Functions that share their names with modules of this package."""
 
 
@@ -115,18 +89,31 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> object:
+        if name == "research":
+            return import_module("lowtide.research")
         if name not in __all__:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            raise AttributeError(_missing(name))
         from lowtide import api, errors, graph
+        from lowtide.api import default
+        from lowtide.api.default import fit
+        from lowtide.comparison import Comparison
         from lowtide.plan import Plan
         from lowtide.target import Target
 
-        found = {**vars(errors), **vars(graph), **vars(api), "Plan": Plan, "Target": Target}
-        vars(self).update({public: found[public] for public in __all__ if public not in vars(self)})
+        found = {**vars(errors), **vars(graph), **vars(api), "plan": default.plan, "fit": fit.fit, "Fit": fit.Fit}
+        found |= {"Comparison": Comparison, "Plan": Plan, "Target": Target}
+        vars(self).update({public: found[public] for public in __all__ if public in found and public not in vars(self)})
         return vars(self)[name]
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *__all__})
+
+
+def _missing(name: str) -> str:
+    """What is wrong with a name that is not public here."""
+    research = import_module("lowtide.research")
+    moved = f"; it is now lowtide.research.{name}" if name in research.__all__ else ""
+    return f"module {__name__!r} has no attribute {name!r}{moved}"
 
 
 sys.modules[__name__].__class__ = _Package

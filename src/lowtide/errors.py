@@ -44,6 +44,24 @@ def _foreign(text: str, names: tuple[str, ...]) -> ForeignDimensionError:
     return ForeignDimensionError(text, "", names)
 
 
+class FreeDimensionError(InputError):
+    """Dimensions of the model have no size.
+
+    `sizes` are usual ones with which it can be read; `batches` are the names of those that count examples.
+    """
+
+    def __init__(self, message: str, place: str, sizes: dict[str, int], batches: tuple[str, ...] = ()) -> None:
+        self.sizes, self.batches = sizes, batches
+        super().__init__(message, place)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _free, (str(self), self.sizes, self.batches)
+
+
+def _free(text: str, sizes: dict[str, int], batches: tuple[str, ...]) -> FreeDimensionError:
+    return FreeDimensionError(text, "", sizes, batches)
+
+
 class NoOrderFoundError(InputError):
     """A search that was not cut short met no order in which every op fits with what comes in ahead of it."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from lowtide.certificates import Certificate
+from lowtide.comparison import Comparison, OptimizedFrom, Weights
 from lowtide.errors import InputError
 from lowtide.files import read_all
 from lowtide.fission_plan import StepFission
@@ -243,6 +244,13 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     aliases_least: bool = False
 
 
+SHOWN = (
+    "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes required_bytes "
+    "traffic_bytes memories status stopped"
+)
+"""What a plan in an interpreter shows of itself."""
+
+
 def exit_status(status: Status, *, interrupted: bool) -> int:
     """What a command exits with: an interrupt first, then what it reached."""
     return INTERRUPTED if interrupted else EXIT_STATUS[status]
@@ -275,6 +283,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     with `fission`, of type Parts. `halos` says what recomputed rows add. With `allow`, a budget is impossible only by
     what `recomputation` or `fission` proves for all plans. `profile`: what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
+    `optimized_from`: the plan is of the file that onnxruntime's optimiser makes of the user's model. `weights`: where
+    its session has the weights, if not in the file. `comparison`: what the model takes today, as its user runs it, and
+    with the plan.
     """
 
     version: int
@@ -343,10 +354,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rules: Target | None = None
     dims: dict[str, int | list[int]] | None = None
     profile: PlanProfile | None = None
+    optimized_from: OptimizedFrom | None = None
+    weights: Weights | None = None
+    comparison: Comparison | None = None
 
     def __repr__(self) -> str:
-        keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "
-        return brief(self, f"{keys}required_bytes traffic_bytes memories status stopped")
+        return brief(self, SHOWN)
 
     @property
     def exit_status(self) -> int:
@@ -431,7 +444,8 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
     try:
         plan = msgspec.json.decode(data, type=Plan)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place) from None
+        fix = "write it again with `lowtide research plan --plan`"
+        raise InputError(f"not a lowtide plan: {error}; {fix}", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if plan.version not in VERSIONS:

@@ -26,7 +26,7 @@ Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an op that a cut made does, reads and makes: tensor ids, at the positions that the format numbers.
 
-    ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"``,
+    ``"part"``: `rows` of an `axis` of its origin, as `lowtide research probe` numbers them; ``"slice"``, ``"join"``,
     ``"merge"`` and ``"pad"`` take a slice, concatenate slices, add up two parts of a sum, and put padding around a
     slice.
     """
@@ -338,8 +338,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     The last of `ops` drives: its `parts` positions are requested one after the other, and an op runs until what the
     next position of its reader needs is made (`docs/means.md`). `along`: of each op the axis of its access, as
-    `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
-    tensor that is kept or written position by position, its dimensions along these. `merge`: how what leaves is
+    `lowtide research probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`:
+    of each tensor that is kept or written position by position, its dimensions along these. `merge`: how what leaves is
     materialised. `keep`: its line buffers, `sums`: accumulators, `kept_bytes`: of all of these where some line buffers
     share memory, as they are never live at once. `streamed`: names of graph inputs that the caller streams in.
     `over`: the tensor that may share bytes of an input which dies in the loop: a result, or a tensor of the plan that

@@ -188,7 +188,7 @@ def test_plans_keep_the_peak_under_alignment() -> None:
     unaligned = 0
     for _ in range(300):
         graph = random_graph(rng, rng.randint(2, 12), in_place=0.6)
-        made = lowtide.plan(graph, target="generic")
+        made = lowtide.research.plan(graph, target="generic")
         lowtide.verify(graph, made)
         assert made.optimal
         assert made.peak_bytes == made.lower_bound_bytes

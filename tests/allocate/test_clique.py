@@ -22,7 +22,7 @@ def test_what_is_kept_apart_counts_beside_what_is_there():
     assert (load_bound(triangle()), clique_bound(triangle())) == (20, 30)
     assert Cliques().supports(triangle()) is None
     assert Cliques().supports(Problem(triangle().buffers)) == "no buffers kept apart"
-    placed = lowtide.allocate(triangle())
+    placed = lowtide.research.allocate(triangle())
     assert (placed.height_bytes, placed.optimal) == (30, True)
 
 
@@ -30,7 +30,7 @@ def test_a_hundred_kept_apart_are_proved_at_once():
     """Each of a hundred buffers that follow each other is kept apart from two thirds of the others."""
     buffers = tuple(block(f"b{k}", k, k + 1, 32 + 64 * (k % 7), 32) for k in range(100))
     apart = tuple((i, j) for i, j in combinations(range(100), 2) if (i - j) % 3)
-    placed = lowtide.allocate(Problem(buffers, (), apart), time=5)
+    placed = lowtide.research.allocate(Problem(buffers, (), apart), time=5)
     assert placed.optimal
     assert placed.height_bytes == 3 * (32 + 64 * 6)
 

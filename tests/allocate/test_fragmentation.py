@@ -99,12 +99,12 @@ def test_holes_are_free_and_below_the_top(target: str) -> None:
 def test_plan_and_inspect_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """In words and in the figures, if the arena of the plan's order is above its bound; else not at all."""
     monkeypatch.setattr(ExactFit, "improve", lambda _, problem, limits, known: known)
-    made = lowtide.plan("zoo:random_width:n=300", target="strict", method="rpo")
+    made = lowtide.research.plan("zoo:random_width:n=300", target="strict", method="rpo")
     assert made.search is not None
     assert made.search["arena_lost"]["gap_bytes"] == (made.arena_bytes or 0) - made.peak_bytes
     assert made.search["arena_lost"]["text"] in plan_text(made)
     assert "arena_lost" not in plan_text(made, verbose=True)
-    whole = lowtide.plan("zoo:swiftnet_cell_c")
+    whole = lowtide.research.plan("zoo:swiftnet_cell_c")
     assert "arena_lost" not in (whole.search or {})
     assert "bytes lost" not in plan_text(whole)
     seen = lowtide.inspect("zoo:swiftnet_cell_c")

@@ -101,7 +101,7 @@ def test_sizes_near_the_limit_are_left_to_others() -> None:
     rows = [((63, 48), (66,)), ((66,), (84,)), ((84,), (80,)), ((148,), (67, 164)), ((80, 164, 80), (42,)),
             ((148, 84), (172,))]  # fmt: skip
     ops = tuple(Op(i, read, made, workspace=5 * unit * (i == 4)) for i, (read, made) in enumerate(rows))
-    plan = lowtide.plan(Graph("large", tensors, ops, sha256="1" * 64), target="generic,alignment=1")
+    plan = lowtide.research.plan(Graph("large", tensors, ops, sha256="1" * 64), target="generic,alignment=1")
     assert (plan.peak_bytes, plan.arena_bytes, plan.optimal) == (32 * unit, 32 * unit, True)
     assert PeakFirst().supports(Problem((block("a", 0, 1, 2**61),))) is not None
     assert PeakFirst().supports(Problem((block("a", 0, 1, 2**60),))) is None

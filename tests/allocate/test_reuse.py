@@ -75,5 +75,5 @@ def test_without_the_time_to_prove_it_nothing_is_proved():
 def test_the_front_door_takes_costs():
     """As `BufferFile.costs`; two buffers in room for one."""
     given = BufferFile(Problem((block("a", 0, 1, 8), block("b", 1, 2, 8))), {}, costs={(0, 1): 7})
-    placed = lowtide.allocate(given, 8, reuse_cost=True)
+    placed = lowtide.research.allocate(given, 8, reuse_cost=True)
     assert (placed.reuse_cost, placed.reuse_lower_bound, placed.optimal, placed.height_bytes) == (7, 7, True, 8)

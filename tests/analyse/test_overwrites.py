@@ -40,7 +40,7 @@ def _graph(**ops: Any) -> lowtide.Graph:
 def test_an_op_overwrites_what_the_graph_lets_it(target: str, keys: dict[str, Any], peak: int) -> None:
     """Whatever its type is, under targets that write in place; and the plan says which it was."""
     graph = _graph(**keys)
-    plan = lowtide.plan(graph, target=target)
+    plan = lowtide.research.plan(graph, target=target)
     assert (plan.peak_bytes, plan.optimal) == (peak, True)
     allowed = keys.get("overwrites")
     assert all(allowed is None or read in allowed for _, read in plan.in_place)
@@ -90,7 +90,7 @@ def test_the_peak_is_least_over_all_orders_and_rights(seed: int) -> None:
         "ops": [op(i, reads, [out], overwrites=over) for i, (reads, out, over) in enumerate(ops)],
     }
     graph = parse_graph_json(json.dumps(document).encode())
-    plan = lowtide.plan(graph, target="generic,alignment=1")
+    plan = lowtide.research.plan(graph, target="generic,alignment=1")
     assert (plan.peak_bytes, plan.optimal) == (_least(sizes, ops, ends), True)
 
 

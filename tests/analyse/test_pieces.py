@@ -122,7 +122,7 @@ def late(tmp_path: Path) -> Path:
 
 def test_room_of_a_piece_that_comes_later_is_used(late: Path):
     """What is gone before the second piece is written lies in its place: 256 bytes of both, and 16 besides."""
-    plan = lowtide.plan(late, target=TARGET, allow="alias")
+    plan = lowtide.research.plan(late, target=TARGET, allow="alias")
     assert (plan.peak_bytes, plan.optimal) == (272, True)
     assert plan.arena_bytes == plan.arena_lower_bound_bytes == 320
     assert lowtide.verify(late, plan, target=TARGET).checks
@@ -139,7 +139,7 @@ def test_room_of_a_piece_that_comes_later_is_used(late: Path):
 
 def test_what_lies_in_the_room_of_a_piece_that_is_there_is_found(late: Path):
     """Moved over the first piece, or kept when the second is written."""
-    plan = lowtide.plan(late, target=TARGET, allow="alias")
+    plan = lowtide.research.plan(late, target=TARGET, allow="alias")
     ids = {t.name: str(t.id) for t in plan.tensors}
     at = plan.offsets or {}
     for name, over in (("d", "a"), ("e", "b"), ("b", "a")):

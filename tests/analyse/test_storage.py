@@ -138,10 +138,10 @@ def test_a_plan_with_and_without_spilling_say_the_same_of_named_memory(tmp_path:
     ops = [{"id": op.id, "inputs": op.inputs, "outputs": op.outputs} for op in named_memory().ops]
     path = tmp_path / "r.graph.json"
     path.write_text(json.dumps({"name": "r", "tensors": tensors, "ops": ops}))
-    plan = lowtide.plan(path, target="strict")
+    plan = lowtide.research.plan(path, target="strict")
     assert (plan.peak_bytes, plan.lower_bound_bytes, plan.own_order_peak_bytes) == (510, 510, 510)
     lowtide.verify(path, plan, prove=True)
-    spilled = lowtide.plan(path, target="strict", memories={"fast": 510})
+    spilled = lowtide.research.plan(path, target="strict", memories={"fast": 510})
     assert (spilled.peak_bytes, spilled.traffic_bytes, spilled.own_order_peak_bytes) == (510, 0, 510)
     lowtide.verify(path, spilled, prove=True)
 

@@ -151,8 +151,8 @@ def test_the_summary_says_what_changed(
 
 
 def test_the_schema_is_of_what_is_read() -> None:
-    """`lowtide schema budgets`."""
-    document = lowtide.schema("budgets")
+    """`lowtide research schema budgets`."""
+    document = lowtide.research.schema("budgets")
     assert set(document["$defs"]) == {Budget.__name__, BudgetsDocument.__name__}
     keys = {field.encode_name for field in msgspec.structs.fields(Budget)}
     assert set(document["$defs"]["Budget"]["properties"]) == keys

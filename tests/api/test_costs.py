@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _plan(model: Path, **settings: Any) -> Plan:
-    return lowtide.plan(model, target="strict", allow="fission", **settings)
+    return lowtide.research.plan(model, target="strict", allow="fission", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +71,8 @@ def test_trials_tighten_a_bound(model: Path) -> None:
     again = _plan(model, cost=tried, max_overhead=0.8)
     assert again.cost is not None
     assert again.peak_bytes <= free.peak_bytes
-    first, *_, last = lowtide.curve(model, target="strict", cost=tried).points
-    plain, *_, other = lowtide.curve(model, target="strict", cost=FILE).points
+    first, *_, last = lowtide.research.curve(model, target="strict", cost=tried).points
+    plain, *_, other = lowtide.research.curve(model, target="strict", cost=FILE).points
     assert first.nanoseconds == plain.nanoseconds
     assert last.nanoseconds is not None
     assert other.nanoseconds is not None
@@ -133,7 +133,7 @@ def test_what_a_plan_says_of_time_is_checked(key: str, value: Any, model: Path, 
 def test_wrong_calls_say_so(settings: dict[str, Any], says: str, model: Path) -> None:
     """In a line."""
     with pytest.raises(lowtide.InputError, match=says):
-        lowtide.plan(model, **{"target": "strict", "allow": "fission"} | settings)
+        lowtide.research.plan(model, **{"target": "strict", "allow": "fission"} | settings)
 
 
 def test_the_commands(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,15 +141,15 @@ def test_the_commands(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     FILE.save(tmp_path / "cost.json")
     given = ["--target", "strict", "--cost", str(tmp_path / "cost.json")]
     out = tmp_path / "p.json"
-    words = ["plan", str(model), *given, "--allow", "fission", "--max-overhead", "20%", "--plan", str(out)]
+    words = ["research", "plan", str(model), *given, "--allow", "fission", "--max-overhead", "20%", "--plan", str(out)]
     assert main(words) == 0
     assert "from a roofline" in capsys.readouterr().out
     assert main(["verify", str(model), str(out)]) == 0
     assert "predicted time" in capsys.readouterr().out
-    assert main(["curve", str(model), *given]) == 0
+    assert main(["research", "curve", str(model), *given]) == 0
     printed = capsys.readouterr().out
     assert "predicted" in printed
     assert "--max-overhead" in printed
-    assert main(["curve", str(model), *given, "--json"]) == 0
+    assert main(["research", "curve", str(model), *given, "--json"]) == 0
     points = json.loads(capsys.readouterr().out)["points"]
     assert all(point["nanoseconds"] > 0 for point in points)

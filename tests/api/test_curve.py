@@ -22,8 +22,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_peaks_fall_and_ops_rise(path: Path) -> None:
     """From the best order's to the lowest; a plan with as many ops, or with that budget, needs no more."""
-    curve = lowtide.curve(path, target="strict")
-    best = lowtide.plan(path, target="strict")
+    curve = lowtide.research.curve(path, target="strict")
+    best = lowtide.research.plan(path, target="strict")
     assert curve.complete
     assert (curve.own_order_peak_bytes, curve.points[0].peak_bytes) == (best.own_order_peak_bytes, best.peak_bytes)
     assert (curve.points[0].ops, curve.points[0].regions) == (len(best.order), 0)
@@ -32,7 +32,7 @@ def test_peaks_fall_and_ops_rise(path: Path) -> None:
         assert other.peak_bytes < one.peak_bytes
         assert other.ops > one.ops
     for point in curve.points[1:]:
-        few = lowtide.plan(path, target="strict", allow="fission", max_ops=point.ops)
+        few = lowtide.research.plan(path, target="strict", allow="fission", max_ops=point.ops)
         assert few.peak_bytes <= point.peak_bytes
         assert len(few.order) <= point.ops
     assert "points=" in repr(curve)
@@ -40,44 +40,44 @@ def test_peaks_fall_and_ops_rise(path: Path) -> None:
 
 def test_every_parameter_counts(path: Path) -> None:
     """The rules, what may change, the time."""
-    strict = lowtide.curve(path, target="strict")
-    assert lowtide.curve(path, target="generic").points != strict.points
-    assert lowtide.curve(path, target="strict", exact_bits=True).points != strict.points
-    assert not lowtide.curve(path, target="strict", time=1e-9).complete
+    strict = lowtide.research.curve(path, target="strict")
+    assert lowtide.research.curve(path, target="generic").points != strict.points
+    assert lowtide.research.curve(path, target="strict", exact_bits=True).points != strict.points
+    assert not lowtide.research.curve(path, target="strict", time=1e-9).complete
     pinned, free = (
-        lowtide.curve(path, target="generic", **{name: True}) for name in ("pin_inputs", "overwrite_inputs")
+        lowtide.research.curve(path, target="generic", **{name: True}) for name in ("pin_inputs", "overwrite_inputs")
     )
     assert pinned.points[-1].peak_bytes >= free.points[-1].peak_bytes
     with pytest.raises(lowtide.InputError, match="no free dimension"):
-        lowtide.curve(path, dims={"n": 2})
+        lowtide.research.curve(path, dims={"n": 2})
 
 
 def test_the_command_prints_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A table; JSON with the same; and one line for a model that is not cut."""
-    assert main(["curve", str(path), "--target", "strict"]) == 0
+    assert main(["research", "curve", str(path), "--target", "strict"]) == 0
     printed = capsys.readouterr().out
     assert "best order" in printed
     assert "--max-ops" in printed
-    assert main(["curve", str(path), "--target", "strict", "--json"]) == 0
+    assert main(["research", "curve", str(path), "--target", "strict", "--json"]) == 0
     assert '"points"' in capsys.readouterr().out
     graph = path.parent / "g.graph.json"
     graph.write_text('{"name": "g", "tensors": [{"id": 0, "size": 4, "kind": "input"}], "ops": []}')
-    assert main(["curve", str(graph)]) == 2
+    assert main(["research", "curve", str(graph)]) == 2
     assert "only ONNX and TFLite models are cut" in capsys.readouterr().err
 
 
 def test_what_is_printed_is_what_the_command_prints(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of curves, fronts, sizes and sweeps; what stands in a list of them stays a line."""
-    curve = lowtide.curve(path, target="strict")
-    main(["curve", str(path), "--target", "strict", "-q"])
+    curve = lowtide.research.curve(path, target="strict")
+    main(["research", "curve", str(path), "--target", "strict", "-q"])
     assert str(curve) == capsys.readouterr().out.rstrip()
     step = "zoo:magis_unet:batch=2,width=4,image=32"
-    front = lowtide.front(step, time=2)
+    front = lowtide.research.front(step, time=2)
     assert str(front).startswith("model ")
     assert "against own order" in str(front)
-    sizes = lowtide.plan_sizes(dynamic(path.parent), {"n": [2, 4]})
+    sizes = lowtide.research.plan_sizes(dynamic(path.parent), {"n": [2, 4]})
     assert "the order is the same at all sizes" in str(sizes)
-    table = lowtide.sweep(["zoo:swiftnet_cell_a"], jobs=1)
+    table = lowtide.research.sweep(["zoo:swiftnet_cell_a"], jobs=1)
     assert "swiftnet_cell_a" in str(table)
     for result in (curve, front, sizes, table):
         assert "\n" not in repr(result)

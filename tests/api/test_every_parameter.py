@@ -161,7 +161,7 @@ def test_plan(goal: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         replayed.clear()
         settings = {"target": "strict", **GOALS[goal], **settings}
         path = models[settings.pop("model", "small")]
-        made = lowtide.plan(path, **settings)
+        made = lowtide.research.plan(path, **settings)
         return _Seen(made, bool(replayed)) if name == "quick" else made
 
     def noted(*arguments: Any) -> Any:
@@ -181,17 +181,17 @@ class _Seen:
 
 def test_replay_is_made_unless_it_is_quick(tmp_path: Path) -> None:
     """What `quick` leaves out."""
-    report = lowtide.verify(path := paths(tmp_path)["small"], lowtide.plan(path))
+    report = lowtide.verify(path := paths(tmp_path)["small"], lowtide.research.plan(path))
     assert "replay" in [check.name for check in report.checks]
 
 
 @pytest.mark.parametrize("goal", PLAN)
 def test_every_parameter_of_plan_has_its_row(goal: str) -> None:
     """And no other has."""
-    assert sorted(PLAN[goal]) == sorted(keywords(lowtide.plan, ("model",)))
+    assert sorted(PLAN[goal]) == sorted(keywords(lowtide.research.plan, ("model",)))
 
 
-@pytest.mark.parametrize("name", keywords(lowtide.plan, ("model", "budget")))
+@pytest.mark.parametrize("name", keywords(lowtide.research.plan, ("model", "budget")))
 def test_check_hands_on_every_parameter_of_plan(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its value is; whether the model's own order is judged or not."""
     path, seen = paths(tmp_path)["small"], {}
@@ -294,12 +294,14 @@ def test_compare(goal: str, name: str, tmp_path: Path) -> None:
         settings = {"target": "strict", "time": 5.0, **GOALS[goal], **settings}
         if "methods" not in settings:
             settings["methods"] = ["spill"] if "memories" in settings else ["own", "exact"]
-        return _Rows(lowtide.compare(models[settings.pop("model", "small")], **settings))
+        return _Rows(lowtide.research.compare(models[settings.pop("model", "small")], **settings))
 
     COMPARE[goal][name].check(compare, name)
 
 
-@pytest.mark.parametrize("call", [lowtide.compare, lowtide.inspect, lowtide.share], ids=lambda call: call.__name__)
+@pytest.mark.parametrize(
+    "call", [lowtide.research.compare, lowtide.inspect, lowtide.research.share], ids=lambda call: call.__name__
+)
 @pytest.mark.parametrize("name", JOB)
 def test_the_job_says_what_the_call_asks_for(
     call: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -321,8 +323,8 @@ def test_the_job_says_what_the_call_asks_for(
     path = models["free" if name == "dims" else "small"]
     monkeypatch.setattr(Job, "problem", problem)
     with pytest.raises(Enough):
-        call([path, path] if call is lowtide.share else path, **{"target": "strict"} | {name: given})
-    if call is lowtide.share and name == "dims":  # models are read beforehand, for the sizes that are theirs
+        call([path, path] if call is lowtide.research.share else path, **{"target": "strict"} | {name: given})
+    if call is lowtide.research.share and name == "dims":  # models are read beforehand, for the sizes that are theirs
         assert jobs[0].model.tensor_by_id[0].shape == (8, 4)
         return
     at: Any = jobs[0]
@@ -341,7 +343,9 @@ def test_share(name: str, tmp_path: Path) -> None:
     models = paths(tmp_path)
 
     def share(hard: bool = False, **settings: Any) -> Any:
-        return lowtide.share([models["hard" if hard else "small"], models["small"]], **{"target": "strict"} | settings)
+        return lowtide.research.share(
+            [models["hard" if hard else "small"], models["small"]], **{"target": "strict"} | settings
+        )
 
     SHARE[name].check(share, name)
 
@@ -350,9 +354,9 @@ def test_every_parameter_has_its_row() -> None:
     """Of the calls that make a job."""
     for goal in COMPARE:
         of_job = {"target", "time", "search_memory", "seed", "dims", "overwrite_inputs", "pin_inputs"}
-        assert {*COMPARE[goal], *of_job} == set(keywords(lowtide.compare, ("model",))), goal
+        assert {*COMPARE[goal], *of_job} == set(keywords(lowtide.research.compare, ("model",))), goal
     assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report", "ladder"}
-    assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method", "gap"}
+    assert set(keywords(lowtide.research.share, ("models",))) == {*SHARE, *JOB} - {"method", "gap"}
 
 
 INSPECT: dict[str, Row] = {
@@ -375,21 +379,21 @@ def test_a_dimension_of_none_of_the_models_is_refused(tmp_path: Path) -> None:
     """A size that nobody has a use for."""
     models = paths(tmp_path)
     with pytest.raises(lowtide.InputError, match="none of the models has a free dimension 'k'"):
-        lowtide.share([models["free"], models["small"]], dims={"n": 4, "k": 2})
+        lowtide.research.share([models["free"], models["small"]], dims={"n": 4, "k": 2})
 
 
 def test_a_graph_has_no_free_dimensions(tmp_path: Path) -> None:
     """Its sizes are known: what is said of them is refused, by every call that takes a graph."""
     graph = lowtide.load(paths(tmp_path)["small"])
-    plan = lowtide.plan(graph)
+    plan = lowtide.research.plan(graph)
     for call in (
-        lambda: lowtide.plan(graph, dims={"n": 1}),
+        lambda: lowtide.research.plan(graph, dims={"n": 1}),
         lambda: lowtide.check(graph, 100, dims={"n": 1}),
         lambda: lowtide.check(graph, 100, as_is=True, dims={"n": 1}),
         lambda: lowtide.inspect(graph, dims={"n": 1}),
-        lambda: lowtide.compare(graph, ["own"], dims={"n": 1}),
+        lambda: lowtide.research.compare(graph, ["own"], dims={"n": 1}),
         lambda: lowtide.verify(graph, plan, dims={"n": 1}),
-        lambda: lowtide.prove(graph, plan, dims={"n": 1}),
+        lambda: lowtide.research.prove(graph, plan, dims={"n": 1}),
         lambda: lowtide.export(plan, graph, dims={"n": 1}),
     ):
         with pytest.raises(lowtide.InputError, match="it has no free dimensions; drop n"):

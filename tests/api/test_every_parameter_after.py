@@ -34,7 +34,7 @@ class Enough(Exception):
 
 
 @pytest.mark.parametrize("goal", GOALS)
-@pytest.mark.parametrize("call", [lowtide.verify, lowtide.prove], ids=["verify", "prove"])
+@pytest.mark.parametrize("call", [lowtide.verify, lowtide.research.prove], ids=["verify", "prove"])
 @pytest.mark.parametrize(
     ("name", "given", "field"),
     [
@@ -48,7 +48,9 @@ def test_rules_reach_the_checker(
 ) -> None:
     """Under each goal: the target that a plan is checked under is another one."""
     path = graph_file(tmp_path, branches())
-    plan = lowtide.plan(path, target="generic" if name == "overwrite_inputs" else "strict", **_sizes(goal, name))
+    plan = lowtide.research.plan(
+        path, target="generic" if name == "overwrite_inputs" else "strict", **_sizes(goal, name)
+    )
     targets: list[Any] = []
 
     def noted(graph: Any, plan: Any, target: Any, **_: Any) -> Any:
@@ -72,7 +74,7 @@ def _sizes(goal: str, name: str) -> dict[str, Any]:
 def test_proving_is_asked_for_with_its_time(goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`prove` of verify, and the seconds of both."""
     path = graph_file(tmp_path, branches())
-    plan = lowtide.plan(path, target="strict", **GOALS[goal])
+    plan = lowtide.research.plan(path, target="strict", **GOALS[goal])
     assert lowtide.verify(path, plan).proof is None
     assert lowtide.verify(path, plan, prove=True).proof is not None
     seconds: list[float] = []
@@ -80,14 +82,14 @@ def test_proving_is_asked_for_with_its_time(goal: str, tmp_path: Path, monkeypat
         import_module("lowtide.verify.prove.search"), "prove", lambda *_, **more: seconds.append(more["seconds"])
     )
     lowtide.verify(path, plan, prove=True, time=7.0)
-    lowtide.prove(path, plan, time=8.0)
+    lowtide.research.prove(path, plan, time=8.0)
     assert seconds == [7.0, 8.0]
 
 
 def test_verify_takes_the_plan_that_it_is_given(tmp_path: Path) -> None:
     """A file, an object, or that of the model itself."""
     path = graph_file(tmp_path, branches())
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     plan.save(tmp_path / "p.json")
     assert lowtide.verify(path, tmp_path / "p.json") == lowtide.verify(path, plan)
     with pytest.raises(lowtide.InputError, match=r"only a .tflite file can hold one itself"):
@@ -100,7 +102,7 @@ def test_verify_takes_the_plan_that_it_is_given(tmp_path: Path) -> None:
 def test_running_is_asked_for_in_so_many_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`run`, and what it hands on."""
     path = onnx_file(tmp_path)
-    plan, ran = lowtide.plan(path), []
+    plan, ran = lowtide.research.plan(path), []
 
     def noted(*arguments: Any, **more: Any) -> Any:
         ran.append(more)
@@ -122,7 +124,7 @@ def test_what_cannot_be_run_is_refused_before_anything_else(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proof that takes a minute is not begun for a model that no runtime runs, or none that is installed."""
-    path, plan = onnx_file(tmp_path), lowtide.plan("zoo:swiftnet_cell_a", method="own", quick=True)
+    path, plan = onnx_file(tmp_path), lowtide.research.plan("zoo:swiftnet_cell_a", method="own", quick=True)
     monkeypatch.setattr(import_module("lowtide.verify.check.plan"), "verify_plan", None)
     monkeypatch.setattr(import_module("lowtide.verify.prove.search"), "prove", None)
     calls: dict[str, tuple[Any, str]] = {
@@ -143,13 +145,13 @@ def test_what_cannot_be_run_is_refused_before_anything_else(
 def test_dimensions_that_a_model_does_not_have_are_refused(tmp_path: Path) -> None:
     """By each call that reads the model of a plan."""
     path = onnx_file(tmp_path)
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     files = api.PlanFiles(exports=api.Exports(header=tmp_path / "h.h"))
     for call in (
         lambda: lowtide.load(path, {"n": 1}),
-        lambda: lowtide.plan(path, dims={"n": 1}),
+        lambda: lowtide.research.plan(path, dims={"n": 1}),
         lambda: lowtide.verify(path, plan, dims={"n": 1}),
-        lambda: lowtide.prove(path, plan, dims={"n": 1}),
+        lambda: lowtide.research.prove(path, plan, dims={"n": 1}),
         lambda: lowtide.run(path, None, plan, dims={"n": 1}),
         lambda: lowtide.export(plan, path, header=tmp_path / "h.h", dims={"n": 1}),
         lambda: api.write_all(plan, path, files, dims={"n": 1}),
@@ -162,7 +164,7 @@ def test_run_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Monke
     """The planned file, footprints and sizes; what no runtime takes is refused."""
     free = model([node("Relu", "x", "y")], [value("x", ("n",))], [value("y", ("n",))])
     path, ran = saved(free, tmp_path), []
-    plan = lowtide.plan(path, dims={"n": 4})
+    plan = lowtide.research.plan(path, dims={"n": 4})
     monkeypatch.setattr(
         import_module("lowtide.run.onnx"), "run_onnx", lambda *arguments, **more: ran.append((arguments, more))
     )
@@ -187,7 +189,7 @@ def test_the_calls_have_no_other_parameters() -> None:
     rules = {"target", "dims", "overwrite_inputs", "pin_inputs"}
     running = {"run", "random_weights", "timed"}
     assert set(keywords(lowtide.verify)) == {*rules, *running, "model", "plan", "prove", "time"}
-    assert set(keywords(lowtide.prove)) == {*rules, "model", "plan", "time"}
+    assert set(keywords(lowtide.research.prove)) == {*rules, "model", "plan", "time"}
     assert set(keywords(lowtide.run)) == {
         "model",
         "planned",
@@ -203,15 +205,16 @@ def test_the_calls_have_no_other_parameters() -> None:
     assert set(keywords(api.write_all)) == {"plan", "model", "files", "trace", "target", "dims", "board"}
     assert set(keywords(lowtide.load)) == {"model", "dims"}
     assert set(keywords(api.plan_job)) == {"job", "trace", "report"}
-    assert set(keywords(lowtide.allocate, ("buffers",))) == {*ALLOCATE}
-    assert set(keywords(lowtide.runtime_optimized)) == {"model", "out", "level", "dims", "seed", "time"}
-    assert set(keywords(lowtide.plan_sizes)) == {"model", "sizes", "dims", "settings"}  # test_size_table.py
-    assert set(keywords(lowtide.curve)) == {*rules, "model", "time", "exact_bits", "cost", "report"}  # test_curve.py
+    assert set(keywords(lowtide.research.allocate, ("buffers",))) == {*ALLOCATE}
+    assert set(keywords(lowtide.research.runtime_optimized)) == {"model", "out", "level", "dims", "seed", "time"}
+    assert set(keywords(lowtide.research.plan_sizes)) == {"model", "sizes", "dims", "settings"}  # test_size_table.py
+    # test_curve.py
+    assert set(keywords(lowtide.research.curve)) == {*rules, "model", "time", "exact_bits", "cost", "report"}
     # test_front.py, tests/optimize/test_parted.py
-    assert set(keywords(lowtide.front)) == {*rules, "model", "time", "seed", "allow", "cost", "report"}
+    assert set(keywords(lowtide.research.front)) == {*rules, "model", "time", "seed", "allow", "cost", "report"}
     timed = {"model", "threads", "level", "time", "seed", "dims", "max_overhead", "report"}  # test_measuring.py
-    assert set(keywords(lowtide.measure)) == timed
-    assert set(keywords(lowtide.probe)) == {"model", "dims", "seed", "most_macs", "report"}
+    assert set(keywords(lowtide.research.measure)) == timed
+    assert set(keywords(lowtide.research.probe)) == {"model", "dims", "seed", "most_macs", "report"}
 
 
 def test_every_public_call_is_in_a_table() -> None:
@@ -237,7 +240,7 @@ def test_every_public_call_is_in_a_table() -> None:
         "ways_to_fit",  # test_ways_to_fit.py
         "sweep",  # test_sweeping.py
     }
-    functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))}
+    functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))} | {*lowtide.research.__all__}
     assert functions == lookups | planning | rest
 
 
@@ -246,7 +249,7 @@ def test_probe_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Mon
     free = model([node("MatMul", "x w", "y")], [value("x", ("n", 4)), value("w", (4, 4))], [value("y", ("n", 4))])
     path, asked, heard = saved(free, tmp_path), [], []
     with pytest.raises(lowtide.InputError, match="no free dimension 'k'"):
-        lowtide.probe(path, dims={"n": 2, "k": 1})
+        lowtide.research.probe(path, dims={"n": 2, "k": 1})
     probed = probing._probed
 
     def noted(*arguments: Any) -> Any:
@@ -255,7 +258,7 @@ def test_probe_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(probing, "_probed", noted)
     pytest.importorskip("onnxruntime")
-    lowtide.probe(path, dims={"n": 2}, seed=3, most_macs=5, report=heard.append)
+    lowtide.research.probe(path, dims={"n": 2}, seed=3, most_macs=5, report=heard.append)
     assert asked == [(3, 5)]
     assert heard == ["op 0 'MatMul.y' (MatMul)"]
 
@@ -264,7 +267,7 @@ def test_probe_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Mon
 def test_each_export_is_written(name: str, tmp_path: Path) -> None:
     """Alone; and under the plan's own target only."""
     path, out = graph_file(tmp_path, branches()), tmp_path / "out"
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     lowtide.export(plan, path, **{name: out})
     assert out.stat().st_size
     with pytest.raises(lowtide.InputError, match="the plan is for target 'generic', not 'strict'"):
@@ -283,7 +286,7 @@ def test_each_file_is_written(name: str, tmp_path: Path) -> None:
     """Alone, or it is said why it cannot be."""
     assert {*FILES, "texts"} == set(api.PlanFiles.__dataclass_fields__)  # texts: what emit_c writes
     path, file = onnx_file(tmp_path), tmp_path / FILES[name]
-    plan = lowtide.plan(path, target="onnxruntime")
+    plan = lowtide.research.plan(path, target="onnxruntime")
     if name == "copy_external":
         with pytest.raises(lowtide.InputError, match="--copy-external is for the model that -o writes"):
             api.PlanFiles(copy_external=True)
@@ -305,7 +308,7 @@ def test_each_file_is_written(name: str, tmp_path: Path) -> None:
 def test_external_data_is_copied_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `apply`, by the plan itself, and with other files."""
     path, asked = onnx_file(tmp_path), []
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     monkeypatch.setattr(import_module("lowtide.write"), "write_model", lambda *arguments: asked.append(arguments[3]))
     for wanted in (False, True):
         lowtide.apply(plan, path, tmp_path / "o.onnx", copy_external=wanted)
@@ -318,7 +321,7 @@ def test_exports_are_made_under_the_target_that_is_named(tmp_path: Path) -> None
     """A target of a file is not built in: a plan under it is exported with its rules, or with its file."""
     path, file = graph_file(tmp_path, branches()), tmp_path / "mine.toml"
     file.write_text('base = "strict"\nalignment = 8\n')
-    plan = lowtide.plan(path, target=str(file))
+    plan = lowtide.research.plan(path, target=str(file))
     files = api.PlanFiles(exports=api.Exports(table=tmp_path / "t.txt"))
     bare = msgspec.structs.replace(plan, rules=None)
     with pytest.raises(lowtide.InputError, match="the plan is for target 'mine'; name its file with --target"):
@@ -357,12 +360,12 @@ def test_allocate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searched, "allocate_buffers", noted)
 
     def allocate(**settings: Any) -> Any:
-        placed = lowtide.allocate(BUFFERS, **settings)
+        placed = lowtide.research.allocate(BUFFERS, **settings)
         return _Placed(limits[-1].seed) if name == "seed" else placed
 
     ALLOCATE[name].check(allocate, name)
     if name == "time":
-        lowtide.allocate(BUFFERS, time=3.0)
+        lowtide.research.allocate(BUFFERS, time=3.0)
         assert limits[-1].seconds == 3.0
 
 
@@ -378,7 +381,7 @@ def test_buffers_are_read_once(tmp_path: Path) -> None:
     path = tmp_path / "b.csv"
     path.write_text("id,lower,upper,size,memory\na,0,2,16,slow\nb,1,3,8,fast\n")
     banks = {"fast": 64, "slow": 64}
-    placed = [lowtide.allocate(buffers, banks=banks) for buffers in (path, read_problem(path))]
+    placed = [lowtide.research.allocate(buffers, banks=banks) for buffers in (path, read_problem(path))]
     assert [p.memory_of for p in placed] == [{"a": "slow", "b": "fast"}] * 2
 
 
@@ -396,9 +399,9 @@ def test_runtime_optimized_hands_on_what_it_is_given(tmp_path: Path, monkeypatch
         import_module("lowtide.run.ort_shapes"), "declare_shapes", lambda _, dims, seed: calls.append(seed)
     )
     monkeypatch.setattr(optimizing, "_needs", lambda _, dims, time: calls.append((dims, time)) or 1)
-    assert lowtide.runtime_optimized(path, out, level="best", dims={"x:0": 4}, seed=3, time=2.0) == "extended"
+    assert lowtide.research.runtime_optimized(path, out, level="best", dims={"x:0": 4}, seed=3, time=2.0) == "extended"
     sizes = {"x:0": 4}
     assert calls == [(sizes, "extended"), 3, (sizes, "all"), 3, (sizes, 2.0), (sizes, 2.0)]
     assert out.exists()
     with pytest.raises(lowtide.InputError, match="the level of onnxruntime's optimiser is 'most'"):
-        lowtide.runtime_optimized(path, out, level="most")
+        lowtide.research.runtime_optimized(path, out, level="most")

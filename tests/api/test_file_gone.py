@@ -41,7 +41,7 @@ def _tflite(folder: Path) -> Path:
 
 
 def _plan(model: Path | Graph, target: str) -> Plan:
-    return msgspec.structs.replace(lowtide.plan(model, target=target, time=5), seconds=0.0)
+    return msgspec.structs.replace(lowtide.research.plan(model, target=target, time=5), seconds=0.0)
 
 
 @pytest.mark.parametrize("target", sorted(BUILT_IN))
@@ -59,6 +59,8 @@ def test_a_graph_is_planned_without_its_file(tmp_path: Path, build, target: str)
 def test_bodies_are_measured_under_the_users_target(tmp_path: Path) -> None:
     """In place where the target writes in place; the plan is verified by code of the checker's own."""
     loaded = lowtide.load(_onnx(tmp_path))
-    peaks = {target: lowtide.plan(loaded, target=target, time=5).peak_bytes for target in ("strict", "generic")}
+    peaks = {
+        target: lowtide.research.plan(loaded, target=target, time=5).peak_bytes for target in ("strict", "generic")
+    }
     # At If: c, a and b, and of the body n and t, which lies over n where that is allowed.
     assert peaks == {"strict": 1 + 32 + 32 + 64, "generic": 1 + 32 + 32 + 32}

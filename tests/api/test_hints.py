@@ -17,33 +17,39 @@ FAST: dict[str, Any] = {"memories": ["fast=256KiB"]}
 AT: dict[str, Any] = {"dims": {"batch": 4}}
 BANKS: dict[str, Any] = {"banks": ["sram=1MiB", "psram=8MiB"]}
 WORDS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "method": (lambda _: lowtide.plan(NET, method="exat"), "exact"),
-    "method that spills": (lambda _: lowtide.plan(NET, method="beladi", **FAST), "belady"),
+    "method": (lambda _: lowtide.research.plan(NET, method="exat"), "exact"),
+    "method that spills": (lambda _: lowtide.research.plan(NET, method="beladi", **FAST), "belady"),
     "method that runs ops again": (
-        lambda _: lowtide.plan(NET, method="moccasn", allow="recompute", budget="90%"),
+        lambda _: lowtide.research.plan(NET, method="moccasn", allow="recompute", budget="90%"),
         "moccasin",
     ),
-    "option": (lambda _: lowtide.plan(NET, options={"cutt": "true"}), "cut"),
-    "value of an option": (lambda _: lowtide.plan(NET, method="cosma", options={"solver": "higs"}, **FAST), "highs"),
-    "moves": (lambda _: lowtide.plan(NET, moves={"write_onse": "true"}, **FAST), "write_once"),
-    "target": (lambda _: lowtide.plan(NET, target="genric"), "generic"),
-    "value of a target": (lambda _: lowtide.plan(NET, target="generic,pieces=contigous"), "contiguous"),
+    "option": (lambda _: lowtide.research.plan(NET, options={"cutt": "true"}), "cut"),
+    "value of an option": (
+        lambda _: lowtide.research.plan(NET, method="cosma", options={"solver": "higs"}, **FAST),
+        "highs",
+    ),
+    "moves": (lambda _: lowtide.research.plan(NET, moves={"write_onse": "true"}, **FAST), "write_once"),
+    "target": (lambda _: lowtide.research.plan(NET, target="genric"), "generic"),
+    "value of a target": (lambda _: lowtide.research.plan(NET, target="generic,pieces=contigous"), "contiguous"),
     "rule": (lambda _: lowtide.Target("t", rule="tflmm"), "tflm"),
-    "allow": (lambda _: lowtide.front(NET, allow="recmpute"), "recompute"),
-    "schema": (lambda _: lowtide.schema("plann"), "plan"),
-    "level": (lambda _: lowtide.runtime_optimized("m.onnx", "o.onnx", level="extnded"), "extended"),
-    "level of a cost file": (lambda _: lowtide.measure("m.onnx", level="extnded"), "extended"),  # type: ignore[arg-type]
-    "what a sweep varies": (lambda _: lowtide.sweep([NET], vary={"metod": ["own"]}), "method"),
+    "allow": (lambda _: lowtide.research.front(NET, allow="recmpute"), "recompute"),
+    "schema": (lambda _: lowtide.research.schema("plann"), "plan"),
+    "level": (lambda _: lowtide.research.runtime_optimized("m.onnx", "o.onnx", level="extnded"), "extended"),
+    "level of a cost file": (lambda _: lowtide.research.measure("m.onnx", level="extnded"), "extended"),  # type: ignore[arg-type]
+    "what a sweep varies": (lambda _: lowtide.research.sweep([NET], vary={"metod": ["own"]}), "method"),
     "network": (lambda _: lowtide.load("zoo:swiftnet_cel_a"), "swiftnet_cell_a"),
     "file": (lambda folder: lowtide.load(graph_file(folder, branches()).with_name("m.grph.json")), "m.graph.json"),
-    "tensor": (lambda folder: lowtide.plan(onnx(folder), persistent=["resullt"], **AT), "result"),
+    "tensor": (lambda folder: lowtide.research.plan(onnx(folder), persistent=["resullt"], **AT), "result"),
     "tensor in a memory": (
-        lambda folder: lowtide.plan(onnx(folder), places={"resullt": "sram"}, **BANKS, **AT),
+        lambda folder: lowtide.research.plan(onnx(folder), places={"resullt": "sram"}, **BANKS, **AT),
         "result",
     ),
-    "memory": (lambda folder: lowtide.plan(onnx(folder), places={"result": "psrm"}, **BANKS, **AT), "psram or sram"),
+    "memory": (
+        lambda folder: lowtide.research.plan(onnx(folder), places={"result": "psrm"}, **BANKS, **AT),
+        "psram or sram",
+    ),
     "dimension": (lambda folder: lowtide.load(onnx(folder), {"bach": 3}), "batch"),
-    "buffer": (lambda folder: lowtide.allocate(buffers(folder), places={"frist": "sram"}, **BANKS), "first"),
+    "buffer": (lambda folder: lowtide.research.allocate(buffers(folder), places={"frist": "sram"}, **BANKS), "first"),
 }
 
 

@@ -92,7 +92,7 @@ def test_a_target_that_keeps_tensors_cannot_spill(tmp_path: Path) -> None:
     path = graph_file(tmp_path, branches())
     target = lowtide.Target("mine", persistent=("t1",))
     with pytest.raises(lowtide.InputError, match="--persistent keeps a tensor in its place"):
-        lowtide.plan(path, target=target, memories=["fast=1KiB"])
+        lowtide.research.plan(path, target=target, memories=["fast=1KiB"])
 
 
 def test_the_goal_is_the_one_that_is_asked_for() -> None:
@@ -108,18 +108,20 @@ def test_the_goal_is_the_one_that_is_asked_for() -> None:
 def test_rules_are_those_of_a_plan(tmp_path: Path) -> None:
     """What a plan says of its target is what it is checked and exported under."""
     path = graph_file(tmp_path, branches())
-    plan = lowtide.plan(path, overwrite_inputs=True, persistent=["t1"], double_buffered=["t2"], fixed={"t3": 64})
+    plan = lowtide.research.plan(
+        path, overwrite_inputs=True, persistent=["t1"], double_buffered=["t2"], fixed={"t3": 64}
+    )
     rules = Rules.of_plan(plan)
     assert rules == Rules("generic", True, False, ["t1"], ["t2"], {"t3": 64})
     assert rules.named == ("t1", "t2", "t3")
-    assert _same(lowtide.plan(path, target=rules.resolve(), overwrite_inputs=True, persistent=["t1"],
+    assert _same(lowtide.research.plan(path, target=rules.resolve(), overwrite_inputs=True, persistent=["t1"],
                               double_buffered=["t2"], fixed={"t3": 64}), plan)  # fmt: skip
 
 
 def test_a_fast_memory_that_is_too_small_is_reported_with_the_rest(tmp_path: Path) -> None:
     """The plan without moves has the own name of the method, the trace and who looks on."""
     path, trace, heard = graph_file(tmp_path, branches()), [], []
-    plan = lowtide.plan(path, target="strict", memories=["fast=70"], trace=trace, report=heard.append)
+    plan = lowtide.research.plan(path, target="strict", memories=["fast=70"], trace=trace, report=heard.append)
     assert (plan.status, plan.moves, plan.method, plan.budget_bytes) == ("impossible", None, "exact", 70)
     assert [progress.best_bytes for progress in trace][-1] == 109
 
@@ -131,7 +133,7 @@ def test_who_looks_on_can_end_a_search_for_moves(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     path = graph_file(tmp_path, matrix_product(6))
-    plan = lowtide.plan(path, target="strict", memories=["fast=120"], time=60, report=report)
+    plan = lowtide.research.plan(path, target="strict", memories=["fast=120"], time=60, report=report)
     assert (plan.stopped, plan.exit_status) == ("interrupt", 130)
     assert plan.seconds.schedule < 30
     lowtide.verify(path, plan)

@@ -29,7 +29,7 @@ def test_each_choice_is_the_plan_for_it(model: Path) -> None:
     assert choices is not None
     assert list(choices) == list(get_args(Library))
     for kernels, choice in choices.items():
-        plan = lowtide.plan(model, target=f"tflm,kernels={kernels}")
+        plan = lowtide.research.plan(model, target=f"tflm,kernels={kernels}")
         assert (choice.head_bytes, choice.required_bytes) == (plan.arena_bytes, plan.required_bytes)
     assert choices["any"].head_bytes >= choices["reference"].head_bytes
 
@@ -43,12 +43,12 @@ def test_it_is_shown_where_it_is_open_only(model: Path, tmp_path: Path) -> None:
 
 def test_screens_say_how_to_ask_for_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`plan` and `inspect` in a table, `check` in a line that says which of them fit; nothing of it in JSON."""
-    reference = lowtide.plan(model, target="tflm,kernels=reference").required_bytes
-    for command in ("plan", "inspect"):
-        out = run(capsys, command, model)[1]
+    reference = lowtide.research.plan(model, target="tflm,kernels=reference").required_bytes
+    for command in (["research", "plan"], ["inspect"]):
+        out = run(capsys, *command, model)[1]
         assert "--set kernels=cmsis_nn" in out
         assert f"{reference:,} B" in out
-        assert "--set kernels" not in run(capsys, command, model, "--json")[1]
+        assert "--set kernels" not in run(capsys, *command, model, "--json")[1]
     line = run(capsys, "check", model, "--budget", reference)[2]
     assert f"reference {reference:,} B (fits)" in line
     assert "--set kernels=" not in run(capsys, "check", model, "--budget", "1MiB", "--as-is")[2]

@@ -1,4 +1,4 @@
-"""`lowtide measure`: every op has a time, in a session and alone, and a plan takes it."""
+"""`lowtide research measure`: every op has a time, in a session and alone, and a plan takes it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And parts of them; the file is read again, and a plan within a bound says how its ops are known."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "4", "--level", level]) == 0
+    assert main(["research", "measure", str(model), "-o", str(out), "--time", "4", "--level", level]) == 0
     printed = capsys.readouterr().out
     assert f"level {level}" in printed
     assert "launch" in printed
@@ -52,7 +52,7 @@ def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: p
     assert whole.by["measured"] == len(graph.ops)
     assert len(file.entries) > len(graph.ops)
     assert len({of_entry(entry) for entry in file.entries}) == len(file.entries)
-    plan = lowtide.plan(model, target="onnxruntime", allow="fission", cost=out)
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="fission", cost=out)
     assert plan.cost is not None
     assert plan.cost.level == level
     assert plan.cost.measured > 0
@@ -62,7 +62,7 @@ def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: p
 def test_every_parameter_counts(model: Path) -> None:
     """Threads, seed and time are in the file or in what is run; reports come before each node."""
     heard: list[tuple[int, int, str]] = []
-    file = lowtide.measure(model, threads=2, time=1e-6, seed=3, report=lambda *words: heard.append(words))
+    file = lowtide.research.measure(model, threads=2, time=1e-6, seed=3, report=lambda *words: heard.append(words))
     assert file.threads == 2
     assert any(kind == "Conv" for _, _, kind in heard)
     graph = lowtide.load(model)
@@ -73,11 +73,11 @@ def test_every_parameter_counts(model: Path) -> None:
 def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is a trial in the file, and a plan keeps within the bound by what trials showed."""
     out = tmp_path / "cost.json"
-    assert main(["measure", str(model), "-o", str(out), "--time", "4", "--max-overhead", "50%,300%"]) == 0
+    assert main(["research", "measure", str(model), "-o", str(out), "--time", "4", "--max-overhead", "50%,300%"]) == 0
     file, _ = read_cost(out)
     assert 1 <= len(file.trials) <= 2 * _TRIES
     assert "plans that were run" in capsys.readouterr().out
-    plan = lowtide.plan(model, target="onnxruntime", allow="fission", cost=out, max_overhead=3.0)
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="fission", cost=out, max_overhead=3.0)
     assert plan.cost is not None
     assert plan.cost.overhead <= 3.0
 
@@ -87,7 +87,7 @@ def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pyte
     made, run = list[Plan](), list[Graph]()
 
     def planned(*arguments: Any, **more: Any) -> Plan:
-        made.append(lowtide.plan(*arguments, **more))
+        made.append(lowtide.research.plan(*arguments, **more))
         return made[-1]
 
     def sessions(files: Sequence[tuple[Path, Graph]], *_: object) -> list[SessionSeconds]:
@@ -96,12 +96,12 @@ def test_the_plan_for_a_bound_is_one_that_was_run(model: Path, monkeypatch: pyte
 
     monkeypatch.setattr(planning, "plan", planned)
     monkeypatch.setattr(session_seconds, "session_seconds", sessions)
-    file = lowtide.measure(model, time=20, max_overhead=0.5)
+    file = lowtide.research.measure(model, time=20, max_overhead=0.5)
     cut = [sorted(plan.order) for plan in made if plan.rewrites]
     assert cut
     assert all(order in [sorted(op.id for op in graph.ops) for graph in run] for order in cut)
     graph = lowtide.load(model)
-    plan = lowtide.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
+    plan = lowtide.research.plan(graph, target="onnxruntime", allow="fission", cost=file, max_overhead=0.5)
     costs = CostModel(file, Cutter(graph))
     added_up = costs.parts(part_graph(plan, graph)).nanoseconds / costs.untiled().nanoseconds - 1
     ran = [trial.measured for trial in file.trials if trial.predicted == float(f"{added_up:.4g}")]
@@ -126,12 +126,12 @@ def test_wrong_calls_say_so(model: Path, tmp_path: Path, monkeypatch: pytest.Mon
         ({"dims": {"n": 2}}, "no free dimension"),
     ):  # fmt: skip
         with pytest.raises(lowtide.InputError, match=says):
-            lowtide.measure(model, **settings)
+            lowtide.research.measure(model, **settings)
     for other in ("zoo:nasnet_a_cifar", "net.tflite"):
         with pytest.raises(lowtide.InputError, match="only ops of ONNX files are timed"):
-            lowtide.measure(other)
+            lowtide.research.measure(other)
     with pytest.raises(lowtide.InputError, match=r"none\.onnx"):
-        lowtide.measure(tmp_path / "none.onnx")
+        lowtide.research.measure(tmp_path / "none.onnx")
     monkeypatch.setattr("builtins.open", _no_file)
     assert cpu_name()
 
@@ -156,5 +156,5 @@ def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
 
 def test_the_schema_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the cost file."""
-    assert main(["schema", "cost"]) == 0
+    assert main(["research", "schema", "cost"]) == 0
     assert "seconds_per_byte" in json.dumps(json.loads(capsys.readouterr().out))

@@ -38,7 +38,7 @@ def test_a_file_that_does_not_open_is_not_written(
     assert b"Concat" in source.read_bytes()
     out.write_bytes(b"older")
     spoiling(monkeypatch)
-    assert main(["plan", str(source), "-o", str(out), "--plan", str(plan), "-q"]) == 5
+    assert main(["research", "plan", str(source), "-o", str(out), "--plan", str(plan), "-q"]) == 5
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert "onnxruntime does not open it" in said[0]
@@ -50,7 +50,7 @@ def test_a_file_that_does_not_open_is_not_written(
 def test_python_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And leaves nothing."""
     source = onnx_file(tmp_path)
-    plan = lowtide.plan(source)
+    plan = lowtide.research.plan(source)
     spoiling(monkeypatch)
     with pytest.raises(VerificationError, match="open: nothing was written"):
         plan.apply(source, tmp_path / "out.onnx")
@@ -63,7 +63,7 @@ def test_a_file_that_opens_is_written_without_a_word(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plan = lowtide.plan(source)
+        plan = lowtide.research.plan(source)
         plan.apply(source, tmp_path / "out.onnx")
         plan.apply(source, tmp_path / "away" / "out.onnx", copy_external=True)
 
@@ -74,20 +74,20 @@ def test_what_cannot_be_opened_is_said(
     """Weights that are not there, no runtime, or a model of operators that onnxruntime has not: the file is written."""
     source = with_weights_beside(tmp_path)
     (tmp_path / "weights.bin").unlink()
-    assert main(["plan", str(source), "-o", str(tmp_path / "a.onnx"), "-q"]) == 0
+    assert main(["research", "plan", str(source), "-o", str(tmp_path / "a.onnx"), "-q"]) == 0
     assert "a.onnx not opened: its weights are in 'weights.bin', which is not there" in capsys.readouterr().err
 
     nodes = [node("Relu", "x", "a"), node("Own", "a", "y", domain="own")]
     own = model(nodes, [value("x")], [value("y")], declared=[value("a")])
     own.opset_import.add(domain="own", version=1)
     source = saved(own, tmp_path)
-    assert main(["plan", str(source), "-o", str(tmp_path / "b.onnx"), "-q"]) == 0
+    assert main(["research", "plan", str(source), "-o", str(tmp_path / "b.onnx"), "-q"]) == 0
     assert "b.onnx not opened: onnxruntime does not open the model itself: " in capsys.readouterr().err
 
     def missing(*_: object) -> str:
         raise ImportError
 
     monkeypatch.setattr(opening, "onnx_refusal", missing)
-    assert main(["plan", str(onnx_file(tmp_path)), "-o", str(tmp_path / "c.onnx"), "-q"]) == 0
+    assert main(["research", "plan", str(onnx_file(tmp_path)), "-o", str(tmp_path / "c.onnx"), "-q"]) == 0
     assert "c.onnx not opened: onnxruntime is not installed" in capsys.readouterr().err
     assert {p.name for p in tmp_path.glob("?.onnx")} >= {"a.onnx", "b.onnx", "c.onnx"}

@@ -33,7 +33,7 @@ CHAIN = Graph(
 )
 def test_peaks_by_hand(persistent: list[str], double: list[str], peak: int):
     """24 bytes while op0 runs, 20 while op1 does; what is kept, once or twice, is there all the time."""
-    plan = lowtide.plan(CHAIN, target="strict", persistent=persistent, double_buffered=double)
+    plan = lowtide.research.plan(CHAIN, target="strict", persistent=persistent, double_buffered=double)
     assert (plan.peak_bytes, plan.arena_bytes, plan.optimal) == (peak, peak, True)
     assert lowtide.verify(CHAIN, plan)
 
@@ -42,16 +42,16 @@ def test_nothing_is_written_over_what_is_kept():
     """An op that might run in place does not, over a persistent input or with a persistent output."""
     same = Graph("same", tuple(Tensor(i, 8, k, f"t{i}") for i, k in enumerate(
         [Kind.INPUT, Kind.ACTIVATION, Kind.ACTIVATION, Kind.OUTPUT])), CHAIN.ops)  # fmt: skip
-    free = lowtide.plan(same)
+    free = lowtide.research.plan(same)
     assert free.in_place == [(2, 1), (3, 2)]
-    assert lowtide.plan(same, persistent=["t1"]).in_place == [(3, 2)]
-    assert lowtide.plan(same, persistent=["t2"]).in_place == []
+    assert lowtide.research.plan(same, persistent=["t1"]).in_place == [(3, 2)]
+    assert lowtide.research.plan(same, persistent=["t2"]).in_place == []
 
 
 def test_the_second_buffer_has_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """One aligned size above the first; in the header too; verify finds a tensor that lies in it."""
     path, header, plan_file = graph_file(tmp_path, branches()), tmp_path / "n.h", tmp_path / "p.json"
-    call = ["plan", str(path), "--double-buffer", "t5", "--persistent", "t0", "--header", str(header)]
+    call = ["research", "plan", str(path), "--double-buffer", "t5", "--persistent", "t0", "--header", str(header)]
     assert main([*call, "--plan", str(plan_file)]) == 0
     made = json.loads(plan_file.read_text())
     assert (made["persistent"], made["double_buffered"]) == (["t0"], ["t5"])
@@ -71,9 +71,9 @@ def test_names_that_are_none():
     """A tensor that is not there, and a constant, are refused; a target file may name tensors of other models."""
     constant = Graph("c", (*CHAIN.tensors, Tensor(9, 4, Kind.CONSTANT, "w")), CHAIN.ops)
     with pytest.raises(InputError, match="'t7' is no tensor of the model"):
-        lowtide.plan(CHAIN, persistent=["t7"])
+        lowtide.research.plan(CHAIN, persistent=["t7"])
     with pytest.raises(InputError, match="'w' is a constant"):
-        lowtide.plan(constant, double_buffered=["w"])
+        lowtide.research.plan(constant, double_buffered=["w"])
 
 
 def test_a_target_says_it_too(tmp_path: Path):
@@ -84,9 +84,9 @@ def test_a_target_says_it_too(tmp_path: Path):
     assert read_toml(path) == rules
     assert resolve(rules, persistent=["t2", "x"]).persistent == ('a"b\\', "t2", "x")
     with pytest.raises(InputError, match="no tensor of the model"):
-        lowtide.plan(CHAIN, target=rules)
-    plan = lowtide.plan(CHAIN, target=replace(rules, persistent=("t2",)))
-    assert plan.peak_bytes == lowtide.plan(CHAIN, persistent=["t2"], double_buffered=["t0"]).peak_bytes
+        lowtide.research.plan(CHAIN, target=rules)
+    plan = lowtide.research.plan(CHAIN, target=replace(rules, persistent=("t2",)))
+    assert plan.peak_bytes == lowtide.research.plan(CHAIN, persistent=["t2"], double_buffered=["t0"]).peak_bytes
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_random_models_keep_what_is_to_be_kept(seed: int, target: str, data: st.
     names = [t.name or "" for t in graph.tensors if t.kind is not Kind.CONSTANT and t.name]
     kept = data.draw(st.lists(st.sampled_from(names), max_size=2, unique=True)) if names else []
     twice = data.draw(st.lists(st.sampled_from(names), max_size=1)) if names else []
-    plan = lowtide.plan(graph, target=target, persistent=kept, double_buffered=twice)
+    plan = lowtide.research.plan(graph, target=target, persistent=kept, double_buffered=twice)
     rules = resolve(BUILT_IN[target], persistent=kept, double_buffered=twice)
     assert plan.peak_bytes == optimum(graph, rules)
     layout = layout_of(plan, graph)

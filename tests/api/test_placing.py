@@ -89,9 +89,9 @@ def test_ties_are_kept_on_the_command_line(tmp_path: Path, capsys: Captured):
     """A pair lies in place, and what is kept apart shares no byte; the placed file allocates to itself."""
     path, once, twice = tmp_path / "b.csv", tmp_path / "1.csv", tmp_path / "2.csv"
     path.write_text(TIED.replace(",memory", "").replace(",fast slow", "").replace(",\n", "\n"))
-    assert main(["allocate", str(path), "-o", str(once)]) == 0
+    assert main(["research", "allocate", str(path), "-o", str(once)]) == 0
     assert "height 24 B, proved least" in capsys.readouterr().err
-    assert main(["allocate", str(once), "-o", str(twice)]) == 0
+    assert main(["research", "allocate", str(once), "-o", str(twice)]) == 0
     assert once.read_bytes() == twice.read_bytes()
     rows = {line.split(",")[0]: line.split(",")[4] for line in once.read_text().splitlines()[1:]}
     assert rows["in"] == rows["out"]
@@ -102,43 +102,43 @@ def test_several_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     path, out, header = tmp_path / "b.csv", tmp_path / "o.csv", tmp_path / "o.h"
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,4,6,16\n")
     banks = ["--bank", "fast=16", "--bank", "slow=64"]
-    assert main(["allocate", str(path), *banks, "-o", str(out), "--header", str(header)]) == 0
+    assert main(["research", "allocate", str(path), *banks, "-o", str(out), "--header", str(header)]) == 0
     assert "fast 16 B of 16 B; slow 8 B of 64 B; 8 B in slow memory, proved fewest" in capsys.readouterr().err
     assert out.read_text() == ("id,lower,upper,size,offset,memory\na,0,3,16,0,fast\nb,2,5,8,0,slow\nc,4,6,16,0,fast\n")
     assert "#define O_T_b_MEMORY 1" in header.read_text().replace("B_T_", "O_T_")
     again = tmp_path / "again.csv"
-    assert main(["allocate", str(out), *banks, "-o", str(again)]) == 0
+    assert main(["research", "allocate", str(out), *banks, "-o", str(again)]) == 0
     assert again.read_bytes() == out.read_bytes()
     capsys.readouterr()
-    assert main(["allocate", str(path), "--bank", "fast=16", "--bank", "slow=7"]) == 4
+    assert main(["research", "allocate", str(path), "--bank", "fast=16", "--bank", "slow=7"]) == 4
     err = capsys.readouterr().err
     assert "proved not to fit" in err
     assert "a 16 B, b 8 B cannot share 23 B at step 2 (24 B needed)" in err
-    assert main(["allocate", str(out)]) == 2
-    assert main(["allocate", str(path), *banks, "--capacity", "9"]) == 2
-    assert main(["allocate", str(path), *banks, "--place", "z=fast"]) == 2
-    assert main(["allocate", str(path), *banks, "--place", "a=slow", "--json"]) == 0
+    assert main(["research", "allocate", str(out)]) == 2
+    assert main(["research", "allocate", str(path), *banks, "--capacity", "9"]) == 2
+    assert main(["research", "allocate", str(path), *banks, "--place", "z=fast"]) == 2
+    assert main(["research", "allocate", str(path), *banks, "--place", "a=slow", "--json"]) == 0
 
 
 def test_over_capacity_says_who_is_in_the_way(tmp_path: Path, capsys: Captured):
     """The largest at one step; also in the JSON."""
     path = tmp_path / "b.csv"
     path.write_text("id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,2,3,1\n")
-    assert main(["allocate", str(path), "--capacity", "20"]) == 4
+    assert main(["research", "allocate", str(path), "--capacity", "20"]) == 4
     assert "a 16 B, b 8 B cannot share 20 B at step 2 (24 B needed)" in capsys.readouterr().err
-    assert lowtide.allocate(path, 20).conflict is not None
-    assert lowtide.allocate(path, 25).conflict is None
+    assert lowtide.research.allocate(path, 20).conflict is not None
+    assert lowtide.research.allocate(path, 25).conflict is None
 
 
 def test_a_fixed_buffer_names_its_memory():
     """Without one its offset is one of the first memory; two memories are one too many."""
     fixed = Buffer("f", 8, block("f", 0, 2, 8).rectangles, 1, 8)
     banks = {"fast": 32, "slow": 32}
-    placed = lowtide.allocate([fixed], banks=banks)
+    placed = lowtide.research.allocate([fixed], banks=banks)
     assert (placed.memory_of, placed.offsets) == ({"f": "fast"}, {"f": 8})
-    assert lowtide.allocate([fixed], banks=banks, places={"f": "slow"}).memory_of == {"f": "slow"}
+    assert lowtide.research.allocate([fixed], banks=banks, places={"f": "slow"}).memory_of == {"f": "slow"}
     with pytest.raises(InputError, match="f has a fixed offset"):
-        lowtide.allocate([fixed], banks=banks, places={"f": "slow,fast"})
+        lowtide.research.allocate([fixed], banks=banks, places={"f": "slow,fast"})
 
 
 def test_reuse_only_where_the_capacity_demands_it(tmp_path: Path, capsys: Captured):
@@ -146,12 +146,12 @@ def test_reuse_only_where_the_capacity_demands_it(tmp_path: Path, capsys: Captur
     path = tmp_path / "b.csv"
     path.write_text("id,lower,upper,size\na,0,1,4\nb,1,2,4\nc,2,3,8\nd,3,4,8\n")
     for capacity, alone in ((24, 4), (23, 2), (16, 2), (15, 1), (8, 0)):
-        placed = lowtide.allocate(path, capacity, spread=True)
+        placed = lowtide.research.allocate(path, capacity, spread=True)
         assert placed.height_bytes <= capacity
         assert placed.alone == alone
-    assert main(["allocate", str(path), "--capacity", "24", "--spread"]) == 0
+    assert main(["research", "allocate", str(path), "--capacity", "24", "--spread"]) == 0
     assert "4 of them share no byte with any other" in capsys.readouterr().err
-    assert main(["allocate", str(path), "--spread"]) == 2
+    assert main(["research", "allocate", str(path), "--spread"]) == 2
 
 
 @settings(max_examples=100, deadline=None)
@@ -180,11 +180,11 @@ def test_least_reuse_keeps_every_rule(seed: int, n: int):
 def test_plans_of_least_reuse_hold(seed: int, target: str, room: float):
     """Within the budget, with the same order and peak, every check passed; without room the plan is as it was."""
     graph = random_graph(Random(seed), plain=target == "strict")  # then every storage is a block of the layout
-    whole = lowtide.plan(graph, target=target)
+    whole = lowtide.research.plan(graph, target=target)
     if not whole.arena_bytes:
         return
     budget = int(room * whole.arena_bytes)
-    plan = lowtide.plan(graph, target=target, budget=budget, spread=True)
+    plan = lowtide.research.plan(graph, target=target, budget=budget, spread=True)
     assert (plan.order, plan.peak_bytes, plan.in_place) == (whole.order, whole.peak_bytes, whole.in_place)
     assert whole.arena_bytes <= (plan.arena_bytes or 0) <= budget
     assert lowtide.verify(graph, plan)
@@ -198,12 +198,12 @@ def test_plans_of_least_reuse_hold(seed: int, target: str, room: float):
 def test_with_room_for_all_no_tensor_of_a_plan_shares_a_byte(tmp_path: Path, capsys: Captured):
     """Six tensors end to end; without a budget, and under a runtime's own rules, --spread is refused."""
     path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
-    call = ["plan", str(path), "--target", "strict", "--spread"]
+    call = ["research", "plan", str(path), "--target", "strict", "--spread"]
     assert main([*call, "--budget", "211", "--plan", str(plan_file)]) == 0
-    made = lowtide.plan(path, target="strict", budget=211, spread=True)
+    made = lowtide.research.plan(path, target="strict", budget=211, spread=True)
     assert (made.arena_bytes, made.arena_optimal) == (211, False)
     assert sorted((made.offsets or {}).values())[-1] < 211
     assert main(["verify", str(path), str(plan_file)]) == 0
     assert main(call) == 2
-    assert main(["plan", str(path), "--target", "onnxruntime", "--spread", "--budget", "9KiB"]) == 2
+    assert main(["research", "plan", str(path), "--target", "onnxruntime", "--spread", "--budget", "9KiB"]) == 2
     capsys.readouterr()

@@ -19,9 +19,11 @@ from support.small_models import branches, graph_file, matrix_product, onnx_file
 def test_names_are_functions_whatever_is_imported(tmp_path: Path):
     """Modules of the same name do not come in the way, before and after they are used."""
     for _ in range(2):
-        for name in ("plan", "verify", "target", "allocate", "check", "compare", "inspect", "load"):
+        for name in ("plan", "verify", "report", "run", "check", "inspect", "load"):
             assert callable(getattr(lowtide, name)), name
-        lowtide.plan(graph_file(tmp_path, branches()))
+        for name in ("plan", "target", "allocate", "compare"):
+            assert callable(getattr(lowtide.research, name)), name
+        lowtide.research.plan(graph_file(tmp_path, branches()))
     assert set(lowtide.__all__) <= set(dir(lowtide))
 
 
@@ -34,23 +36,23 @@ def test_version_is_that_of_the_project():
 def test_plan_takes_a_path_a_graph_and_a_zoo_name(tmp_path: Path):
     """The same plan from a path and its graph."""
     path = graph_file(tmp_path, branches())
-    one, other = lowtide.plan(path), lowtide.plan(lowtide.load(str(path)))
+    one, other = lowtide.research.plan(path), lowtide.research.plan(lowtide.load(str(path)))
     assert one.order == other.order
-    assert lowtide.plan("zoo:transformer:layers=1", target="strict").optimal
+    assert lowtide.research.plan("zoo:transformer:layers=1", target="strict").optimal
 
 
 def test_plan_is_never_worse_than_the_own_order():
     """Whatever little time there is."""
-    made = lowtide.plan("zoo:randwire_ws", time=1e-6, target="strict")
+    made = lowtide.research.plan("zoo:randwire_ws", time=1e-6, target="strict")
     assert made.peak_bytes <= made.own_order_peak_bytes
 
 
 def test_apply_then_plan_finds_nothing_to_gain(tmp_path: Path):
     """The written model's own order is the best one, and its plan applies to it alone."""
     path, out = onnx_file(tmp_path), tmp_path / "o.onnx"
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     made.apply(path, out)
-    again = lowtide.plan(out)
+    again = lowtide.research.plan(out)
     assert again.own_order_peak_bytes == again.peak_bytes == made.peak_bytes
     if made.order != sorted(made.order):
         with pytest.raises(lowtide.InputError, match="another model"):
@@ -60,7 +62,7 @@ def test_apply_then_plan_finds_nothing_to_gain(tmp_path: Path):
 def test_verify_raises_by_name(tmp_path: Path):
     """`failure` names the broken rule."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     assert lowtide.verify(path, made).numbers["peak_bytes"] == made.peak_bytes
     made.save(tmp_path / "p.json")
     lowtide.verify(path, tmp_path / "p.json")
@@ -76,7 +78,7 @@ def test_verify_with_proof_and_run(tmp_path: Path):
     """Both are in the report only if asked for."""
     pytest.importorskip("onnxruntime")
     path = onnx_file(tmp_path)
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     assert lowtide.verify(path, made).proof is None
     report = lowtide.verify(path, made, run=True, prove=True)
     assert report.proof is not None
@@ -90,7 +92,7 @@ def test_run_says_when_outputs_are_vacuous(tmp_path: Path):
     pytest.importorskip("onnxruntime")
     nodes = [node("Mul", "x zero", "z"), node("Abs", "z", "y")]
     path = saved(model(nodes, [value("x")], [value("y")], [constant("zero", [0.0])]), tmp_path)
-    ran = lowtide.verify(path, lowtide.plan(path), run=True).run
+    ran = lowtide.verify(path, lowtide.research.plan(path), run=True).run
     assert ran is not None
     assert ran.vacuous
 
@@ -101,7 +103,7 @@ def test_run_raises_when_outputs_differ(tmp_path: Path, monkeypatch: pytest.Monk
     from lowtide.api import checking
 
     path = onnx_file(tmp_path)
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     ran = lowtide.run(path, None, made)
     broken = replace(ran, outputs=tuple(replace(o, equal=False, max_abs_difference=0.5) for o in ran.outputs))
     monkeypatch.setattr(checking, "run_both", lambda *_, **__: broken)
@@ -116,7 +118,7 @@ def test_report_can_interrupt_a_search(tmp_path: Path):
         raise KeyboardInterrupt
 
     path = graph_file(tmp_path, matrix_product(6))
-    made = lowtide.plan(path, target="strict", time=30, report=report)
+    made = lowtide.research.plan(path, target="strict", time=30, report=report)
     assert made.stopped == "interrupt"
     lowtide.verify(path, made)
 
@@ -139,7 +141,7 @@ class Impatient:
 def test_an_interrupted_method_leaves_the_own_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A plan there always is."""
     monkeypatch.setattr(registry, "built_in", lambda: {"impatient": Impatient})
-    made = lowtide.plan(graph_file(tmp_path, branches()), method="impatient")
+    made = lowtide.research.plan(graph_file(tmp_path, branches()), method="impatient")
     assert (made.stopped, made.order) == ("interrupt", [0, 1, 2, 3, 4])
 
 
@@ -147,7 +149,7 @@ def test_an_interrupted_method_leaves_the_own_order(tmp_path: Path, monkeypatch:
 def test_time_is_kept(tmp_path: Path):
     """A search that would take hours ends, and says what ended it; how promptly is for the bench."""
     path = graph_file(tmp_path, matrix_product(6))
-    made = lowtide.plan(path, target="strict", time=0.2)
+    made = lowtide.research.plan(path, target="strict", time=0.2)
     assert made.stopped == "time"
 
 
@@ -163,22 +165,22 @@ def test_allocate_takes_buffers(tmp_path: Path):
     """A sequence as well as a file."""
     from lowtide.allocate.buffers import block
 
-    placed = lowtide.allocate([block("a", 0, 2, 10), block("b", 1, 3, 6)], "20B")
+    placed = lowtide.research.allocate([block("a", 0, 2, 10), block("b", 1, 3, 6)], "20B")
     assert (placed.height_bytes, placed.optimal, placed.exit_status(20), placed.exit_status(15)) == (16, True, 0, 4)
-    assert lowtide.allocate([]).height_bytes == 0
+    assert lowtide.research.allocate([]).height_bytes == 0
     with pytest.raises(lowtide.InputError, match="capacity"):
-        lowtide.allocate([], "0")
+        lowtide.research.allocate([], "0")
 
 
 def test_targets_are_described():
     """Every built-in one, and it can be had by that name."""
-    assert all(lowtide.target(name).name == name for name in lowtide.targets())
+    assert all(lowtide.research.target(name).name == name for name in lowtide.research.targets())
 
 
 def test_write_all_writes_nothing_if_one_output_fails(tmp_path: Path):
     """The model is not there when the plan cannot be written."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     with pytest.raises(lowtide.InputError):
         api.write_all(made, path, api.PlanFiles(tmp_path / "o.graph.json", tmp_path / "none" / "p.json"))
     assert [p.name for p in tmp_path.iterdir()] == ["m.graph.json"]
@@ -187,9 +189,12 @@ def test_write_all_writes_nothing_if_one_output_fails(tmp_path: Path):
 def test_no_reserve_is_a_reserve(tmp_path: Path):
     """0 bytes, as a size; less is none."""
     path = graph_file(tmp_path, branches())
-    assert lowtide.plan(path, budget=1000, reserve="0").required_bytes == lowtide.plan(path).required_bytes
+    assert (
+        lowtide.research.plan(path, budget=1000, reserve="0").required_bytes
+        == lowtide.research.plan(path).required_bytes
+    )
     with pytest.raises(lowtide.InputError, match="reserve is '-1'; write a number of bytes"):
-        lowtide.plan(path, budget=1000, reserve="-1")
+        lowtide.research.plan(path, budget=1000, reserve="-1")
 
 
 def test_an_unsound_bound_is_never_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -201,4 +206,4 @@ def test_an_unsound_bound_is_never_claimed(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(registry, "built_in", lambda: {"own": Broken})
     with pytest.raises(InternalError, match="is above"):
-        lowtide.plan(graph_file(tmp_path, branches()), method="own")
+        lowtide.research.plan(graph_file(tmp_path, branches()), method="own")

@@ -33,7 +33,7 @@ def conv_net(folder: Path) -> Path:
 def test_probe_counts_and_says_why(tmp_path: Path, capsys: Captured) -> None:
     """Nodes alike are probed once; an op without a row is named with the reason; JSON carries every figure."""
     path = conv_net(tmp_path)
-    found = lowtide.probe(path)
+    found = lowtide.research.probe(path)
     assert (found.nodes, found.wrong, len(found.probes)) == (5, 0, 3)
     assert [(p.type, p.nodes, p.exact, p.merged) for p in found.probes] == [
         ("Conv", 2, "kernel", "sum"),
@@ -43,14 +43,14 @@ def test_probe_counts_and_says_why(tmp_path: Path, capsys: Captured) -> None:
     assert all(p.parts and p.edges_moved == p.edges for p in found.probes)
     assert [(o.type, o.reason) for o in found.opaque] == [("Det", "no row for Det")]
     assert found.exit_status == 0
-    printed = run_json(capsys, "probe", path)
+    printed = run_json(capsys, "research", "probe", path)
     assert printed["parts"] == found.parts
     assert [kind["type"] for kind in printed["kinds"]] == ["Conv", "Det", "MaxPool"]
 
 
 def test_probe_prints_a_table(tmp_path: Path, capsys: Captured) -> None:
     """The table, then what is opaque, then the totals."""
-    assert main(["probe", str(conv_net(tmp_path))]) == 0
+    assert main(["research", "probe", str(conv_net(tmp_path))]) == 0
     text = capsys.readouterr().out
     assert text.startswith("op ")
     assert "(Det): no row for Det" in text
@@ -62,7 +62,7 @@ def test_a_wrong_map_is_status_5(tmp_path: Path, capsys: Captured, monkeypatch: 
     rows = {**lowtide.ops.onnx.ROWS, "Transpose": lambda node: Pointwise()}
     monkeypatch.setattr(lowtide.ops.onnx, "ROWS", rows)
     turned = model([node("Transpose", "x", "y", perm=[1, 0])], [value("x", (6, 6))], [value("y", (6, 6))])
-    assert main(["probe", str(saved(turned, tmp_path))]) == 5
+    assert main(["research", "probe", str(saved(turned, tmp_path))]) == 5
     text = capsys.readouterr().out
     assert "wrong:" in text
     assert "result 0 moves with what lies outside" in text
@@ -70,7 +70,7 @@ def test_a_wrong_map_is_status_5(tmp_path: Path, capsys: Captured, monkeypatch: 
 
 def test_large_nodes_are_skipped_and_reported(tmp_path: Path, capsys: Captured) -> None:
     """A limit on multiplications leaves nodes out, with the reason."""
-    assert main(["probe", str(conv_net(tmp_path)), "--most-macs", "100"]) == 0
+    assert main(["research", "probe", str(conv_net(tmp_path)), "--most-macs", "100"]) == 0
     text = capsys.readouterr().out
     assert "not run:" in text
     assert "more than 100" in text
@@ -79,11 +79,11 @@ def test_large_nodes_are_skipped_and_reported(tmp_path: Path, capsys: Captured) 
 def test_a_graph_of_no_format_cannot_be_probed() -> None:
     """Ops of nobody have no runtime."""
     with pytest.raises(InputError, match="have no meaning that could be probed; give an ONNX or a TFLite model"):
-        lowtide.probe("zoo:nasnet_a_cifar")
+        lowtide.research.probe("zoo:nasnet_a_cifar")
 
 
 def test_random_ops_are_not_run(tmp_path: Path) -> None:
     """What draws random numbers differs from run to run, whatever it reads."""
     drawn = model([node("RandomNormalLike", "x", "y")], [value("x", (3, 4))], [value("y", (3, 4))])
-    (found,) = lowtide.probe(saved(drawn, tmp_path)).probes
+    (found,) = lowtide.research.probe(saved(drawn, tmp_path)).probes
     assert found.skipped == "it draws random numbers"

@@ -31,7 +31,7 @@ def test_lives_and_bytes_are_those_of_the_order(target: str):
     rng = Random(11)
     for _ in range(25):
         graph = random_graph(rng, rng.randint(1, 9))
-        plan = lowtide.plan(graph, target=target, time=5)
+        plan = lowtide.research.plan(graph, target=target, time=5)
         model = memory_model(graph, BUILT_IN[target])
         told, lives = _told(plan)
         step_of = {graph.index_of[v]: step for step, v in enumerate(plan.order)}
@@ -52,7 +52,7 @@ def test_what_is_kept_longer_than_used_is_said():
     """An output that is read early stays to the end, an input that is read late is there from the start."""
     tensors = [Tensor(i, 4, kind) for i, kind in enumerate([Kind.INPUT, Kind.OUTPUT, Kind.OUTPUT, Kind.INPUT])]
     graph = Graph("kept", tuple(tensors), (Op(0, (0,), (1,)), Op(1, (1, 3), (2,))))
-    profile = lowtide.plan(graph, target="strict").profile
+    profile = lowtide.research.plan(graph, target="strict").profile
     assert profile is not None
     assert profile.used == {"3": (1, 2)}  # tensor 1 is read in the last step anyway
     assert dict(zip(profile.storages, profile.ends, strict=True)) == {0: 1, 1: 2, 2: 2, 3: 2}
@@ -62,7 +62,7 @@ def test_a_workspace_is_said_with_its_op():
     """And no op that has none."""
     tensors = (Tensor(0, 4, Kind.INPUT), Tensor(1, 4, Kind.ACTIVATION), Tensor(2, 4, Kind.OUTPUT))
     graph = Graph("scratch", tensors, (Op(7, (0,), (1,), workspace=100), Op(9, (1,), (2,))))
-    profile = lowtide.plan(graph, target="strict").profile
+    profile = lowtide.research.plan(graph, target="strict").profile
     assert profile is not None
     assert profile.workspaces == {"7": 100}
     assert profile.bytes == [108, 8]
@@ -70,7 +70,7 @@ def test_a_workspace_is_said_with_its_op():
 
 def test_a_plan_with_moves_says_the_own_order_only():
     """What is where is in its residency."""
-    plan = lowtide.plan("zoo:swiftnet_cell_a", target="strict", memories=["fast=190KiB"], time=2)
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a", target="strict", memories=["fast=190KiB"], time=2)
     assert plan.moves
     assert plan.profile is not None
     assert plan.profile.storages == plan.profile.bytes == []
@@ -79,12 +79,12 @@ def test_a_plan_with_moves_says_the_own_order_only():
 
 def test_a_quick_plan_has_none():
     """`check` needs no picture."""
-    assert lowtide.plan("zoo:swiftnet_cell_a", quick=True).profile is None
+    assert lowtide.research.plan("zoo:swiftnet_cell_a", quick=True).profile is None
 
 
 def test_what_the_model_says_of_tensors_is_kept():
     """Element type and shape, of all but constants."""
-    plan = lowtide.plan("zoo:nasnet_a_cifar:n=1")
+    plan = lowtide.research.plan("zoo:nasnet_a_cifar:n=1")
     told = {t.kind: (t.dtype, t.shape) for t in plan.tensors}
     assert told["input"] == ("float32", "1x3x32x32")
     assert told["constant"] == (None, None)
@@ -94,7 +94,7 @@ def test_what_the_plan_leaves_beside_its_input_counts_in_full():
     """Bytes are those of the plan's own in-place choices, not of all that the target allows."""
     tensors = (Tensor(0, 8, Kind.INPUT), *(Tensor(i, 8) for i in (1, 2)), Tensor(3, 8, Kind.OUTPUT))
     ops = tuple(Op(i, (i,), (i + 1,), type="Relu") for i in range(3))
-    plan = lowtide.plan(Graph("relus", tensors, ops), target="hmcos")
+    plan = lowtide.research.plan(Graph("relus", tensors, ops), target="hmcos")
     answer = Answer(Problem.of(Graph("relus", tensors, ops), BUILT_IN["hmcos"]), (0, 1, 2), {}, "own")  # type: ignore[typeddict-item]
     apart = with_profile(msgspec.structs.replace(plan, in_place=plan.in_place[1:]), answer, answer.problem)
     assert plan.profile is not None

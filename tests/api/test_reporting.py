@@ -19,7 +19,7 @@ MODEL = "zoo:swiftnet_cell_a"
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """A small one."""
-    return lowtide.plan(MODEL)
+    return lowtide.research.plan(MODEL)
 
 
 def _run(*words: str | Path) -> int:
@@ -46,7 +46,7 @@ def test_nothing_to_write_is_an_error(plan: Plan, tmp_path: Path):
 def test_the_command_plan_writes_both(tmp_path: Path):
     """Together with the plan, which gives the same report afterwards."""
     report, trace, saved = tmp_path / "r.html", tmp_path / "t.json", tmp_path / "p.json"
-    assert _run("plan", MODEL, "--report", report, "--trace", trace, "--plan", saved, "-q") == 0
+    assert _run("research", "plan", MODEL, "--report", report, "--trace", trace, "--plan", saved, "-q") == 0
     assert _run("report", saved, "-o", tmp_path / "again.html", "-q") == 0
     assert (tmp_path / "again.html").read_bytes() == report.read_bytes()
     assert trace.exists()
@@ -55,7 +55,7 @@ def test_the_command_plan_writes_both(tmp_path: Path):
 def test_the_command_report_shows_two(tmp_path: Path):
     """The first one is the one before."""
     for method in ("own", "exact"):
-        assert _run("plan", MODEL, "--method", method, "--plan", tmp_path / f"{method}.json", "-q") == 0
+        assert _run("research", "plan", MODEL, "--method", method, "--plan", tmp_path / f"{method}.json", "-q") == 0
     assert _run("report", tmp_path / "own.json", tmp_path / "exact.json", "-o", tmp_path / "r.html", "-q") == 0
     assert "Who left the peak" in (tmp_path / "r.html").read_text()
 
@@ -63,7 +63,7 @@ def test_the_command_report_shows_two(tmp_path: Path):
 def test_wrong_calls_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """Two plans and no output, three plans, a file that is no plan, an output over the plan."""
     plan = tmp_path / "p.json"
-    assert _run("plan", MODEL, "--plan", plan, "-q") == 0
+    assert _run("research", "plan", MODEL, "--plan", plan, "-q") == 0
     before = plan.read_bytes()
     for words in (
         [plan, plan],
@@ -80,7 +80,7 @@ def test_wrong_calls_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[st
 def test_a_plan_of_an_earlier_version_is_told_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """Without a profile there is nothing to draw."""
     path = tmp_path / "old.json"
-    document = json.loads(lowtide.plan(MODEL).to_json())
+    document = json.loads(lowtide.research.plan(MODEL).to_json())
     del document["profile"]
     path.write_text(json.dumps(document))
     assert _run("report", path, "-o", tmp_path / "r.html") == 2
@@ -94,7 +94,7 @@ def test_a_notebook_shows_it(plan: Plan):
     assert svg in html
     assert "<script" not in html
     assert len(html.encode()) < 30_000
-    other = lowtide.plan(MODEL, method="own")._repr_svg_()  # type: ignore[attr-defined]
+    other = lowtide.research.plan(MODEL, method="own")._repr_svg_()  # type: ignore[attr-defined]
     assert svg.split('id="')[1].split("-title")[0] != other.split('id="')[1].split("-title")[0]
 
 

@@ -125,7 +125,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "two.graph.json",
     )
     header, table, plans = tmp_path / "all.h", tmp_path / "all.txt", tmp_path / "plans"
-    call = ["share", str(one), str(two), "--target", "strict", "--persistent", "t0"]
+    call = ["research", "share", str(one), str(two), "--target", "strict", "--persistent", "t0"]
     assert main([*call, "--header", str(header), "--table", str(table), "--plans", str(plans)]) == 0
     out = capsys.readouterr().out
     assert "shared      118 B, least for these orders; apart 182 B" in out
@@ -145,7 +145,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([*call, "--pin-inputs", "--json", "-q"]) == 0
     pinned = json.loads(capsys.readouterr().out)
     assert pinned["models"][1]["plan"]["pin_inputs"] is True
-    assert main(["share", str(one)]) == 2
+    assert main(["research", "share", str(one)]) == 2
     assert one.read_bytes() == before
 
 
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_every_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     paths = [tmp_path / f"{name}.graph.json" for name in "ab"]
     for path in paths:
         path.write_bytes(graph_json_bytes(chain(path.name[0], [8, 16, 4])))
-    assert main(["share", *map(str, paths), "--plans", str(tmp_path / "plans")]) == 130
+    assert main(["research", "share", *map(str, paths), "--plans", str(tmp_path / "plans")]) == 130
     assert times == [60.0, sharing.A_MOMENT_SECONDS]
     assert "these are the best plans so far" in capsys.readouterr().err
     assert (tmp_path / "plans" / "b.plan.json").exists()
@@ -205,6 +205,8 @@ def test_each_model_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for module, name in ((reader, "read_onnx"), (graph_json, "parse_graph_json")):
         read = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, read=read, name=name: reads.append(name) or read(*a))
-    arguments = ["share", *map(str, paths), "--dim", "n=8", "--header", str(tmp_path / "h.h"), "--target", "strict"]
+    arguments = [
+        "research", "share", *map(str, paths), "--dim", "n=8", "--header", str(tmp_path / "h.h"), "--target", "strict",
+    ]  # fmt: skip
     assert main(arguments) == 0
     assert sorted(reads) == ["parse_graph_json", "read_onnx"]

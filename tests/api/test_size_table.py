@@ -26,7 +26,7 @@ def test_each_row_is_the_plan_of_its_sizes(tmp_path: Path) -> None:
     path = _model(tmp_path)
     table = plan_sizes(path, {"n": (1, 2, 5)}, dims={"m": 7}, target="strict")
     for row, n in zip(table.rows, (1, 2, 5), strict=True):
-        made = lowtide.plan(path, dims={"n": n, "m": 7}, target="strict")
+        made = lowtide.research.plan(path, dims={"n": n, "m": 7}, target="strict")
         assert (row.peak_bytes, row.arena_bytes, row.optimal) == (made.peak_bytes, made.arena_bytes, made.optimal)
         slope, rest = table.linear["peak_bytes"]
         assert row.peak_bytes == slope * n + rest
@@ -50,12 +50,12 @@ def test_no_line_is_claimed_through_two_points_or_in_two_sizes(tmp_path: Path) -
 def test_the_command_prints_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As text with its line, and as JSON."""
     path = str(_model(tmp_path))
-    assert main(["plan", path, "--dim", "n=1,2,5", "--dim", "m=7", "--target", "strict", "-q"]) == 0
+    assert main(["research", "plan", path, "--dim", "n=1,2,5", "--dim", "m=7", "--target", "strict", "-q"]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1].split() == ["n", "own", "order", "peak", "bound", "arena", "required"]
     assert "peak = 88 * n + 112 B at each of these sizes" in text
     assert "the order is the same at all sizes" in text
-    assert main(["plan", path, "--dim", "n=1,2", "--shape", "v=4x7", "--json"]) == 0
+    assert main(["research", "plan", path, "--dim", "n=1,2", "--shape", "v=4x7", "--json"]) == 0
     assert [row["dims"] for row in json.loads(capsys.readouterr().out)["rows"]] == [{"n": 1}, {"n": 2}]
 
 
@@ -88,11 +88,16 @@ def test_sizes_that_say_nothing_are_refused(sizes: dict, dims: dict, tmp_path: P
 
 @pytest.mark.parametrize(
     "arguments",
-    [["plan", "--dim", "n=1,2", "-o", "o.onnx"], ["inspect", "--dim", "n=1,2"], ["plan", "--dim", "n=1,"],
-     ["plan", "--shape", "x=1xa"], ["plan", "--shape", "x=4", "--shape", "x=5"],
-     ["plan", "--dim", "n=1,2", "--dim", "n=1,3"]],
-)  # fmt: skip
+    [
+        ["inspect", "--dim", "n=1,2"],
+        ["research", "plan", "--dim", "n=1,2", "-o", "o.onnx"],
+        ["research", "plan", "--dim", "n=1,"],
+        ["research", "plan", "--shape", "x=1xa"],
+        ["research", "plan", "--shape", "x=4", "--shape", "x=5"],
+        ["research", "plan", "--dim", "n=1,2", "--dim", "n=1,3"],
+    ],
+)
 def test_what_cannot_be_is_one_line(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files are for one size, lists for the command `plan`, and shapes are numbers."""
-    assert main([arguments[0], str(_model(tmp_path)), *arguments[1:]]) == 2
+    assert main([*arguments, str(_model(tmp_path))]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

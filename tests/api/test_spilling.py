@@ -23,20 +23,22 @@ def two_outputs() -> Graph:
 def test_outputs_that_do_not_fit_together_at_the_end_are_no_plan(options: dict[str, str]) -> None:
     """They are named, whatever the search is given; without the option they leave once they are written."""
     graph, memories = two_outputs(), {"fast": 70_496}
-    plan = lowtide.plan(graph, memories=memories, moves={"outputs_end_fast": "true"}, options=options)
+    plan = lowtide.research.plan(graph, memories=memories, moves={"outputs_end_fast": "true"}, options=options)
     assert (plan.status, plan.moves) == ("impossible", None)
     assert plan.conflict is not None
     assert sorted(plan.conflict.tensors) == [1, 2]
     assert (plan.conflict.needed_bytes, plan.conflict.minimal) == (128_000, True)
     assert too_small(plan, memories) == "the graph outputs need 128,000 B at once at the end; fast has 70,496 B"
     verify_plan(graph, plan, BUILT_IN["generic"])
-    assert lowtide.plan(graph, memories=memories, options=options).traffic_bytes == 0
+    assert lowtide.research.plan(graph, memories=memories, options=options).traffic_bytes == 0
 
 
 @pytest.mark.parametrize("method", ["belady", "greedy-spill"])
 def test_a_simulated_arena_says_that_outputs_do_not_fit(method: str) -> None:
     """The schemes that place step by step come to the same answer."""
-    plan = lowtide.plan(two_outputs(), memories={"fast": 70_496}, moves={"outputs_end_fast": "true"}, method=method)
+    plan = lowtide.research.plan(
+        two_outputs(), memories={"fast": 70_496}, moves={"outputs_end_fast": "true"}, method=method
+    )
     assert plan.status == "impossible"
 
 
@@ -53,7 +55,7 @@ def in_and_out() -> Graph:
 def test_it_is_impossible_only_where_no_aligned_offsets_fit(size: int, status: str) -> None:
     """In 100 bytes there is a placement that rounded sizes miss, so that nothing is said to be proved."""
     graph = in_and_out()
-    plan = lowtide.plan(graph, memories={"fast": size})
+    plan = lowtide.research.plan(graph, memories={"fast": size})
     assert (plan.status, plan.moves is None) == (status, status != "ok")
     verify_plan(graph, plan, BUILT_IN["generic"])
     if status == "over_budget":
@@ -67,10 +69,10 @@ def test_a_bound_on_traffic_holds_for_aligned_offsets() -> None:
     tensors = (Tensor(0, 64, Kind.INPUT), *(Tensor(t, 64) for t in (1, 2, 3)), Tensor(4, 64, Kind.OUTPUT))
     ops = (Op(0, (0,), (1,)), Op(1, (1,), (2,)), Op(2, (2, 0), (3,)), Op(3, (3, 1), (4,)))
     graph = Graph("skip", tensors, ops, sha256="1" * 64)
-    whole = lowtide.plan(graph, memories={"fast": 192})
+    whole = lowtide.research.plan(graph, memories={"fast": 192})
     assert whole.optimal
     assert whole.traffic_lower_bound_bytes
-    between = lowtide.plan(graph, memories={"fast": 193})
+    between = lowtide.research.plan(graph, memories={"fast": 193})
     assert between.traffic_bytes == whole.traffic_bytes
     assert (between.traffic_lower_bound_bytes, between.optimal) == (0, False)
-    assert lowtide.plan(graph, memories={"fast": 320}).optimal
+    assert lowtide.research.plan(graph, memories={"fast": 320}).optimal

@@ -79,7 +79,7 @@ class Stopped(Broken):
 
 def test_every_method_has_a_row(tmp_path: Path):
     """In the registry's order; the exact one is never beaten, and its bound tells who else is optimal."""
-    rows = lowtide.compare(graph_file(tmp_path, branches()), target="strict", time=10, every=True)
+    rows = lowtide.research.compare(graph_file(tmp_path, branches()), target="strict", time=10, every=True)
     assert [row.method for row in rows] == list(registry.methods())
     best = next(row for row in rows if row.method == "exact")
     for row in rows:
@@ -92,21 +92,21 @@ def test_the_papers_slow_searches_are_left_out_unless_asked_for(tmp_path: Path, 
     """What is left out is said, with how to ask for it; not where methods are named."""
     path = graph_file(tmp_path, branches())
     quick = [name for name in registry.methods() if name not in api.slow_methods(spilling=False)]
-    assert [row.method for row in lowtide.compare(path, target="strict", time=10)] == quick
-    assert [row.method for row in lowtide.compare(path, memories=["fast=108"], target="strict")] == [
+    assert [row.method for row in lowtide.research.compare(path, target="strict", time=10)] == quick
+    assert [row.method for row in lowtide.research.compare(path, memories=["fast=108"], target="strict")] == [
         "spill", "belady", "greedy-spill",
     ]  # fmt: skip
-    assert "hmcos, serenity, zhong (--all" in run(capsys, "compare", path)[1]
-    assert "--all" not in run(capsys, "compare", path, "--methods", "own,hmcos")[1]
+    assert "hmcos, serenity, zhong (--all" in run(capsys, "research", "compare", path)[1]
+    assert "--all" not in run(capsys, "research", "compare", path, "--methods", "own,hmcos")[1]
     with pytest.raises(InputError, match="did you mean greedy"):
-        lowtide.compare(path, ["greedi"])
+        lowtide.research.compare(path, ["greedi"])
 
 
 def test_what_goes_wrong_in_a_method_is_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Exceptions, orders that are none, false claims and refusals; the others are as ever."""
     known = {m.name: m for m in (Broken, Wrong, Liar, Picky)} | {"own": registry.built_in()["own"]}
     monkeypatch.setattr(registry, "methods", lambda: known)
-    rows = {row.method: row for row in lowtide.compare(graph_file(tmp_path, branches()), target="strict")}
+    rows = {row.method: row for row in lowtide.research.compare(graph_file(tmp_path, branches()), target="strict")}
     assert rows["own"].status == "ok"
     line = Broken.schedule.__code__.co_firstlineno + 2
     assert rows["broken"].status == "error"
@@ -122,7 +122,9 @@ def test_what_goes_wrong_in_a_method_is_its_row(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.slow
 def test_each_method_has_its_own_time(tmp_path: Path):
     """One that does not end in time is a timeout, with the best it found."""
-    rows = lowtide.compare(graph_file(tmp_path, matrix_product(6)), ["own", "exact"], target="strict", time=0.5)
+    rows = lowtide.research.compare(
+        graph_file(tmp_path, matrix_product(6)), ["own", "exact"], target="strict", time=0.5
+    )
     assert [row.status for row in rows] == ["ok", "timeout"]
     assert rows[1].reason == "stopped by time"
     assert rows[1].peak_bytes is not None
@@ -137,48 +139,50 @@ def test_interrupted_keeps_the_rows_that_are_done(
     known |= {"exact": registry.built_in()["exact"]}
     monkeypatch.setattr(registry, "methods", lambda: known)
     path = graph_file(tmp_path, branches())
-    rows = lowtide.compare(path, target="strict")
+    rows = lowtide.research.compare(path, target="strict")
     assert [(row.method, row.status, row.interrupted) for row in rows] == [
         ("own", "ok", False), ("rpo", "ok", False), ("stopped", "timeout", True),
     ]  # fmt: skip
-    assert main(["compare", str(path), "--target", "strict", "-q"]) == 130
+    assert main(["research", "compare", str(path), "--target", "strict", "-q"]) == 130
     shown = capsys.readouterr().out
     assert "timeout: stopped by interrupt" in shown
     assert "rpo" in shown
-    assert main(["compare", str(path), "--target", "strict", "--json", "-q"]) == 130
+    assert main(["research", "compare", str(path), "--target", "strict", "--json", "-q"]) == 130
     assert json.loads(capsys.readouterr().out)[2]["reason"] == "stopped by interrupt"
 
 
 def test_options_reach_their_method(tmp_path: Path):
     """And only methods that are compared may have any."""
     path = graph_file(tmp_path, branches())
-    rows = lowtide.compare(path, ["exact"], options={"exact": {"cut": "false"}})
+    rows = lowtide.research.compare(path, ["exact"], options={"exact": {"cut": "false"}})
     assert rows[0].counters["cuts"] == 0
     with pytest.raises(lowtide.InputError, match="not compared"):
-        lowtide.compare(path, ["own"], options={"exact": {"cut": "false"}})
+        lowtide.research.compare(path, ["own"], options={"exact": {"cut": "false"}})
 
 
 @pytest.mark.slow
 def test_published_figures_stand_beside_measured_ones():
     """Under the paper's own memory rules and its method's own settings; elsewhere there are none."""
-    rpo, hmcos, exact = lowtide.compare("zoo:darts_imagenet", ["rpo", "hmcos", "exact"], target="hmcos")
+    rpo, hmcos, exact = lowtide.research.compare("zoo:darts_imagenet", ["rpo", "hmcos", "exact"], target="hmcos")
     assert [(f.figure, f.text) for f in rpo.published] == [("peak", "4.91 MiB"), ("arena", "5.29 MiB")]
     assert {f.source for f in (*rpo.published, *hmcos.published)} == {"HMCOS (DAC 2022), Table 1"}
     assert (hmcos.ops_to_order, exact.published) == (286, ())
     shown = comparison_text([rpo, hmcos, exact], "hmcos")
     assert "peak 3.66 MiB, arena 4.53 MiB, time 0.042 s" in shown
     assert "published: HMCOS (DAC 2022), Table 1" in shown
-    assert lowtide.compare("zoo:darts_imagenet", ["rpo"], target="strict")[0].published == ()
-    other = lowtide.compare("zoo:darts_imagenet", ["hmcos"], target="hmcos", options={"hmcos": {"memo": "false"}})
+    assert lowtide.research.compare("zoo:darts_imagenet", ["rpo"], target="strict")[0].published == ()
+    other = lowtide.research.compare(
+        "zoo:darts_imagenet", ["hmcos"], target="hmcos", options={"hmcos": {"memo": "false"}}
+    )
     assert other[0].published == ()
 
 
 def test_columns_that_are_empty_are_left_out(tmp_path: Path):
     """A plain order has no states, and nobody printed anything of this graph; what a solver takes is variables."""
     path = graph_file(tmp_path, branches())
-    shown = comparison_text(lowtide.compare(path, ["own"], target="strict"), "strict")
+    shown = comparison_text(lowtide.research.compare(path, ["own"], target="strict"), "strict")
     assert "states" not in shown
     assert "published" not in shown
-    rows = lowtide.compare(path, ["zhong", "exact"], target="strict", time=10)
+    rows = lowtide.research.compare(path, ["zhong", "exact"], target="strict", time=10)
     assert (rows[0].variables is None, rows[1].states is None) == (False, False)
     assert "ops to order" in comparison_text(rows, "strict")

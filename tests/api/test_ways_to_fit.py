@@ -36,8 +36,8 @@ def _run(command):
 def test_cuts_fit_where_no_order_of_whole_ops_does(tmp_path, capsys):
     """The largest op needs 64 KiB; in stripes the chain fits 48 KiB, by the command that is marked."""
     path = _chain(tmp_path, 32)
-    assert lowtide.plan(path, budget="48KiB").status == "impossible"
-    ways = lowtide.ways_to_fit(path, budget="48KiB")
+    assert lowtide.research.plan(path, budget="48KiB").status == "impossible"
+    ways = lowtide.research.ways_to_fit(path, budget="48KiB")
     whole, *others = ways
     assert (whole.how, whole.required_bytes, whole.fits) == ("whole ops, a larger memory", 65536, False)
     assert "cuts" in [way.how for way in others if way.fits]
@@ -51,7 +51,7 @@ def test_cuts_fit_where_no_order_of_whole_ops_does(tmp_path, capsys):
 def test_a_smaller_input_is_named_with_its_sizes(tmp_path, capsys):
     """Half of what was bound, once that fits; the batch stays."""
     path = _chain(tmp_path)
-    ways = lowtide.ways_to_fit(path, budget="20KiB", dims={"n": 32})
+    ways = lowtide.research.ways_to_fit(path, budget="20KiB", dims={"n": 32})
     smaller = [way for way in ways if way.how.startswith("input")]
     assert [(way.how, way.required_bytes, way.fits) for way in smaller] == [("input 1/2", 16384, True)]
     assert "--dim n=16" in shlex.join(shlex.split(smaller[0].command))
@@ -64,22 +64,22 @@ def test_a_smaller_input_is_named_with_its_sizes(tmp_path, capsys):
 def test_what_is_allowed_already_is_no_rung(tmp_path):
     """A plan that may cut is not told to cut."""
     path = _chain(tmp_path, 32)
-    ways = lowtide.ways_to_fit(path, budget="2KiB", allow="fission")
+    ways = lowtide.research.ways_to_fit(path, budget="2KiB", allow="fission")
     assert not [way for way in ways if way.how == "cuts"]
 
 
 def test_nothing_is_said_where_it_fits_or_memories_are_several(tmp_path):
     """The ladder is for one budget that is exceeded."""
     path = _chain(tmp_path, 32)
-    assert lowtide.ways_to_fit(path, budget="64KiB") == []
-    assert lowtide.ways_to_fit(path, banks=["a=1KiB", "b=1KiB"]) == []
-    assert lowtide.ways_to_fit(path) == []
+    assert lowtide.research.ways_to_fit(path, budget="64KiB") == []
+    assert lowtide.research.ways_to_fit(path, banks=["a=1KiB", "b=1KiB"]) == []
+    assert lowtide.research.ways_to_fit(path) == []
 
 
 def test_a_graph_without_meanings_has_no_cuts(tmp_path):
     """Only what was made is a rung: here a memory in which the whole ops fit."""
     path = graph_file(tmp_path, branches())
-    ways = lowtide.ways_to_fit(path, budget="108B", target="strict")
+    ways = lowtide.research.ways_to_fit(path, budget="108B", target="strict")
     assert (ways[0].how, ways[0].required_bytes) == ("whole ops, a larger memory", 109)
     assert not [way for way in ways if way.how.startswith(("cuts", "C ", "input"))]
     assert "--target strict" in ways[0].command
@@ -88,7 +88,7 @@ def test_a_graph_without_meanings_has_no_cuts(tmp_path):
 def test_rungs_that_the_time_is_over_for_have_no_figure(tmp_path, monkeypatch):
     """They are named with their command, and are not said to fit."""
     monkeypatch.setattr(sys.modules["lowtide.api.ways_to_fit"], "LADDER_SECONDS", -1.0)
-    _, *others = lowtide.ways_to_fit(_chain(tmp_path, 32), budget="48KiB")
+    _, *others = lowtide.research.ways_to_fit(_chain(tmp_path, 32), budget="48KiB")
     assert {(way.required_bytes, way.fits) for way in others} == {(None, False)}
     assert any("--allow fission" in way.command for way in others)
 
@@ -97,7 +97,7 @@ def test_rungs_that_the_time_is_over_for_have_no_figure(tmp_path, monkeypatch):
 @pytest.mark.parametrize("target", ["generic", "onnxruntime"])
 def test_the_target_stands_in_the_commands(target, tmp_path):
     """A rung is for the runtime that was asked for."""
-    ways = lowtide.ways_to_fit(_chain(tmp_path, 32), budget="20KiB", target=target)
+    ways = lowtide.research.ways_to_fit(_chain(tmp_path, 32), budget="20KiB", target=target)
     assert all(f"--target {target}" in way.command for way in ways)
 
 
@@ -105,11 +105,11 @@ def test_c_that_fits_without_loops_is_a_rung(tmp_path, capsys, monkeypatch):
     """What TFLM keeps beside the tensors is over the budget; C of the same whole ops has none of it."""
     path = tmp_path / "residual.tflite"
     path.write_bytes(residual().bytes())
-    whole = lowtide.plan(path, target="loops").required_bytes
-    budget = lowtide.plan(path).required_bytes - 16
+    whole = lowtide.research.plan(path, target="loops").required_bytes
+    budget = lowtide.research.plan(path).required_bytes - 16
     assert whole <= budget
     monkeypatch.setattr(sys.modules["lowtide.api.ways_to_fit"], "LADDER_SECONDS", 3.0)
-    rung = next(way for way in lowtide.ways_to_fit(path, budget=budget) if way.how.startswith("C"))
+    rung = next(way for way in lowtide.research.ways_to_fit(path, budget=budget) if way.how.startswith("C"))
     assert rung.fits
     assert rung.required_bytes is not None
     assert rung.required_bytes <= budget

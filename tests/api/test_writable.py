@@ -35,7 +35,6 @@ REFUSED = {
     "commands without moves": (["m.onnx", "--commands", "c.txt"], "name the memories"),
     "a layout of what moves": (["m.onnx", "--memory", "fast=1KiB", "--header", "h.h"], "no one place"),
     "another format": (["m.tflite", "-o", "out.onnx"], "must end in .tflite"),
-    "a folder that is a file": (["m.tflite", "--emit", "c", "-o", "m.onnx/c"], "'m.onnx' is a file"),
 }  # fmt: skip
 
 
@@ -46,15 +45,27 @@ def test_what_cannot_be_written_is_refused_at_once(
     """Exit 2 in one line, before a search, and no file is left."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(api, "plan", too_late)
-    monkeypatch.setattr("lowtide.cli.emit.check_emit", lambda *_: None)
     graph_file(tmp_path, branches())
     onnx_file(tmp_path).rename("m.onnx")
     before = sorted(tmp_path.iterdir())
     words, says = REFUSED[case]
-    status, out, err = run(capsys, "plan", *words, "-q")
+    status, out, err = run(capsys, "research", "plan", *words, "-q")
     assert (status, out, err.count("\n")) == (2, "", 1), err
     assert says in err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_is_a_file_is_refused_at_once(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a search."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(api, "plan", too_late)
+    monkeypatch.setattr("lowtide.cli.emit.check_emit", lambda *_: None)
+    onnx_file(tmp_path).rename("m.onnx")
+    status, out, err = run(capsys, "emit", "m.tflite", "-o", "m.onnx/c", "-q")
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert "'m.onnx' is a file" in err
 
 
 def test_weights_that_cannot_be_copied_are_seen_at_once(
@@ -64,7 +75,7 @@ def test_weights_that_cannot_be_copied_are_seen_at_once(
     monkeypatch.setattr(api, "plan", too_late)
     source, there = with_weights_beside(tmp_path), tmp_path / "there"
     there.mkdir()
-    call = ["plan", source, "-o", there / "out.onnx", "-q"]
+    call = ["research", "plan", source, "-o", there / "out.onnx", "-q"]
     status, _, err = run(capsys, *call)
     assert (status, "--copy-external" in err) == (2, True)
     (tmp_path / "weights.bin").unlink()
@@ -80,7 +91,7 @@ def test_what_can_be_written_is(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "weights.bin").unlink()
     files = {"-o": "o.onnx", "--header": "h.h", "--usmp": "u.json", "--plan": "p.json", "--snippet": "s.py"}
     words = [word for option, name in files.items() for word in (option, tmp_path / name)]
-    assert run(capsys, "plan", source, "--target", "onnxruntime", *words, "-q")[0] == 0
+    assert run(capsys, "research", "plan", source, "--target", "onnxruntime", *words, "-q")[0] == 0
     assert all((tmp_path / name).exists() for name in files.values())
 
 
@@ -90,6 +101,6 @@ def test_share_looks_before_it_plans(tmp_path: Path, capsys: Captured, monkeypat
     monkeypatch.setattr(planning, "plan_job", too_late)
     one, other = graph_file(tmp_path, branches()), graph_file(tmp_path, branches(), "n.graph.json")
     for words in (["--plans", one], ["--plans", one / "p"], ["--header", tmp_path / "none" / "h.h"]):
-        status, _, err = run(capsys, "share", one, other, *words, "-q")
+        status, _, err = run(capsys, "research", "share", one, other, *words, "-q")
         assert (status, err.count("\n")) == (2, 1), err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.graph.json", "n.graph.json"]

@@ -41,7 +41,7 @@ def test_no_output_replaces_what_is_read(
     """Status 2 and one line, before anything is planned; the file is what it was."""
     call, file = files(tmp_path)[kind]
     before = file.read_bytes()
-    assert main(["plan", *map(str, call), option, str(file), "-q"]) == 2
+    assert main(["research", "plan", *map(str, call), option, str(file), "-q"]) == 2
     assert "the output is the input" in capsys.readouterr().err
     assert file.read_bytes() == before
 
@@ -60,7 +60,7 @@ def test_writing_looks_again(tmp_path: Path) -> None:
     source = with_weights_beside(tmp_path)
     target = tmp_path / "t.toml"
     target.write_text(TARGET)
-    plan = lowtide.plan(source, target=str(target))
+    plan = lowtide.research.plan(source, target=str(target))
     for path in (target, tmp_path / "weights.bin"):
         with pytest.raises(InputError, match="the output is the input"):
             write_all(plan, source, PlanFiles(plan=path, log=tmp_path / "log.csv"), target=str(target))
@@ -73,8 +73,10 @@ def test_a_shared_arena_replaces_no_weights(tmp_path: Path, capsys: pytest.Captu
     weights = tmp_path / "weights.bin"
     before = weights.read_bytes()
     other = graph_file(tmp_path, branches())
-    assert main(["share", str(source), str(other), "--target", "generic", "--header", str(weights), "-q"]) == 2
+    assert (
+        main(["research", "share", str(source), str(other), "--target", "generic", "--header", str(weights), "-q"]) == 2
+    )
     with pytest.raises(InputError, match="the output is the input"):
-        lowtide.export(lowtide.plan(source), source, header=weights)
+        lowtide.export(lowtide.research.plan(source), source, header=weights)
     assert weights.read_bytes() == before
     assert "the output is the input" in capsys.readouterr().err

@@ -141,7 +141,7 @@ def _agree(
     around: Callable[[int], Sequence[int]] = _around,
     reserves: tuple[int, ...] = (0, 3),
 ) -> None:
-    best = lowtide.plan(path, target=target)
+    best = lowtide.research.plan(path, target=target)
     for budget in sorted(set(around(best.required_bytes))):
         for reserve in reserves:
             near = abs(budget - best.required_bytes) <= 16
@@ -153,7 +153,7 @@ def _agree(
 def _agree_on(capsys: Captured, call: list[object], least: int, file: Path) -> None:
     status, out, _ = run(capsys, "check", *call)
     said, budget, reserve = Said.of(out), int(str(call[4])), int(str(call[6]))
-    planned, text, _ = run(capsys, "plan", *call, "--plan", file)
+    planned, text, _ = run(capsys, "research", "plan", *call, "--plan", file)
     plan = from_json(file.read_bytes())
     assert status == planned == plan.exit_status
     assert said.verdict == _VERDICTS[status]

@@ -8,6 +8,8 @@ import pytest
 
 from lowtide import cli
 from lowtide.cli import main
+from lowtide.cli.parser import parser_of_all
+from lowtide.cli.tree import commands_of
 from support.command import run
 from support.small_models import branches, graph_file, onnx_file
 
@@ -29,8 +31,8 @@ def refused(capsys: Captured, *arguments: object, status: int = 2) -> str:
 def test_budgets_that_are_no_sizes(tmp_path: Path, capsys: Captured, budget: str):
     """The message says how a size is written."""
     path = graph_file(tmp_path, branches())
-    for command in ("check", "plan"):
-        assert "256KiB" in refused(capsys, command, path, f"--budget={budget}")
+    for command in (["check"], ["research", "plan"]):
+        assert "256KiB" in refused(capsys, *command, path, f"--budget={budget}")
     assert "256KiB" in refused(capsys, "check", path, "--budget", budget)
 
 
@@ -39,51 +41,51 @@ def test_budgets_that_are_no_sizes(tmp_path: Path, capsys: Captured, budget: str
     "arguments",
     [
         ["bogus"],
-        ["plan"],
-        ["plan", "m.graph.json", "--nonsense"],
-        ["plan", "m.graph.json", "--time", "soon"],
-        ["plan", "m.graph.json", "--time", "0"],
-        ["plan", "m.graph.json", "--time", "nan"],
-        ["plan", "m.graph.json", "--seed", "-1"],
-        ["plan", "m.graph.json", "--dim", "batch"],
-        ["plan", "m.graph.json", "--dim", "batch=0"],
-        ["plan", "m.graph.json", "--dim", "batch=2"],
-        ["plan", "m.graph.json", "--set", "exact.cut"],
-        ["plan", "m.graph.json", "--set", "exact.cut=perhaps"],
-        ["plan", "m.graph.json", "--set", "exact.nothing=1"],
-        ["plan", "m.graph.json", "--set", "rpo.x=1"],
-        ["plan", "m.graph.json", "--method", "magic"],
-        ["plan", "m.graph.json", "--target", "magic"],
-        ["plan", "m.graph.json", "--target", "none.toml"],
-        ["plan", "m.graph.json", "--search-memory", "lots"],
-        ["plan", "m.graph.json", "--reserve", "-3"],
-        ["plan", "m.graph.json", "--pin-inputs", "--overwrite-inputs"],
-        ["plan", "m.graph.json", "-q", "-v"],
+        ["research", "plan"],
+        ["research", "plan", "m.graph.json", "--nonsense"],
+        ["research", "plan", "m.graph.json", "--time", "soon"],
+        ["research", "plan", "m.graph.json", "--time", "0"],
+        ["research", "plan", "m.graph.json", "--time", "nan"],
+        ["research", "plan", "m.graph.json", "--seed", "-1"],
+        ["research", "plan", "m.graph.json", "--dim", "batch"],
+        ["research", "plan", "m.graph.json", "--dim", "batch=0"],
+        ["research", "plan", "m.graph.json", "--dim", "batch=2"],
+        ["research", "plan", "m.graph.json", "--set", "exact.cut"],
+        ["research", "plan", "m.graph.json", "--set", "exact.cut=perhaps"],
+        ["research", "plan", "m.graph.json", "--set", "exact.nothing=1"],
+        ["research", "plan", "m.graph.json", "--set", "rpo.x=1"],
+        ["research", "plan", "m.graph.json", "--method", "magic"],
+        ["research", "plan", "m.graph.json", "--target", "magic"],
+        ["research", "plan", "m.graph.json", "--target", "none.toml"],
+        ["research", "plan", "m.graph.json", "--search-memory", "lots"],
+        ["research", "plan", "m.graph.json", "--reserve", "-3"],
+        ["research", "plan", "m.graph.json", "--pin-inputs", "--overwrite-inputs"],
+        ["research", "plan", "m.graph.json", "-q", "-v"],
         ["check", "m.graph.json"],
         ["inspect", "m.graph.json", "--time", "-1"],
-        ["compare", "m.graph.json", "--methods", "own,magic"],
-        ["compare", "m.graph.json", "--methods", ","],
-        ["compare", "m.graph.json", "--methods", "own", "--set", "exact.cut=false"],
+        ["research", "compare", "m.graph.json", "--methods", "own,magic"],
+        ["research", "compare", "m.graph.json", "--methods", ","],
+        ["research", "compare", "m.graph.json", "--methods", "own", "--set", "exact.cut=false"],
         ["verify", "m.graph.json", "none.plan.json"],
         ["verify", "m.graph.json", "m.graph.json"],
-        ["allocate", "none.csv"],
-        ["allocate", "m.graph.json"],
-        ["target", "magic"],
-        ["zoo", "magic"],
-        ["zoo", "transformer:layers=0", "-o", "t.onnx"],
-        ["zoo", "transformer", "-o", "t.txt"],
-        ["zoo", "-o", "t.onnx"],
-        ["plan", "zoo:magic"],
-        ["plan", "zoo:transformer:layers=1", "--dim", "batch=1"],
-        ["plan", "none.onnx"],
-        ["plan", "none.graph.json"],
-        ["plan", "none.tflite"],
-        ["plan", "none.pt2"],
-        ["plan", "none.txt"],
-        ["plan", "none"],
-        ["plan", "."],
-        ["plan", ""],
-        ["plan", "none.py:make"],
+        ["research", "allocate", "none.csv"],
+        ["research", "allocate", "m.graph.json"],
+        ["research", "target", "magic"],
+        ["research", "zoo", "magic"],
+        ["research", "zoo", "transformer:layers=0", "-o", "t.onnx"],
+        ["research", "zoo", "transformer", "-o", "t.txt"],
+        ["research", "zoo", "-o", "t.onnx"],
+        ["research", "plan", "zoo:magic"],
+        ["research", "plan", "zoo:transformer:layers=1", "--dim", "batch=1"],
+        ["research", "plan", "none.onnx"],
+        ["research", "plan", "none.graph.json"],
+        ["research", "plan", "none.tflite"],
+        ["research", "plan", "none.pt2"],
+        ["research", "plan", "none.txt"],
+        ["research", "plan", "none"],
+        ["research", "plan", "."],
+        ["research", "plan", ""],
+        ["research", "plan", "none.py:make"],
     ],
     ids=" ".join,
 )
@@ -112,7 +114,7 @@ def test_files_that_are_no_models(tmp_path: Path, capsys: Captured):
         (tmp_path / name).write_bytes(data)
         assert name in refused(capsys, "check", tmp_path / name, "--budget", "1KiB")
     (tmp_path / "folder.onnx").mkdir()
-    assert "folder.onnx" in refused(capsys, "plan", tmp_path / "folder.onnx")
+    assert "folder.onnx" in refused(capsys, "research", "plan", tmp_path / "folder.onnx")
 
 
 def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Captured):
@@ -121,14 +123,14 @@ def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Captured):
     (tmp_path / "folder.graph.json").mkdir()
     before = sorted(os.listdir(tmp_path))
     for out in ("none/o.graph.json", "folder.graph.json", "o.onnx", "o"):
-        refused(capsys, "plan", path, "-o", tmp_path / out)
+        refused(capsys, "research", "plan", path, "-o", tmp_path / out)
     long = f"{'x' * 300}.graph.json"
-    assert refused(capsys, "plan", path, "-o", tmp_path / long).count(long) == 1
-    refused(capsys, "plan", path, "--plan", tmp_path / "none" / "p.json")
-    refused(capsys, "plan", path, "-o", tmp_path / "o.graph.json", "--plan", tmp_path / "none" / "p.json")
-    refused(capsys, "plan", path, "-o", tmp_path / "o.json", "--plan", tmp_path / "o.json")
-    assert "--json prints the result" in refused(capsys, "plan", path, "--plan", "-")
-    bench = ("bench", "schedule", "--networks", "swiftnet_cell_a", "--methods", "own")
+    assert refused(capsys, "research", "plan", path, "-o", tmp_path / long).count(long) == 1
+    refused(capsys, "research", "plan", path, "--plan", tmp_path / "none" / "p.json")
+    refused(capsys, "research", "plan", path, "-o", tmp_path / "o.graph.json", "--plan", tmp_path / "none" / "p.json")
+    refused(capsys, "research", "plan", path, "-o", tmp_path / "o.json", "--plan", tmp_path / "o.json")
+    assert "--json prints the result" in refused(capsys, "research", "plan", path, "--plan", "-")
+    bench = ("research", "bench", "schedule", "--networks", "swiftnet_cell_a", "--methods", "own")
     assert "cannot make this directory" in refused(capsys, *bench, "-o", path)
     assert sorted(os.listdir(tmp_path)) == before
 
@@ -140,8 +142,8 @@ def test_output_that_is_the_input(tmp_path: Path, capsys: Captured):
     (tmp_path / "soft.graph.json").symlink_to(path)
     os.link(path, tmp_path / "hard.graph.json")
     for out in ("m.graph.json", "soft.graph.json", "hard.graph.json"):
-        assert "the output is the input" in refused(capsys, "plan", path, "-o", tmp_path / out)
-        assert "the output is the input" in refused(capsys, "plan", path, "--plan", tmp_path / out)
+        assert "the output is the input" in refused(capsys, "research", "plan", path, "-o", tmp_path / out)
+        assert "the output is the input" in refused(capsys, "research", "plan", path, "--plan", tmp_path / out)
     assert path.read_bytes() == data
 
 
@@ -150,7 +152,7 @@ def test_wrong_input_leaves_outputs_alone(tmp_path: Path, capsys: Captured):
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
     out = tmp_path / "o.onnx"
     out.write_bytes(b"older")
-    refused(capsys, "plan", tmp_path / "bad.onnx", "-o", out)
+    refused(capsys, "research", "plan", tmp_path / "bad.onnx", "-o", out)
     assert out.read_bytes() == b"older"
     assert sorted(os.listdir(tmp_path)) == ["bad.onnx", "o.onnx"]
 
@@ -158,7 +160,7 @@ def test_wrong_input_leaves_outputs_alone(tmp_path: Path, capsys: Captured):
 def test_plan_for_another_model(tmp_path: Path, capsys: Captured):
     """Refused, with the remedy."""
     one, other = graph_file(tmp_path, branches()), graph_file(tmp_path, branches() | {"name": "x"}, "x.graph.json")
-    main(["plan", str(one), "--plan", str(tmp_path / "p.json"), "-q"])
+    main(["research", "plan", str(one), "--plan", str(tmp_path / "p.json"), "-q"])
     capsys.readouterr()
     assert "another model" in refused(capsys, "verify", other, tmp_path / "p.json")
 
@@ -171,15 +173,15 @@ def test_functions_of_the_users_own_that_fail(tmp_path: Path, capsys: Captured):
         f"def again(): return {str(file)!r} + ':again'\nthing = 4\n"
     )
     for function in ("boom", "number", "leave", "again", "thing", "none", ""):
-        assert str(file) in refused(capsys, "plan", f"{file}:{function}", "-q")
+        assert str(file) in refused(capsys, "research", "plan", f"{file}:{function}", "-q")
     file.write_text("def broken(:")
-    refused(capsys, "plan", f"{file}:broken", "-q")
+    refused(capsys, "research", "plan", f"{file}:broken", "-q")
 
 
 def test_run_of_what_cannot_be_run(tmp_path: Path, capsys: Captured):
     """A graph JSON has no kernels."""
     path = graph_file(tmp_path, branches())
-    main(["plan", str(path), "--plan", str(tmp_path / "p.json"), "-q"])
+    main(["research", "plan", str(path), "--plan", str(tmp_path / "p.json"), "-q"])
     capsys.readouterr()
     assert "only ONNX" in refused(capsys, "verify", path, tmp_path / "p.json", "--run")
 
@@ -192,8 +194,8 @@ def test_a_bug_of_ours_is_one_line(tmp_path: Path, capsys: Captured, monkeypatch
 
     monkeypatch.setattr(cli.commands.api, "plan", broken)
     path = graph_file(tmp_path, branches())
-    assert "-v for the traceback" in refused(capsys, "plan", path, status=1)
-    assert main(["plan", str(path), "-v"]) == 1
+    assert "-v for the traceback" in refused(capsys, "research", "plan", path, status=1)
+    assert main(["research", "plan", str(path), "-v"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -204,7 +206,7 @@ def test_interrupt_before_there_is_a_plan(tmp_path: Path, capsys: Captured, monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.commands.api, "plan", interrupted)
-    assert "interrupted" in refused(capsys, "plan", graph_file(tmp_path, branches()), status=130)
+    assert "interrupted" in refused(capsys, "research", "plan", graph_file(tmp_path, branches()), status=130)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_a_target_for_tensors_that_are_not_there(tmp_path: Path, capsys: Capture
     path = graph_file(tmp_path, branches())
     for command in (["check", path, "--budget", "1KiB"], ["inspect", path]):
         assert "'nope' is no tensor of the model" in refused(capsys, *command, "--target", toml)
-    spilling = refused(capsys, "plan", path, "--memory", "fast=1KiB", "--target", toml)
+    spilling = refused(capsys, "research", "plan", path, "--memory", "fast=1KiB", "--target", toml)
     assert "keeps a tensor in its place, and a plan with spilling moves it" in spilling
 
 
@@ -246,7 +248,7 @@ def test_a_target_for_tensors_that_are_not_there(tmp_path: Path, capsys: Capture
 def test_a_time_to_prove_that_is_no_time(tmp_path: Path, capsys: Captured, seconds: str):
     """As for the search of a plan, also where the proof needs no search."""
     path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
-    assert main(["plan", str(path), "--plan", str(plan_file), "-q"]) == 0
+    assert main(["research", "plan", str(path), "--plan", str(plan_file), "-q"]) == 0
     capsys.readouterr()
     assert "positive number of seconds" in refused(capsys, "verify", path, plan_file, "--prove", f"--time={seconds}")
 
@@ -259,7 +261,7 @@ VALUES = (-1, 0, 2**62, [], {"0": -1})
 def test_a_plan_file_edited_by_hand(tmp_path: Path, capsys: Captured, more: str):
     """Every key left out, or given a value that is odd: refused or found wrong in one line, or not needed."""
     path, plan, edited = graph_file(tmp_path, branches()), tmp_path / "p.json", tmp_path / "e.json"
-    main(["plan", str(path), *more.split(), "--plan", str(plan), "-q"])
+    main(["research", "plan", str(path), *more.split(), "--plan", str(plan), "-q"])
     made = json.loads(plan.read_text())
     for key in made:
         for value in VALUES:
@@ -284,18 +286,20 @@ def _holds_or_is_refused(capsys: Captured, path: Path, plan: Path) -> None:
     ("words", "meant"),
     [
         ("pln x.onnx", "plan"),
-        ("plan x.onnx --budgte 5", "--budget"),
-        ("bench schedule --netwoks a", "--networks"),
-        ("plan zoo:swiftnet_cell_a --target tfml", "tflm"),
-        ("plan zoo:nasnet_cifar", "nasnet_a_cifar"),
-        ("plan zoo:transformer:layer=2", "layers"),
-        ("plan zoo:swiftnet_cell_a --method exct", "exact"),
-        ("plan zoo:swiftnet_cell_a --set exact.cutt=false", "cut"),
-        ("plan zoo:swiftnet_cell_a --set kernals=reference", "kernels"),
-        ("plan zoo:swiftnet_cell_a --target tflm --set kernels=CMSIS-NN", "cmsis_nn"),
-        ("plan zoo:swiftnet_cell_a --set constants=allways", "always"),
-        ("plan zoo:swiftnet_cell_a --memory fast=1K --method beladi", "belady"),
-        ("compare zoo:swiftnet_cell_a --methods own,exakt", "exact"),
+        ("research shre x.onnx", "share"),
+        ("zo", "lowtide research zoo"),
+        ("research plan x.onnx --budgte 5", "--budget"),
+        ("research bench schedule --netwoks a", "--networks"),
+        ("research plan zoo:swiftnet_cell_a --target tfml", "tflm"),
+        ("research plan zoo:nasnet_cifar", "nasnet_a_cifar"),
+        ("research plan zoo:transformer:layer=2", "layers"),
+        ("research plan zoo:swiftnet_cell_a --method exct", "exact"),
+        ("research plan zoo:swiftnet_cell_a --set exact.cutt=false", "cut"),
+        ("research plan zoo:swiftnet_cell_a --set kernals=reference", "kernels"),
+        ("research plan zoo:swiftnet_cell_a --target tflm --set kernels=CMSIS-NN", "cmsis_nn"),
+        ("research plan zoo:swiftnet_cell_a --set constants=allways", "always"),
+        ("research plan zoo:swiftnet_cell_a --memory fast=1K --method beladi", "belady"),
+        ("research compare zoo:swiftnet_cell_a --methods own,exakt", "exact"),
     ],
 )
 def test_a_slip_is_answered_with_what_was_meant(words: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,8 +309,37 @@ def test_a_slip_is_answered_with_what_was_meant(words: str, meant: str, capsys: 
     assert re.search(rf"; did you mean ([\w-]+ or )*{meant}\b", err), err
 
 
-def test_lowtide_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("compare m.onnx --all", 'compare is now "lowtide research compare"'),
+        ("bench schedule", 'bench is now "lowtide research bench"'),
+        ("research check m.onnx", 'check is now "lowtide check"'),
+    ],
+)
+def test_a_command_that_moved_says_where_it_is(words: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, status 2."""
+    assert run(capsys, *words.split()) == (2, "", f"lowtide: {now}\n")
+
+
+def test_code_of_a_plan_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which the option that was before names."""
+    assert "`lowtide emit MODEL -o DIR`" in refused(capsys, "research", "plan", "m.tflite", "--emit", "c")
+
+
+@pytest.mark.parametrize("words", [[], ["research"]])
+def test_a_group_alone_prints_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """As --help does, and that is no error."""
-    status, out, err = run(capsys)
-    assert (status, out, err) == (0, run(capsys, "--help")[1], "")
-    assert "inspect" in out
+    status, out, err = run(capsys, *words)
+    assert (status, out, err) == (0, run(capsys, *words, "--help")[1], "")
+    assert "compare" in out if words else "inspect" in out
+
+
+def test_the_first_help_is_one_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """24 lines of 80 columns, a line for each command."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(capsys, "--help")[1].splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for command in commands_of(parser_of_all()):
+        assert sum(line.startswith(f"    {command} ") for line in lines) == 1, command

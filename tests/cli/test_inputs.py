@@ -21,9 +21,9 @@ def test_kept_inputs_stay(tmp_path: Path, capsys: Captured):
         "ops": [op(0, [0], [1]), op(1, [1], [2]), op(2, [2], [3])],
     }
     path = graph_file(tmp_path, chain)
-    assert run_json(capsys, "plan", path)["peak_bytes"] == 128
-    assert run_json(capsys, "plan", path, "--pin-inputs")["peak_bytes"] == 128
-    assert run_json(capsys, "plan", path, "--set", "keep_inputs=true")["peak_bytes"] == 192
+    assert run_json(capsys, "research", "plan", path)["peak_bytes"] == 128
+    assert run_json(capsys, "research", "plan", path, "--pin-inputs")["peak_bytes"] == 128
+    assert run_json(capsys, "research", "plan", path, "--set", "keep_inputs=true")["peak_bytes"] == 192
 
 
 def test_pinned_inputs_are_not_overwritten(tmp_path: Path, capsys: Captured):
@@ -31,8 +31,8 @@ def test_pinned_inputs_are_not_overwritten(tmp_path: Path, capsys: Captured):
     step = {**op(0, [0], [1]), "type": "Relu"}
     graph = {"name": "one", "tensors": [tensor(0, 64, "input"), tensor(1, 64, "output")], "ops": [step]}
     path = graph_file(tmp_path, graph)
-    assert run_json(capsys, "plan", path, "--target", "hmcos")["peak_bytes"] == 64
-    pinned = run_json(capsys, "plan", path, "--target", "hmcos", "--pin-inputs")
+    assert run_json(capsys, "research", "plan", path, "--target", "hmcos")["peak_bytes"] == 64
+    pinned = run_json(capsys, "research", "plan", path, "--target", "hmcos", "--pin-inputs")
     assert (pinned["peak_bytes"], pinned["pin_inputs"]) == (128, True)
 
 
@@ -45,8 +45,8 @@ def test_overwritten_inputs_save_memory(tmp_path: Path, capsys: Captured):
         "ops": [op(0, [0], [1]) | {"type": "Relu"}],
     }
     path, plan_file = graph_file(tmp_path, relu), tmp_path / "p.json"
-    assert run_json(capsys, "plan", path)["peak_bytes"] == 128
-    assert run_json(capsys, "plan", path, "--overwrite-inputs", "--plan", plan_file)["peak_bytes"] == 64
+    assert run_json(capsys, "research", "plan", path)["peak_bytes"] == 128
+    assert run_json(capsys, "research", "plan", path, "--overwrite-inputs", "--plan", plan_file)["peak_bytes"] == 64
     assert main(["verify", str(path), str(plan_file)]) == 0
 
 
@@ -55,9 +55,9 @@ def test_a_graph_on_stdin_is_planned_and_written_back(tmp_path: Path, monkeypatc
     path = graph_file(tmp_path, branches())
     out, plan = tmp_path / "o.graph.json", tmp_path / "p.json"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
-    assert main(["plan", "-", "--target", "strict", "-o", str(out), "--plan", str(plan), "-q"]) == 0
+    assert main(["research", "plan", "-", "--target", "strict", "-o", str(out), "--plan", str(plan), "-q"]) == 0
     assert lowtide.verify(path, plan).numbers
-    assert lowtide.plan(out, target="strict", method="own").peak_bytes == 109
+    assert lowtide.research.plan(out, target="strict", method="own").peak_bytes == 109
     assert not list(tmp_path.glob("*stdin*"))
 
 
@@ -77,7 +77,7 @@ def test_a_plan_on_stdin_is_checked(
 ) -> None:
     """And a graph by the name that a shell gives the standard input; both at once cannot be."""
     path, plan = graph_file(tmp_path, branches()), tmp_path / "p.json"
-    assert main(["plan", str(path), "--plan", str(plan), "-q"]) == 0
+    assert main(["research", "plan", str(path), "--plan", str(plan), "-q"]) == 0
     _stdin(monkeypatch, plan.read_bytes())
     assert main(["verify", str(path), "-"]) == 0
     _stdin(monkeypatch, path.read_bytes())
@@ -89,7 +89,7 @@ def test_a_plan_on_stdin_is_checked(
 
 def test_the_name_of_an_output_reads_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--plan -` of `plan` is written, not read, and refused as ever."""
-    assert main(["plan", str(graph_file(tmp_path, branches())), "--plan", "-", "-q"]) == 2
+    assert main(["research", "plan", str(graph_file(tmp_path, branches())), "--plan", "-", "-q"]) == 2
     assert "-: this would be a file of that name" in capsys.readouterr().err
 
 
@@ -100,5 +100,8 @@ def test_a_pipe_is_read_as_a_shell_writes_it(tmp_path: Path, capsys: pytest.Capt
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(path.read_bytes(),))
     writer.start()
-    assert run_json(capsys, "plan", pipe)["peak_bytes"] == run_json(capsys, "plan", path)["peak_bytes"]
+    assert (
+        run_json(capsys, "research", "plan", pipe)["peak_bytes"]
+        == run_json(capsys, "research", "plan", path)["peak_bytes"]
+    )
     writer.join()

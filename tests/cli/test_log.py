@@ -1,4 +1,4 @@
-"""The anytime log of `lowtide plan --log`."""
+"""The anytime log of `lowtide research plan --log`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lowtide.cli import main
 def test_the_log_closes_in_on_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Seconds never fall, the best never rises, the bound never falls, and they meet where the peak is proved."""
     log = tmp_path / "log.csv"
-    assert main(["plan", "zoo:nasnet_a_cifar", "--target", "strict", "--log", str(log), "-q"]) == 0
+    assert main(["research", "plan", "zoo:nasnet_a_cifar", "--target", "strict", "--log", str(log), "-q"]) == 0
     capsys.readouterr()
     head, *lines = log.read_text(encoding="utf-8").splitlines()
     assert head == "seconds,best_bytes,bound_bytes"
@@ -26,7 +26,8 @@ def test_the_log_closes_in_on_the_plan(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_log_of_a_method_without_one_has_both_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Where it began, the own order, and its plan with the bound of the largest op."""
     log = tmp_path / "log.csv"
-    assert main(["plan", "zoo:swiftnet_cell_a", "--target", "strict", "--method", "lpmf", "--log", str(log), "-q"]) == 0
+    words = ["research", "plan", "zoo:swiftnet_cell_a", "--target", "strict", "--method", "lpmf"]
+    assert main([*words, "--log", str(log), "-q"]) == 0
     capsys.readouterr()
     rows = [line.split(",")[1:] for line in log.read_text(encoding="utf-8").splitlines()[1:]]
     assert rows == [["376320", "0"], ["225792", "175616"]]
@@ -35,8 +36,8 @@ def test_the_log_of_a_method_without_one_has_both_ends(tmp_path: Path, capsys: p
 def test_the_log_is_never_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """An output over the input is refused before anything is planned."""
     model = tmp_path / "cell.graph.json"
-    assert main(["zoo", "swiftnet_cell_c", "-o", str(model)]) == 0
+    assert main(["research", "zoo", "swiftnet_cell_c", "-o", str(model)]) == 0
     before = model.read_bytes()
-    assert main(["plan", str(model), "--log", str(model)]) == 2
+    assert main(["research", "plan", str(model), "--log", str(model)]) == 2
     assert model.read_bytes() == before
     assert "cell.graph.json" in capsys.readouterr().err

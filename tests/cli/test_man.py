@@ -12,6 +12,7 @@ import pytest
 
 from lowtide.cli.man import man_page
 from lowtide.cli.parser import parser_of_all
+from lowtide.cli.tree import all_commands
 
 PAGE = Path(__file__).parents[2] / "docs" / "lowtide.1"
 
@@ -24,9 +25,9 @@ def test_the_page_is_that_of_the_parser() -> None:
 def test_it_has_every_option_of_every_command() -> None:
     """With dashes that can be copied, below a heading of the command's name."""
     sections = PAGE.read_text().split("\n.SS lowtide ")
-    (group,) = (a for a in parser_of_all()._actions if isinstance(a, argparse._SubParsersAction))
-    assert [section.partition("\n")[0] for section in sections[1:]] == list(group.choices)
-    for section, command in zip(sections[1:], group.choices.values(), strict=True):
+    commands = list(all_commands(parser_of_all()))
+    assert [section.partition("\n")[0] for section in sections[1:]] == [name for name, _, _ in commands]
+    for section, (_, _, command) in zip(sections[1:], commands, strict=True):
         for name in (n for a in command._actions for n in a.option_strings if n not in ("-h", "--help")):
             assert name.replace("-", "\\-") in section, name
 

@@ -36,7 +36,7 @@ def run(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
 
 def test_the_table_shows_the_moves_and_the_proof(capsys: Captured, model: str):
     """Traffic, its bound, and a row for each move."""
-    status, out, _ = run(capsys, "plan", model, "--target", "strict", "--memory", "fast=10")
+    status, out, _ = run(capsys, "research", "plan", model, "--target", "strict", "--memory", "fast=10")
     assert status == 0
     for part in ("8 B in 2 moves", "no order has less", "spill", "fill", "host"):
         assert part in out
@@ -45,7 +45,7 @@ def test_the_table_shows_the_moves_and_the_proof(capsys: Captured, model: str):
 def test_plan_file_commands_and_verify(capsys: Captured, tmp_path: Path, model: str):
     """The plan holds when read back; the commands are text, or JSON by their name."""
     plan, text, rows = tmp_path / "p.json", tmp_path / "c.txt", tmp_path / "c.json"
-    base = ("plan", model, "--target", "strict", "--memory", "fast=10", "-q")
+    base = ("research", "plan", model, "--target", "strict", "--memory", "fast=10", "-q")
     assert run(capsys, *base, "--plan", plan, "--commands", text)[0] == 0
     assert run(capsys, *base, "--commands", rows)[0] == 0
     made: dict[str, Any] = json.loads(plan.read_text())
@@ -65,7 +65,7 @@ def test_plan_file_commands_and_verify(capsys: Captured, tmp_path: Path, model: 
 def test_a_capacity_below_the_largest_op_names_it(capsys: Captured, model: str, tmp_path: Path):
     """Exit status 4; there is a plan file, which says why, and nothing for a driver."""
     plan, text = tmp_path / "p.json", tmp_path / "c.txt"
-    call = ("plan", model, "--target", "strict", "--memory", "fast=9", "--plan", plan, "--commands", text)
+    call = ("research", "plan", model, "--target", "strict", "--memory", "fast=9", "--plan", plan, "--commands", text)
     status, _, err = run(capsys, *call)
     assert status == 4
     assert "B alone needs 10 B; fast has 9 B" in err
@@ -76,14 +76,17 @@ def test_a_capacity_below_the_largest_op_names_it(capsys: Captured, model: str, 
 
 def test_require_optimal_asks_for_the_traffic(capsys: Captured, model: str):
     """0 where it is proved, 6 for a method that proves nothing."""
-    base = ("plan", model, "--target", "strict", "--memory", "fast=10", "--require-optimal", "-q")
+    base = ("research", "plan", model, "--target", "strict", "--memory", "fast=10", "--require-optimal", "-q")
     assert run(capsys, *base)[0] == 0
     assert run(capsys, *base, "--method", "belady")[0] == 6
 
 
 def test_compare_runs_the_methods_that_spill(capsys: Captured, model: str):
     """A row each with its traffic; ours is optimal."""
-    base = ("compare", model, "--target", "strict", "--memory", "fast=10", "--methods", "spill,belady,greedy-spill")
+    base = (
+        "research", "compare", model, "--target", "strict", "--memory", "fast=10", "--methods",
+        "spill,belady,greedy-spill",
+    )  # fmt: skip
     status, out, _ = run(capsys, *base, "--json", "-q")
     rows = {row["method"]: row for row in json.loads(out)}
     assert status == 0
@@ -119,7 +122,7 @@ def test_what_is_wrong_is_reported_in_one_line(
 ):
     """Exit status 2, and nothing is written."""
     monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, "plan", model, *WRONG[part], "-q")
+    status, out, err = run(capsys, "research", "plan", model, *WRONG[part], "-q")
     assert (status, out) == (2, "")
     assert part in err
     assert not (tmp_path / "c.txt").exists()
@@ -140,7 +143,7 @@ def test_the_plan_of_an_op_that_is_too_large_holds(
     path, plan = tmp_path / "g.graph.json", tmp_path / "p.json"
     path.write_bytes(graph_json_bytes(Graph("g", tuple(tensors), ops)))
     fast = ("--memory", f"fast={128 if constant else 64}")
-    status, out, err = run(capsys, "plan", path, *fast, *more, "--plan", plan)
+    status, out, err = run(capsys, "research", "plan", path, *fast, *more, "--plan", plan)
     assert status == 4
     assert "impossible with its ops whole" in out
     assert f"op 0 (Conv) alone needs {192 if constant else 128} B" in err
@@ -155,7 +158,10 @@ def test_the_plan_of_an_op_that_is_too_large_holds(
 
 def test_compare_says_that_no_order_spills(capsys: Captured, model: str):
     """A fast memory below the largest op: no row has figures of another problem."""
-    call = ("compare", model, "--target", "strict", "--memory", "fast=9", "--methods", "spill,belady", "--json")
+    call = (
+        "research", "compare", model, "--target", "strict", "--memory", "fast=9", "--methods", "spill,belady",
+        "--json",
+    )  # fmt: skip
     status, out, _ = run(capsys, *call)
     assert status == 0
     rows = json.loads(out)
@@ -166,7 +172,7 @@ def test_compare_says_that_no_order_spills(capsys: Captured, model: str):
 
 def test_compare_says_that_a_lead_leaves_no_room(capsys: Captured, model: str):
     """What comes in ahead of an op does not fit beside it: the row says so, and is no error."""
-    call = ("compare", model, "--target", "strict", "--memory", "fast=10", "--moves", "lead=1", "--json")
+    call = ("research", "compare", model, "--target", "strict", "--memory", "fast=10", "--moves", "lead=1", "--json")
     status, out, _ = run(capsys, *call, "--methods", "spill,belady")
     assert status == 0
     ours, other = json.loads(out)
@@ -189,7 +195,7 @@ def test_an_interrupted_placement_in_memories_is_printed(
     ):
         made = memories.BankPlacement((0, 1), offsets, used, 4, 0, fits, False, interrupted=True)
         monkeypatch.setattr(places, "place_in_banks", lambda *_, made=made: made)
-        assert main(["allocate", str(path), "--bank", "a=8", "--bank", "b=9"]) == 130
+        assert main(["research", "allocate", str(path), "--bank", "a=8", "--bank", "b=9"]) == 130
         said = capsys.readouterr()
         assert "b,1,3,4,0,b" in said.out
         assert words in said.err

@@ -32,7 +32,7 @@ def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
     """The search stops at once, the plan so far is written and holds, status 130."""
     path, plan_file = graph_file(tmp_path, matrix_product(6)), tmp_path / "p.json"
     out = tmp_path / "o.graph.json"
-    arguments = ["plan", path, "--plan", plan_file, "-o", out, "--time", "30", "--target", "strict"]
+    arguments = ["research", "plan", path, "--plan", plan_file, "-o", out, "--time", "30", "--target", "strict"]
     with subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert b"best" in process.stderr.readline()  # the search has run for two seconds
@@ -51,7 +51,7 @@ def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
 def test_ctrl_c_while_comparing(tmp_path: Path):
     """Status 130, the row that it came in is marked, no traceback."""
     path = graph_file(tmp_path, matrix_product(6))
-    arguments = ["compare", str(path), "--methods", "exact", "--time", "30", "--target", "strict"]
+    arguments = ["research", "compare", str(path), "--methods", "exact", "--time", "30", "--target", "strict"]
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith(b"lowtide: exact: best")
@@ -69,7 +69,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path):
     read, write = os.pipe()
     os.close(read)
     process = subprocess.Popen(
-        [*COMMAND, "plan", str(path), "--json", "--time", "0.2"], stdout=write, stderr=subprocess.PIPE
+        [*COMMAND, "research", "plan", str(path), "--json", "--time", "0.2"], stdout=write, stderr=subprocess.PIPE
     )
     os.close(write)
     _, err = process.communicate(timeout=30)
@@ -90,7 +90,9 @@ def test_plain_ascii_terminals_get_plain_bars(tmp_path: Path):
 @pytest.mark.slow
 def test_json_is_all_that_is_on_stdout(tmp_path: Path):
     """Even where there is progress to tell."""
-    done = run("plan", graph_file(tmp_path, matrix_product(6)), "--time", "2.5", "--json", "--target", "strict")
+    done = run(
+        "research", "plan", graph_file(tmp_path, matrix_product(6)), "--time", "2.5", "--json", "--target", "strict"
+    )
     assert json.loads(done.stdout)["stopped"] == "time"
     assert "best" in done.stderr
 
@@ -112,7 +114,7 @@ def test_a_full_disk_under_stdout_is_reported(tmp_path: Path):
     """One line, no traceback, and not status 0."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, "zoo"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False
+            [*COMMAND, "research", "zoo"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False
         )
     assert done.returncode == 2
     assert done.stderr == "lowtide: stdout: cannot write the result: No space left on device\n"

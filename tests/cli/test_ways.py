@@ -24,18 +24,18 @@ def _conv(folder):
 def test_each_rung_is_a_row_and_a_command():
     """What fits is marked, what was cut short says so, what was not searched has no figure."""
     ways = [
-        WayToFit("whole ops", 65536, fits=False, costs="", command="lowtide plan m --budget 65536"),
-        WayToFit("cuts", 40000, True, "9 ops run", "lowtide plan m --allow fission", within_seconds=3),
-        WayToFit("slow", None, fits=False, costs="", command="lowtide plan m --memory fast=9"),
+        WayToFit("whole ops", 65536, fits=False, costs="", command="lowtide research plan m --budget 65536"),
+        WayToFit("cuts", 40000, True, "9 ops run", "lowtide research plan m --allow fission", within_seconds=3),
+        WayToFit("slow", None, fits=False, costs="", command="lowtide research plan m --memory fast=9"),
     ]
     assert ways_text(ways).splitlines() == [
         "what would fit:",
         "whole ops  65,536 B",
-        "  lowtide plan m --budget 65536",
+        "  lowtide research plan m --budget 65536",
         "cuts       40,000 B      fits  9 ops run; found within 3 s",
-        "  lowtide plan m --allow fission",
+        "  lowtide research plan m --allow fission",
         "slow       not searched",
-        "  lowtide plan m --memory fast=9",
+        "  lowtide research plan m --memory fast=9",
     ]
     assert ways_text([]) == ""
 
@@ -44,10 +44,10 @@ def test_each_rung_is_a_row_and_a_command():
 def test_plan_and_check_end_with_it_where_a_budget_is_exceeded(tmp_path, capsys):
     """On stdout of `plan`, on stderr of `check`, whose one line stays one; in its JSON the rungs are objects."""
     path = _conv(tmp_path)
-    status, out, _ = run(capsys, "plan", path, "--budget", "48KiB")
+    status, out, _ = run(capsys, "research", "plan", path, "--budget", "48KiB")
     assert status == 4
     assert "impossible with its ops whole" in out
-    assert f"lowtide plan {path} --budget 49152 --allow fission" in out.split("what would fit:")[1]
+    assert f"lowtide research plan {path} --budget 49152 --allow fission" in out.split("what would fit:")[1]
     status, out, err = run(capsys, "check", path, "--budget", "48KiB")
     assert (status, out.count("\n")) == (4, 1)
     assert "lowtide: what would fit:" in err
@@ -61,5 +61,5 @@ def test_it_is_absent_where_the_model_fits(tmp_path, capsys):
     """And where nothing was asked for."""
     path = _conv(tmp_path)
     for budget in (["--budget", "64KiB"], []):
-        status, out, _ = run(capsys, "plan", path, *budget)
+        status, out, _ = run(capsys, "research", "plan", path, *budget)
         assert (status, "what would fit" in out) == (0, False)

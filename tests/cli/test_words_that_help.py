@@ -13,12 +13,15 @@ from support.small_models import graph_file, op, tensor
 @pytest.mark.parametrize(
     ("words", "mend"),
     [
-        ("plan zoo:swiftnet_cell_a --allow fission seams", "commas between, as in --allow fission,seams"),
-        ("plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
-        ("plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
-        ("curve zoo:swiftnet_cell_a", "write it first: `lowtide zoo swiftnet_cell_a -o NAME.onnx`"),
-        ("plan zoo:magis_unet:batch=2,width=2 --allow fission", "say `--allow recompute,fission --budget 40%`"),
-        ("curve zoo:gpt_training:layers=2", "name a file of one of these formats"),
+        ("research plan zoo:swiftnet_cell_a --allow fission seams", "commas between, as in --allow fission,seams"),
+        ("research plan zoo:swiftnet_cell_a --allow fision", "did you mean fission?"),
+        ("research plan zoo:swiftnet_cell_a --plan nowhere/deep/p.json", "cannot write here: there is no folder"),
+        ("research curve zoo:swiftnet_cell_a", "write it first: `lowtide research zoo swiftnet_cell_a -o NAME.onnx`"),
+        (
+            "research plan zoo:magis_unet:batch=2,width=2 --allow fission",
+            "say `--allow recompute,fission --budget 40%`",
+        ),
+        ("research curve zoo:gpt_training:layers=2", "name a file of one of these formats"),
         ("report zoo:swiftnet_cell_a -o r.html", "this names a network: give the file of the plan"),
     ],
 )
@@ -38,7 +41,7 @@ def test_an_op_without_a_type_has_no_empty_brackets(capsys: Captured, tmp_path: 
         "ops": [{k: v for k, v in op(0, [0], [1], name="widen").items() if k != "type"}],
     }
     status, _, errors = run(
-        capsys, "plan", graph_file(tmp_path, document), "--memory", "fast=150", "--target", "strict"
+        capsys, "research", "plan", graph_file(tmp_path, document), "--memory", "fast=150", "--target", "strict"
     )
     assert status == 4
     assert "widen alone needs 200 B; fast has 150 B" in errors
@@ -47,8 +50,8 @@ def test_an_op_without_a_type_has_no_empty_brackets(capsys: Captured, tmp_path: 
 @pytest.mark.parametrize(
     ("command", "mend", "of_the_option"),
     [
-        ("curve", "name a file of one of these formats", False),
-        ("plan --allow fission", "plan it without --allow fission", True),
+        ("research curve", "name a file of one of these formats", False),
+        ("research plan --allow fission", "plan it without --allow fission", True),
     ],
 )
 def test_only_an_option_that_was_given_is_to_be_left_out(

@@ -22,7 +22,7 @@ def same(net: Net, folder: Path, flags: tuple[str, ...] = (), **settings: object
     """What a network's C makes of random inputs is what TFLM makes, and nothing outside the arrays is written."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target="loops", time=5, **settings)  # type: ignore[arg-type]
+    plan = lowtide.research.plan(model, target="loops", time=5, **settings)  # type: ignore[arg-type]
     lowtide.emit_c(plan, model, folder)
     feeds = feeds_of(net, 4)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
@@ -72,14 +72,14 @@ def test_memories_are_options_of_the_command(tmp_path: Path, capsys: pytest.Capt
     """What does not fit is written, and said last."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"
     model.write_bytes(residual().bytes())
-    words = ["plan", str(model), "--emit", "c", "-o", str(folder), "-q"]
+    words = ["emit", str(model), "-o", str(folder), "-q"]
     assert main([*words, "--bank", "a=3000", "--bank", "b=64KiB"]) == 0
     assert "MODEL_BANK_A_BYTES" in (folder / "model.h").read_text()
     capsys.readouterr()
     assert main([*words, "--bank", "a=300", "--bank", "b=2000"]) in (3, 4)
     assert capsys.readouterr().out.splitlines()[-1].startswith("over budget: ")
-    assert main([*words, "--memory", "a=3000"]) == 2
-    assert "--memory does not go with --emit c" in capsys.readouterr().err
+    assert main([*words, "--bank", "a=3000", "--stream-input"]) == 2
+    assert "--stream-input" in capsys.readouterr().err
 
 
 def _two_inputs(*, whole: int | None = None) -> Net:

@@ -50,7 +50,7 @@ def written(net: Net, folder: Path, way: str) -> tuple[Path, lowtide.Plan]:
     """A network's file, and its plan as C beside it."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target="loops", time=5, **WAYS[way])
+    plan = lowtide.research.plan(model, target="loops", time=5, **WAYS[way])
     sizes = lowtide.emit_c(plan, model, folder)
     assert sizes.arena_bytes == plan.arena_bytes
     return model, plan
@@ -292,7 +292,7 @@ def test_what_has_no_c_is_refused_before_anything_is_planned(
     """One line that names the file and the op; no folder is left."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"
     model.write_bytes(net.bytes())
-    assert main(["plan", str(model), "--emit", "c", "-o", str(folder)]) == 2
+    assert main(["emit", str(model), "-o", str(folder)]) == 2
     error = capsys.readouterr().err.strip()
     assert why in error
     assert str(model) in error
@@ -303,22 +303,33 @@ def test_what_has_no_c_is_refused_before_anything_is_planned(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ([], "name it with -o"),
-        (["-o", "code", "--header", "h.h"], "--header does not go with --emit c"),
-        (["-o", "code", "--target", "tflm"], "leave out --target"),
-        (["-o", "code", "--target", "generic,chains=fused"], "C is written op by op"),
-        (["-o", "code", "--allow", "fission"], "no --allow but loops"),
+        ([], "required: -o"),
+        (["-o", "code", "--header", "h.h"], "unrecognized arguments: --header"),
+        (["-o", "code", "--dim", "n=1,2"], "several sizes"),
     ],
 )
 def test_what_does_not_go_with_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Options of other files, and plans with what code does not do."""
+    """Options of other files, and no folder."""
     monkeypatch.chdir(tmp_path)
     Path("net.tflite").write_bytes(residual().bytes())
-    assert main(["plan", "net.tflite", "--emit", "c", *more]) == 2
+    assert main(["emit", "net.tflite", *more]) == 2
     assert why in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.tflite"]
+
+
+@pytest.mark.parametrize(
+    ("target", "why"), [("generic,chains=fused", "C is written op by op"), ("tflm", "plan with --target loops")]
+)
+def test_a_plan_for_other_kernels_has_no_code(tmp_path: Path, target: str, why: str) -> None:
+    """Nothing is written."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(residual().bytes())
+    plan = lowtide.research.plan(model, target=target)
+    with pytest.raises(InputError, match=why):
+        lowtide.emit_c(plan, model, tmp_path / "code")
+    assert not (tmp_path / "code").exists()
 
 
 def test_the_command_writes_what_the_call_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -327,7 +338,7 @@ def test_the_command_writes_what_the_call_writes(tmp_path: Path, capsys: pytest.
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
-    words = ["plan", str(model), "--emit", "c", "-o", str(folder), "--allow", "loops", "--plan", f"{folder}/p.json"]
+    words = ["emit", str(model), "-o", str(folder), "--plan", f"{folder}/p.json"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert "C: arena" in shown
@@ -348,7 +359,7 @@ def test_a_file_of_the_users_is_not_replaced(tmp_path: Path, name: str, capsys: 
     folder.mkdir()
     (folder / name).write_text("/* mine */\n#include <stdio.h> /* not Made by lowtide; make it again */\n")
     text = (folder / name).read_text()
-    assert main(["plan", str(model), "--emit", "c", "-o", str(folder), "--plan", f"{folder}/p.json"]) == 2
+    assert main(["emit", str(model), "-o", str(folder), "--plan", f"{folder}/p.json"]) == 2
     error = capsys.readouterr().err.strip()
     assert f"{folder / name}: lowtide did not make this file" in error
     assert "name another folder" in error
@@ -373,10 +384,11 @@ def test_what_is_over_budget_is_written_and_said_last(tmp_path: Path, capsys: py
     """As the model of a plan is written that needs more."""
     model, folder = tmp_path / "net.tflite", tmp_path / "code"
     model.write_bytes(residual().bytes())
-    assert main(["plan", str(model), "--emit", "c", "-o", str(folder), "--budget", "5", "-q"]) == 4
+    needed = lowtide.research.plan(model, target="loops", allow="loops").required_bytes
+    assert main(["emit", str(model), "-o", str(folder), "--budget", "5", "-q"]) == 3
     said = capsys.readouterr().out
-    assert "\nover budget: 4,096 B" in f"\n{said}"
-    assert said.index("over budget: 4,096 B") < said.index("lowtide plan ")
+    assert f"\nover budget: {needed:,} B (" in said
+    assert said.index("over budget: ") < said.index("lowtide research plan ")
     assert (folder / "model.c").exists()
 
 
@@ -390,7 +402,7 @@ def test_an_input_that_is_held_all_the_same_is_said(tmp_path: Path, capsys: pyte
     net.ends([x], [y])
     model = tmp_path / "net.tflite"
     model.write_bytes(net.bytes())
-    assert main(["plan", str(model), "--emit", "c", "-o", f"{tmp_path}/c", "--allow", "loops", "--stream-input"]) == 0
+    assert main(["emit", str(model), "-o", f"{tmp_path}/c", "--stream-input"]) == 0
     assert "no model_feed_rows" in capsys.readouterr().err
     assert "model_feed_rows" not in (tmp_path / "c/model.h").read_text()
 
@@ -412,7 +424,7 @@ def test_what_computes_nothing_is_refused(tmp_path: Path) -> None:
     model = tmp_path / "net.tflite"
     model.write_bytes(net.bytes())
     with pytest.raises(InputError, match="nothing is computed"):
-        lowtide.emit_c(lowtide.plan(model, target="loops"), model, tmp_path / "code")
+        lowtide.emit_c(lowtide.research.plan(model, target="loops"), model, tmp_path / "code")
 
 
 def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def same(net: Net, folder: Path, feeds: list[list[np.ndarray]], *, optimised: bo
     """What a network's C makes of inputs, one after the other, is what TFLM makes; results differ from each other."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target="loops", time=10)
+    plan = lowtide.research.plan(model, target="loops", time=10)
     lowtide.emit_c(plan, model, folder)
     wanted = tflm_outputs(model, feeds, len(net.graph.outputs))
     size = len(wanted) // len(feeds)

@@ -26,7 +26,7 @@ def same(net: Net, folder: Path, way: str, inputs: int = 8) -> lowtide.Plan:
     """What a network's C makes of inputs, one after the other, is what TFLM makes; results differ from each other."""
     model = folder / "net.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.plan(model, target="loops", time=10, **WAYS[way])
+    plan = lowtide.research.plan(model, target="loops", time=10, **WAYS[way])
     lowtide.emit_c(plan, model, folder)
     given = feeds(net, inputs)
     wanted = tflm_outputs(model, given)

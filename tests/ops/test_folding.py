@@ -184,7 +184,7 @@ def test_ops_that_are_not_folded_after_all_stand_where_the_file_has_them() -> No
     read = parse_graph_json(json.dumps(data).encode())
     assert read.own_order == (30, 10)
     assert run_folded(read).own_order == (30, 20, 10)
-    assert lowtide.plan(read, target="strict,folds=false").own_order_peak_bytes == 58
+    assert lowtide.research.plan(read, target="strict,folds=false").own_order_peak_bytes == 58
     ids = [op["id"] for op in json.loads(graph_json_bytes(read))["ops"]]
     assert ids == [30, 20, 10]
 

@@ -104,7 +104,7 @@ def test_a_front_falls_and_grows_dearer() -> None:
     seconds = [c.seconds(s) for c, s in points]
     assert peaks == sorted(set(peaks), reverse=True)
     assert seconds == sorted(set(seconds))
-    told = lowtide.front(random_step(4, batch=6), allow="recompute,fission", time=5)
+    told = lowtide.research.front(random_step(4, batch=6), allow="recompute,fission", time=5)
     assert any(point.parts > 1 for point in told.points)
     assert "ops in parts" in front_text(told)
 
@@ -113,7 +113,7 @@ def test_a_front_is_of_one_thing() -> None:
     """Cuts alone are `curve`'s, and a cost file is for steps."""
     for how in ({"allow": "fission"}, {"cost": stand_in("rtx3090.json")[0]}):
         with pytest.raises(InputError, match="a front is of"):
-            lowtide.front(random_step(1, batch=4), **how)  # type: ignore[arg-type]
+            lowtide.research.front(random_step(1, batch=4), **how)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_each_region_more_lowers_the_peak() -> None:
 def test_a_plan_of_several_regions_holds_and_computes_what_the_step_does(allow: str) -> None:
     """In bytes in which no plan of one region is found."""
     graph = heads_behind_statistics()
-    plan = lowtide.plan(graph, allow=allow, budget="60%", time=4)
+    plan = lowtide.research.plan(graph, allow=allow, budget="60%", time=4)
     assert plan.status == "ok"
     assert plan.fission is not None
     assert len(plan.fission.parts) == 3

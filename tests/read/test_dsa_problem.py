@@ -57,7 +57,7 @@ def test_all_ties_are_honoured(tmp_path: Path) -> None:
     file.write_text(json.dumps(document()))
     problem, capacity, costs = read_pool(file, "UB")
     assert (capacity, costs) == (4096, {(0, 1): 2})
-    placed = lowtide.allocate(problem)
+    placed = lowtide.research.allocate(problem)
     at = placed.offsets
     assert set(at) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
     assert (at["reserved0"], at["b3"]) == (0, 64)
@@ -72,14 +72,14 @@ def test_the_command_asks_for_a_pool(tmp_path: Path, capsys: Captured) -> None:
     """Where there are several; a CSV has none."""
     file = tmp_path / "k.json"
     file.write_text(json.dumps(document()))
-    status, _, err = run(capsys, "allocate", file)
+    status, _, err = run(capsys, "research", "allocate", file)
     assert (status, "say which with --pool: UB, 2" in err) == (2, True)
-    status, _, err = run(capsys, "allocate", file, "--pool", "ub")
+    status, _, err = run(capsys, "research", "allocate", file, "--pool", "ub")
     assert (status, "did you mean UB?" in err) == (2, True)
-    status, out, _ = run(capsys, "allocate", file, "--pool", "2", "-q")
+    status, out, _ = run(capsys, "research", "allocate", file, "--pool", "2", "-q")
     assert (status, out.splitlines()[1].split(",")[0]) == (0, "b4")
     (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,1,8\n")
-    status, _, err = run(capsys, "allocate", tmp_path / "b.csv", "--pool", "2")
+    status, _, err = run(capsys, "research", "allocate", tmp_path / "b.csv", "--pool", "2")
     assert (status, "has no pools" in err) == (2, True)
 
 
@@ -91,14 +91,14 @@ def test_what_is_paid_for_reuse_is_weighed_where_that_is_asked(tmp_path: Path, c
     for capacity, paid, status in ((4096, 0, 0), (320, 5, 0), (240, None, 4)):
         text["problem"]["pools"][0]["capacity"] = capacity
         file.write_text(json.dumps(text))
-        code, out, err = run(capsys, "allocate", file, "--pool", "UB", "--reuse-cost", "--json")
+        code, out, err = run(capsys, "research", "allocate", file, "--pool", "UB", "--reuse-cost", "--json")
         assert code == status, err
         said = json.loads(out)
         assert said.get("reuse_cost") == paid
         assert said["optimal"] == (paid is not None)
         assert set(said["offsets"]) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
     with pytest.warns(UserWarning, match="1 penalties for reuse are not weighed; --reuse-cost"):
-        lowtide.allocate(read_problem(file, "UB"))
+        lowtide.research.allocate(read_problem(file, "UB"))
 
 
 def test_the_words_for_reuse(tmp_path: Path, capsys: Captured) -> None:
@@ -110,7 +110,7 @@ def test_the_words_for_reuse(tmp_path: Path, capsys: Captured) -> None:
     ):
         text["problem"]["pools"][0]["capacity"] = capacity
         file.write_text(json.dumps(text))
-        assert line in run(capsys, "allocate", file, "--pool", "UB", "--reuse-cost")[2]
+        assert line in run(capsys, "research", "allocate", file, "--pool", "UB", "--reuse-cost")[2]
     csv = tmp_path / "b.csv"
     csv.write_text("id,lower,upper,size\na,0,1,8\n")
     for words, says in (
@@ -119,7 +119,7 @@ def test_the_words_for_reuse(tmp_path: Path, capsys: Captured) -> None:
         ((file, "--pool", "UB", "--bank", "m=1KiB"), "leave out --bank, --board and --spread"),
         ((file, "--pool", "2"), "needs --capacity"),
     ):
-        status, _, err = run(capsys, "allocate", *words, "--reuse-cost")
+        status, _, err = run(capsys, "research", "allocate", *words, "--reuse-cost")
         assert (status, says in err) == (2, True), err
 
 
@@ -129,8 +129,8 @@ def test_the_capacity_of_the_pool_is_the_limit(tmp_path: Path, capsys: Captured)
     for capacity, words, status in ((4096, (), 0), (100, (), 4), (100, ("--capacity", "1KiB"), 0)):
         text["problem"]["pools"][0]["capacity"] = capacity
         file.write_text(json.dumps(text))
-        assert run(capsys, "allocate", file, "--pool", "UB", "-q", *words)[0] == status, (capacity, words)
-    assert run(capsys, "allocate", file, "--pool", "UB", "-q", "--bank", "m=1KiB")[0] == 0
+        assert run(capsys, "research", "allocate", file, "--pool", "UB", "-q", *words)[0] == status, (capacity, words)
+    assert run(capsys, "research", "allocate", file, "--pool", "UB", "-q", "--bank", "m=1KiB")[0] == 0
 
 
 def test_a_placement_that_cannot_be_names_the_file(tmp_path: Path, capsys: Captured) -> None:
@@ -138,7 +138,7 @@ def test_a_placement_that_cannot_be_names_the_file(tmp_path: Path, capsys: Captu
     file, text = tmp_path / "k.json", document()
     text["problem"]["constraints"]["pinned_allocations"][0]["offset"] = 32
     file.write_text(json.dumps(text))
-    status, _, err = run(capsys, "allocate", file, "--pool", "UB", "-q")
+    status, _, err = run(capsys, "research", "allocate", file, "--pool", "UB", "-q")
     assert (status, f"{file}: buffer reserved0 cannot lie at its fixed offset 0: b3" in err) == (2, True)
 
 

@@ -55,7 +55,7 @@ def test_nodes_are_ops_and_parts_lie_in_their_whole(tmp_path: Path) -> None:
     assert (by_name["both"].size, [room.size for room in rooms]) == (0, [16, 16])
     file = tmp_path / "model_fused.json"
     file.write_bytes(data)
-    plan = lowtide.plan(file, target="strict")
+    plan = lowtide.research.plan(file, target="strict")
     assert (plan.own_order_peak_bytes, plan.peak_bytes, plan.optimal) == (2064, 64 + 1000 + 8, True)
     lowtide.verify(file, plan)
 
@@ -74,7 +74,7 @@ def test_parts_are_freed_one_by_one(tmp_path: Path) -> None:
         }  # fmt: skip
         file = tmp_path / "parts.json"
         file.write_text(json.dumps(document, indent=2))
-        plan = lowtide.plan(file, target="strict")
+        plan = lowtide.research.plan(file, target="strict")
         assert plan.own_order_peak_bytes == own
         lowtide.verify(file, plan)
 

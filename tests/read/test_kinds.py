@@ -36,5 +36,5 @@ def test_a_placement_problem_is_no_graph(tmp_path: Path) -> None:
     entry = {"id": 0, "size": 8, "allowed_pools": [0], "live_intervals": [{"lower": 0, "upper": 1}]}
     file = tmp_path / "p.json"
     file.write_text(json.dumps({"schema_version": 1, "problem": {"buffers": [entry]}}))
-    with pytest.raises(InputError, match="place its buffers with lowtide allocate"):
+    with pytest.raises(InputError, match="place its buffers with lowtide research allocate"):
         read_model(file)

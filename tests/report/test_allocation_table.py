@@ -45,7 +45,7 @@ def test_the_table_of_a_plan_ends_with_its_peak(tmp_path: Path):
         "ops": [op(0, [0], [1]), op(1, [1], [2]) | {"type": "Relu"}, op(2, [2], [3], workspace=128)],
     }
     path = graph_file(tmp_path, chain)
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     table = allocation_table(layout_of(made, path))
     assert made.peak_bytes == 384
     assert "most in use at once  384 B\n" in table
@@ -55,8 +55,8 @@ def test_the_table_of_a_plan_ends_with_its_peak(tmp_path: Path):
 
 def test_the_table_of_a_network(tmp_path: Path):
     """On a whole network, with hundreds of ops in place, too."""
-    made = lowtide.plan("zoo:nasnet_a_cifar")
+    made = lowtide.research.plan("zoo:nasnet_a_cifar")
     table = allocation_table(layout_of(made, "zoo:nasnet_a_cifar"))
     assert f"most in use at once  {made.peak_bytes:,} B" in table
     assert f"memory used          {made.arena_bytes:,} B" in table
-    assert lowtide.plan(graph_file(tmp_path, branches())).peak_bytes
+    assert lowtide.research.plan(graph_file(tmp_path, branches())).peak_bytes

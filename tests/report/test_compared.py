@@ -8,7 +8,7 @@ from lowtide.report.view import PlanView
 
 
 def _views() -> tuple[PlanView, PlanView]:
-    own, exact = (PlanView.of(lowtide.plan("zoo:nasnet_a_cifar:n=2", method=m)) for m in ("own", "exact"))
+    own, exact = (PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar:n=2", method=m)) for m in ("own", "exact"))
     return own, exact
 
 

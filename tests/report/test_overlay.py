@@ -22,12 +22,12 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """A plan whose ops are cut."""
     path = tmp_path_factory.mktemp("overlay") / "net.onnx"
     path.write_bytes(pyramid().model().SerializeToString())
-    return lowtide.plan(path, target="strict", allow="fission", max_ops=40)
+    return lowtide.research.plan(path, target="strict", allow="fission", max_ops=40)
 
 
 def test_each_op_has_the_bytes_of_its_step(tmp_path: Path) -> None:
     """By id, name and what it makes; colours go from the least to the most; no key is anything else's."""
-    plan = lowtide.plan(graph_file(tmp_path, branches()), target="strict")
+    plan = lowtide.research.plan(graph_file(tmp_path, branches()), target="strict")
     document = json.loads(overlay_json(PlanView.of(plan)))
     assert set(document) == {"name", "results", "gradient", "hideAggregatedStats"}
     assert [stop["stop"] for stop in document["gradient"]] == [0.0, 0.5, 1.0]
@@ -56,7 +56,9 @@ def test_names_that_are_numbers_are_no_ids(tmp_path: Path) -> None:
     """Where a tensor is called "1", that key is its maker's, not that of op 1."""
     document = branches()
     document["tensors"][4]["name"] = "1"
-    results = json.loads(overlay_json(PlanView.of(plan := lowtide.plan(graph_file(tmp_path, document)))))["results"]
+    results = json.loads(overlay_json(PlanView.of(plan := lowtide.research.plan(graph_file(tmp_path, document)))))[
+        "results"
+    ]
     assert plan.profile is not None
     assert results["1"]["value"] == plan.profile.bytes[plan.order.index(3)]
     assert "0" not in results
@@ -66,9 +68,9 @@ def test_the_command_writes_it(tmp_path: Path, capsys: Captured) -> None:
     """With a plan, and of a plan file; of many plans it is refused."""
     model = graph_file(tmp_path, branches())
     first, second, plan = (tmp_path / name for name in ("a.json", "b.json", "p.json"))
-    assert run(capsys, "plan", model, "--overlay", first, "--plan", plan, "-q")[0] == 0
+    assert run(capsys, "research", "plan", model, "--overlay", first, "--plan", plan, "-q")[0] == 0
     assert run(capsys, "report", plan, "--overlay", second, "-q")[0] == 0
     assert first.read_bytes() == second.read_bytes()
     assert run(capsys, "report", plan, plan, plan, "-o", tmp_path / "r.html", "--overlay", second)[0] == 2
     with pytest.raises(InputError, match="name a file"):
-        lowtide.plan(model).report()
+        lowtide.research.plan(model).report()

@@ -26,7 +26,7 @@ def test_groups_add_up_to_the_peak(target: str):
     """With what is shared taken off once."""
     rng = Random(9)
     for _ in range(40):
-        view = PlanView.of(lowtide.plan(random_graph(rng, rng.randint(1, 9)), target=target, time=5))
+        view = PlanView.of(lowtide.research.plan(random_graph(rng, rng.randint(1, 9)), target=target, time=5))
         groups = peak_groups(view, most=rng.randint(1, 6))
         shared = view.shared_bytes[view.peak_step]
         assert sum(g.bytes for g in groups) == view.peak_bytes + shared
@@ -38,7 +38,7 @@ def test_groups_add_up_to_the_peak(target: str):
 
 def test_paths_are_divided_where_the_bytes_are():
     """The largest group first, as long as there is room for more."""
-    view = PlanView.of(lowtide.plan("zoo:nasnet_a_cifar"))
+    view = PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar"))
     assert {g.name for g in peak_groups(view)} == {"cell6", "cell7", "cell8"}
     assert len(peak_groups(view, most=2)) == 2
 
@@ -48,7 +48,7 @@ def test_no_more_groups_than_asked_for():
     tensors = [Tensor(i, 1 if i < 9 else 4, Kind.INPUT if i < 9 else Kind.ACTIVATION) for i in range(19)]
     ops = [Op(i, (i,), (i + 9,), f"block{i}/op") for i in range(9)]
     graph = Graph("wide", (*tensors, Tensor(19, 4, Kind.OUTPUT)), (*ops, Op(9, tuple(range(9, 18)), (19,), "all/sum")))
-    view = PlanView.of(lowtide.plan(graph, target="strict"))
+    view = PlanView.of(lowtide.research.plan(graph, target="strict"))
     assert [g.name for g in peak_groups(view, most=3)][-1] == "others"
     assert len(peak_groups(view, most=3)) == 3
 
@@ -57,7 +57,7 @@ def test_the_age_of_a_group_is_that_of_its_oldest():
     """Steps since then, by definition: over groups of one tensor, and over all of them as one."""
     rng, seen = Random(5), set[int]()
     for _ in range(40):
-        view = PlanView.of(lowtide.plan(random_graph(rng, rng.randint(1, 9)), target="strict", time=5))
+        view = PlanView.of(lowtide.research.plan(random_graph(rng, rng.randint(1, 9)), target="strict", time=5))
         ages = {view.rectangles[i].name: view.peak_step - view.rectangles[i].start for i in view.at(view.peak_step)}
         assert [g.age for g in peak_groups(view, most=1)] == [max(ages.values())]
         groups = peak_groups(view)
@@ -69,7 +69,7 @@ def test_the_age_of_a_group_is_that_of_its_oldest():
 
 def test_what_is_made_at_the_peak_is_of_age_nothing():
     """And its operand is a step older; the input that the target keeps is as old as the run."""
-    view = PlanView.of(lowtide.plan(_chain(100, 10, 200, 300, 1), target="strict,keep_inputs=true"))
+    view = PlanView.of(lowtide.research.plan(_chain(100, 10, 200, 300, 1), target="strict,keep_inputs=true"))
     ages = {g.name: g.age for g in peak_groups(view)}
     assert view.peak_step == 2
     assert ages == {"graph inputs": 2, "net/part0": 1, "net/part1": 0}
@@ -77,16 +77,16 @@ def test_what_is_made_at_the_peak_is_of_age_nothing():
 
 def test_module_paths():
     """Of inputs, of named ops, of ops that have no path."""
-    view = PlanView.of(lowtide.plan("zoo:nasnet_a_cifar:n=1"))
+    view = PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar:n=1"))
     paths = {(r.kind, module_path(view, r)[0]) for r in view.rectangles}
     assert {("input", "graph inputs"), ("activation", "cell1"), ("activation", "head")} <= paths
-    flat = PlanView.of(lowtide.plan("zoo:swiftnet_cell_a"))
+    flat = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a"))
     assert {module_path(flat, r) for r in flat.rectangles} == {("graph inputs",), ("Conv",), ("Concat",)}
 
 
 def test_every_rectangle_has_a_module():
     """At most eight, the last one being the others."""
-    names, index = modules(PlanView.of(lowtide.plan("zoo:nasnet_a_cifar")))
+    names, index = modules(PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar")))
     assert len(names) == 8
     assert names[-1] == "others"
     assert set(index) == set(range(8))
@@ -109,7 +109,7 @@ def test_what_would_help_is_computed():
     """Where nothing is shared it is exactly the peak of the changed lives."""
     rng, seen = Random(2), 0
     for _ in range(40):
-        view = PlanView.of(lowtide.plan(random_graph(rng, rng.randint(2, 9)), target="strict", time=5))
+        view = PlanView.of(lowtide.research.plan(random_graph(rng, rng.randint(2, 9)), target="strict", time=5))
         for i in view.at(view.peak_step):
             for idea in what_ifs(view, i):
                 assert idea.peak_bytes < view.peak_bytes
@@ -121,8 +121,8 @@ def test_what_would_help_is_computed():
 
 def test_a_kept_input_could_be_freed():
     """The target keeps inputs; freed after its last use it would not stand at the peak."""
-    target = lowtide.target("strict,keep_inputs=true")
-    view = PlanView.of(lowtide.plan(_chain(100, 10, 200, 1), target=target))
+    target = lowtide.research.target("strict,keep_inputs=true")
+    view = PlanView.of(lowtide.research.plan(_chain(100, 10, 200, 1), target=target))
     at = next(i for i, r in enumerate(view.rectangles) if r.kind == "input")
     freed = what_ifs(view, at)[0]
     assert freed.change == "not kept after its last use, at step 0"
@@ -134,7 +134,7 @@ def test_an_output_made_early_could_be_handed_over():
     """It waits for the end."""
     tensors = (Tensor(0, 1, Kind.INPUT), Tensor(1, 50, Kind.OUTPUT), Tensor(2, 90), Tensor(3, 1, Kind.OUTPUT))
     graph = Graph("early", tensors, (Op(0, (0,), (1,)), Op(1, (0,), (2,), after=(0,)), Op(2, (2,), (3,))))
-    view = PlanView.of(lowtide.plan(graph, target="strict"))
+    view = PlanView.of(lowtide.research.plan(graph, target="strict"))
     at = next(i for i, r in enumerate(view.rectangles) if r.size == 50)
     assert what_ifs(view, at)[0].change == "handed over after its last use, at step 0"
 
@@ -142,7 +142,7 @@ def test_an_output_made_early_could_be_handed_over():
 def test_narrower_elements_are_a_quarter():
     """Bytes of float32 as int8; what is shared is then counted apart, which may be too much and never too little."""
     graph = _chain(4, 400, 400, 4, dtype="float32")
-    view = PlanView.of(lowtide.plan(graph, target="strict"))
+    view = PlanView.of(lowtide.research.plan(graph, target="strict"))
     at = view.at(view.peak_step)[0]
     narrow = what_ifs(view, at)[0]
     assert narrow.change == "in int8 instead of float32, converting apart"

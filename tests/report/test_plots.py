@@ -21,7 +21,7 @@ def _axes() -> Any:
 
 def test_live_bytes_reach_the_peak():
     """Stacked kinds, the own order behind."""
-    view = PlanView.of(lowtide.plan("zoo:swiftnet_cell_a", budget="300KiB"))
+    view = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a", budget="300KiB"))
     axes = _axes()
     live_plot(view, axes)
     stacked = [c for c in axes.collections if c.get_label() in view.kinds]
@@ -31,7 +31,7 @@ def test_live_bytes_reach_the_peak():
 
 def test_every_rectangle_is_where_it_lies():
     """Corners at its steps and addresses, in the colour of its kind; outlined at the peak, hatched over an input."""
-    view = PlanView.of(lowtide.plan("zoo:swiftnet_cell_a"))
+    view = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a"))
     axes = _axes()
     arena_plot(view, 0, axes)
     drawn = {
@@ -55,7 +55,7 @@ def test_every_rectangle_is_where_it_lies():
 
 def test_each_figure_is_a_file():
     """As many as of SVG, also with two memories."""
-    view = PlanView.of(lowtide.plan("zoo:swiftnet_cell_a", target="strict", memories=["fast=190KiB"], time=2))
+    view = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a", target="strict", memories=["fast=190KiB"], time=2))
     made = dict(png_figures(view))
     assert list(made) == list(figure_names(view))
     assert all(content.startswith(b"\x89PNG") for content in made.values())

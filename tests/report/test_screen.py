@@ -24,7 +24,7 @@ def test_groups_add_up_to_the_peak(target: str):
     """What is counted once among them, in the lines as they stand."""
     rng = Random(4)
     for _ in range(25):
-        view = PlanView.of(lowtide.plan(random_graph(rng, rng.randint(1, 9)), target=target, time=5))
+        view = PlanView.of(lowtide.research.plan(random_graph(rng, rng.randint(1, 9)), target=target, time=5))
         told = screen_text(view)
         assert len(told.splitlines()) <= MOST_LINES
         rows = [row for row in told.split("the peak, made in")[1].split("\n\n")[0].splitlines()[1:] if row]
@@ -34,7 +34,7 @@ def test_groups_add_up_to_the_peak(target: str):
 
 def test_it_says_what_the_page_says():
     """Groups, the first thing that helps of each tensor, bound and proof."""
-    view = PlanView.of(lowtide.plan("zoo:nasnet_a_cifar"))
+    view = PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar"))
     told = screen_text(view)
     for group in peak_groups(view):
         assert re.search(rf"^{group.name} .* {group.bytes:,} ", told, re.MULTILINE)
@@ -54,21 +54,21 @@ def test_thirty_lines_are_enough_for_any_plan():
     last = Op(9, tuple(range(9, 18)), (19,), "all\n/sum")
     graph = Graph("wi\nde", (*tensors, Tensor(19, 4, Kind.OUTPUT)), (*ops, last))
     for settings in ({}, {"budget": 9}, {"banks": ["a=16", "b=16", "c=16", "d=64"]}):
-        view = PlanView.of(lowtide.plan(graph, target="strict", **settings))  # pyright: ignore[reportArgumentType]
+        view = PlanView.of(lowtide.research.plan(graph, target="strict", **settings))  # pyright: ignore[reportArgumentType]
         assert len(screen_text(view).splitlines()) <= MOST_LINES
         assert screen_text(view, plain=True).splitlines()[2].isascii()
 
 
 def test_nothing_runs():
     """A graph without ops has a report too."""
-    view = PlanView.of(lowtide.plan(Graph("idle", (Tensor(0, 8, Kind.INPUT),), ())))
+    view = PlanView.of(lowtide.research.plan(Graph("idle", (Tensor(0, 8, Kind.INPUT),), ())))
     assert "0 ops" in screen_text(view)
 
 
 def test_the_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """With no output named; as JSON the groups add up too."""
     path = tmp_path / "p.json"
-    plan = lowtide.plan("zoo:swiftnet_cell_a")
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a")
     plan.save(path)
     assert main(["report", str(path)]) == 0
     told = capsys.readouterr().out

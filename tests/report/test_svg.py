@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture(scope="module")
 def view() -> PlanView:
     """NASNet-A of three cells a stack."""
-    return PlanView.of(lowtide.plan("zoo:nasnet_a_cifar:n=2"))
+    return PlanView.of(lowtide.research.plan("zoo:nasnet_a_cifar:n=2"))
 
 
 def _highest(path: str) -> float:
@@ -65,7 +65,7 @@ def test_a_timeline_of_many_steps_is_small():
         for i in range(n)
     ]
     graph = Graph("long", tuple(tensors), tuple(Op(i, (i,), (i + 1,)) for i in range(n - 1)))
-    plan = lowtide.plan(graph, method="own", target="strict", time=5)
+    plan = lowtide.research.plan(graph, method="own", target="strict", time=5)
     text = plan._repr_svg_()  # type: ignore[attr-defined]
     assert len(text.encode()) < 30_000
     ElementTree.fromstring(text)
@@ -75,7 +75,7 @@ def test_hostile_names_are_escaped():
     """Names are a stranger's."""
     evil = "<script>alert(1)</script>\"'&\x01"
     tensors = (Tensor(0, 8, Kind.INPUT, evil), Tensor(1, 8, Kind.OUTPUT, evil))
-    view = PlanView.of(lowtide.plan(Graph(evil, tensors, (Op(0, (0,), (1,), evil, evil),)), target="strict"))
+    view = PlanView.of(lowtide.research.plan(Graph(evil, tensors, (Op(0, (0,), (1,), evil, evil),)), target="strict"))
     for text in (timeline_svg(view), arena_svg(view)):
         ElementTree.fromstring(text)
         assert "<script" not in text
@@ -83,7 +83,7 @@ def test_hostile_names_are_escaped():
 
 def test_every_figure_has_a_name_for_its_file():
     """The timeline, and a memory each; names cannot leave the folder."""
-    plan = lowtide.plan("zoo:swiftnet_cell_a", banks=["../sram=64KiB", "live=1MiB"])
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a", banks=["../sram=64KiB", "live=1MiB"])
     names = [name for name, _ in figures(PlanView.of(plan))]
     assert len(set(names)) == 3
     assert all(re.fullmatch(r"[\w-]+", name) for name in names)
@@ -91,5 +91,5 @@ def test_every_figure_has_a_name_for_its_file():
 
 def test_a_graph_without_ops():
     """Nothing to draw is no error."""
-    view = PlanView.of(lowtide.plan(Graph("none", (), ())))
+    view = PlanView.of(lowtide.research.plan(Graph("none", (), ())))
     assert "<svg" in timeline_svg(view)

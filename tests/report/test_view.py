@@ -53,7 +53,7 @@ def test_bytes_are_those_of_the_rectangles(target: str):
     """Where outputs lie exactly over inputs, what is live is the addresses that rectangles cover."""
     rng = Random(5)
     for _ in range(25):
-        plan = lowtide.plan(random_graph(rng, rng.randint(1, 9)), target=target, time=5)
+        plan = lowtide.research.plan(random_graph(rng, rng.randint(1, 9)), target=target, time=5)
         view = _agrees(plan)
         assert list(view.live_bytes) == [_live(view, step) for step in range(view.steps)]
 
@@ -74,7 +74,7 @@ def test_every_kind_of_plan_has_a_view(model: str, settings: dict, tmp_path: Pat
     if model == "cut.onnx":  # a zoo network as a file: graphs without one are not cut
         model = str(tmp_path / model)
         write_zoo("mobilenet_v2_035:side=32", model)
-    view = _agrees(lowtide.plan(model, **settings))
+    view = _agrees(lowtide.research.plan(model, **settings))
     if "memories" in settings:
         assert view.edits["moves"] == len(view.moves) > 0
         assert view.bound_bytes is None
@@ -86,7 +86,7 @@ def test_every_kind_of_plan_has_a_view(model: str, settings: dict, tmp_path: Pat
 
 def test_who_is_live_comes_largest_first():
     """And is there at that step."""
-    view = PlanView.of(lowtide.plan("zoo:swiftnet_cell_a"))
+    view = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a"))
     live = view.at(view.peak_step)
     sizes = [view.rectangles[i].size for i in live]
     assert sizes == sorted(sizes, reverse=True)
@@ -95,7 +95,7 @@ def test_who_is_live_comes_largest_first():
 
 def test_a_plan_without_a_profile_is_refused():
     """With what to do."""
-    plan = msgspec.structs.replace(lowtide.plan("zoo:swiftnet_cell_a"), profile=None)
+    plan = msgspec.structs.replace(lowtide.research.plan("zoo:swiftnet_cell_a"), profile=None)
     with pytest.raises(InputError, match="again"):
         PlanView.of(plan)
 
@@ -103,7 +103,7 @@ def test_a_plan_without_a_profile_is_refused():
 @pytest.mark.parametrize("change", [{"storages": [10**9]}, {"bytes": [1]}, {"starts": [10**6]}])
 def test_a_profile_of_something_else_is_refused(change: dict):
     """A plan from a stranger is an input, not a crash."""
-    plan = lowtide.plan("zoo:swiftnet_cell_a")
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a")
     assert plan.profile is not None
     columns = {k: v * len(getattr(plan.profile, k)) if k != "bytes" else v for k, v in change.items()}
     told = msgspec.structs.replace(plan.profile, **columns)
@@ -113,7 +113,7 @@ def test_a_profile_of_something_else_is_refused(change: dict):
 
 def test_room_is_what_the_budget_leaves():
     """Less the reserve, and under tflm less the tail."""
-    plan = lowtide.plan("zoo:swiftnet_cell_a", budget="300KiB", reserve="20KiB")
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a", budget="300KiB", reserve="20KiB")
     assert PlanView.of(plan).room_bytes == 280 * 1024
 
 
@@ -124,10 +124,10 @@ def test_moves_of_every_kind_add_up():
     for _ in range(40):
         graph, target = random_graph(rng, rng.randint(3, 12)), rng.choice(["hmcos", "strict"])
         least = largest_single_op(memory_model(graph, BUILT_IN[target]))
-        room = max(1, least, int(lowtide.plan(graph, target=target, time=2).peak_bytes * rng.uniform(0.6, 1)))
+        room = max(1, least, int(lowtide.research.plan(graph, target=target, time=2).peak_bytes * rng.uniform(0.6, 1)))
         for moves in ({}, {"rematerialise": "true"}, *([{"parameters": "true"}] if target == "strict" else [])):
             memories = [f"fast={room}", "slow=20"]
-            plan = lowtide.plan(graph, target=target, memories=memories, moves=moves, time=2)
+            plan = lowtide.research.plan(graph, target=target, memories=memories, moves=moves, time=2)
             if plan.moves is None:
                 continue
             view = PlanView.of(plan)
@@ -161,7 +161,7 @@ def _worse(rng: Random, value: Any) -> Any:
 def test_a_plan_from_a_stranger_is_drawn_or_refused(settings: dict[str, Any]):
     """Whatever is wrong in it: no crash."""
     rng = Random(8)
-    document = msgspec.json.decode(lowtide.plan("zoo:swiftnet_cell_a", target="generic", **settings).to_json())
+    document = msgspec.json.decode(lowtide.research.plan("zoo:swiftnet_cell_a", target="generic", **settings).to_json())
     for _ in range(150):
         changed = document
         for _ in range(rng.randint(1, 3)):

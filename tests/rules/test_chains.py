@@ -93,7 +93,7 @@ def test_chains_run_right_inside_their_arena_and_need_no_more(folder: Path, seed
     """The plan holds, every op finds in the array of bytes what its chain makes of it, and no best order needs more."""
     path = _net(folder, seed, ops)
     graph = read_model(path)
-    plan = lowtide.plan(path, target=target)
+    plan = lowtide.research.plan(path, target=target)
     lowtide.verify(path, plan, target=target)
     assert _spoilt(graph, plan, target) is None
     apart = memory_model(graph, APART)

@@ -29,7 +29,7 @@ from support.small_models import onnx_file
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     """Of a small model, for onnxruntime."""
-    return lowtide.plan(onnx_file(tmp_path), target="onnxruntime")
+    return lowtide.research.plan(onnx_file(tmp_path), target="onnxruntime")
 
 
 def _ran(plan: Plan) -> RunReport:
@@ -92,7 +92,7 @@ def test_tflm_is_held_to_head_and_smallest_arena(tmp_path: Path) -> None:
     builder = pytest.importorskip("support.tflite_builder")
     path = tmp_path / "m.tflite"
     path.write_bytes(builder.branches().bytes())
-    plan = lowtide.plan(path, target="tflm,kernels=reference")
+    plan = lowtide.research.plan(path, target="tflm,kernels=reference")
     smallest, head = plan.runtime_figures or []
     assert plan.runtime_parts is not None
     package = PackageArena(head.planned_bytes or 0, smallest.planned_bytes or 0, True, plan.runtime_parts.build)
@@ -110,7 +110,7 @@ def test_tflm_is_held_to_head_and_smallest_arena(tmp_path: Path) -> None:
     today = replace(ran(after).runtimes[0], original=replace(before, smallest_arena_bytes=1))
     with pytest.raises(VerificationError, match=r"TFLM needs kTensorArenaSize 1 B for the file as it stands"):
         check_measured(plan, replace(ran(after), runtimes=(today,)))
-    firmware = lowtide.plan(path, target="tflm,pointer=32")
+    firmware = lowtide.research.plan(path, target="tflm,pointer=32")
     assert firmware.runtime_parts is not None
     other = replace(ran(after), planned_bytes=1, required_bytes=2, build=firmware.runtime_parts.build)
     check_measured(firmware, other)
@@ -124,7 +124,7 @@ def test_verify_shows_what_held_and_ends_with_5(tmp_path: Path, capsys: Captured
     """Every check, what was measured, and last the figure that was missed."""
     pytest.importorskip("onnxruntime", reason="pip install '.[run]'")
     path, out = onnx_file(tmp_path), tmp_path / "p.json"
-    plan = lowtide.plan(path, target="onnxruntime")
+    plan = lowtide.research.plan(path, target="onnxruntime")
     plan.save(out)
     status, shown, err = run(capsys, "verify", path, out, "--run")
     assert (status, err) == (0, "")

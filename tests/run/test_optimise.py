@@ -19,7 +19,7 @@ def test_the_level_is_in_the_file(tmp_path: Path, level: str) -> None:
     """In its metadata, which what is planned of it keeps; a file of somebody else's has none."""
     source, optimised, out = onnx_file(tmp_path), tmp_path / "opt.onnx", tmp_path / "out.onnx"
     assert level_of(source) == level_of(tmp_path / "none.onnx") == ""
-    lowtide.runtime_optimized(source, optimised, level=level)
+    lowtide.research.runtime_optimized(source, optimised, level=level)
     onnx.checker.check_model(str(optimised))
-    lowtide.plan(optimised, target="onnxruntime").apply(optimised, out)
+    lowtide.research.plan(optimised, target="onnxruntime").apply(optimised, out)
     assert level_of(optimised) == level_of(out) == level

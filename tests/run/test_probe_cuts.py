@@ -87,7 +87,7 @@ def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.Mo
 def _plan(tmp_path: Path) -> tuple[Path, Plan]:
     model = tmp_path / "net.onnx"
     model.write_bytes(pyramid().model().SerializeToString())
-    plan = lowtide.plan(model, target="onnxruntime", allow="fission", time=5)
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="fission", time=5)
     assert plan.rewrites
     return model, plan
 
@@ -100,7 +100,7 @@ def test_verify_runs_what_is_cut_by_itself(tmp_path: Path) -> None:
     assert held.endswith("kinds of nodes give in parts what they give whole")
     assert "cut_nodes" not in {rule.name for rule in lowtide.verify(model, plan).checks}
     assert "cut_nodes" not in {
-        rule.name for rule in lowtide.verify(model, lowtide.plan(model, target="onnxruntime"), run=True).checks
+        rule.name for rule in lowtide.verify(model, lowtide.research.plan(model, target="onnxruntime"), run=True).checks
     }
 
 

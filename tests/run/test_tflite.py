@@ -25,7 +25,7 @@ def test_a_plan_for_any_build_is_run(target: str, tmp_path: Path):
     """Head and arena of the package are as predicted, whatever the plan says of another build."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(branches().bytes())
-    plan = lowtide.plan(path, target=target)
+    plan = lowtide.research.plan(path, target=target)
     plan.apply(path, out)
     report = run_tflite(path, out, plan, inputs=2)
     said, tflm = report.predicted, report.tflm
@@ -44,7 +44,7 @@ def test_a_plan_in_two_memories_is_run(tmp_path: Path):
     """By the package, in its one arena."""
     path = tmp_path / "m.tflite"
     path.write_bytes(branches().bytes())
-    plan = lowtide.plan(path, banks=["sram=4800", "psram=64KiB"])
+    plan = lowtide.research.plan(path, banks=["sram=4800", "psram=64KiB"])
     report = lowtide.verify(path, plan, run=True)
     assert isinstance(report.run, TfliteRunReport)
     assert report.run.build.startswith("32-bit builds with a plain MicroInterpreter and two arenas")
@@ -56,7 +56,7 @@ def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
     bytes than its file takes; not what is called at least."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(branches().bytes())
-    plan = lowtide.plan(path, target="tflm,kernels=reference")
+    plan = lowtide.research.plan(path, target="tflm,kernels=reference")
     plan.apply(path, out)
     report = run_tflite(path, out, plan, inputs=1)
     check_measured(plan, report)

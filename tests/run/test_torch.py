@@ -25,7 +25,7 @@ def test_a_missing_torch_is_reported(tmp_path: Path) -> None:
     """The extra is named."""
     path = archive(tmp_path / "m.pt2", branches(2))
     with pytest.raises(MissingExtraError, match="torch"):
-        lowtide.verify(path, lowtide.plan(path), run=True)
+        lowtide.verify(path, lowtide.research.plan(path), run=True)
 
 
 @pytest.mark.skipif(torch is None, reason="needs the extra torch")
@@ -50,7 +50,7 @@ def test_storages_live_at_once_are_those_of_the_plan(tmp_path: Path) -> None:
     source, out = tmp_path / "m.pt2", tmp_path / "o.pt2"
     torch.manual_seed(0)
     torch.export.save(torch.export.export(Net().eval(), (torch.randn(1, 3, 32, 32),)), source)
-    plan = lowtide.plan(source)
+    plan = lowtide.research.plan(source)
     assert plan.peak_bytes < plan.own_order_peak_bytes
     plan.apply(source, out)
     seen = run_torch(source, out, plan)
@@ -73,7 +73,7 @@ def test_a_free_dimension_runs_at_the_size_that_was_planned(tmp_path: Path) -> N
     source = tmp_path / "m.pt2"
     program = torch.export.export(Net(), (torch.randn(4, 8, 3),), dynamic_shapes={"x": {0: size}})
     torch.export.save(program, source)
-    plan = lowtide.plan(source, dims={"x:0": 16})
+    plan = lowtide.research.plan(source, dims={"x:0": 16})
     seen = lowtide.verify(source, plan, dims={"x:0": 16}, run=True).run
     assert isinstance(seen, TorchRunReport)
     assert seen.equal

@@ -18,14 +18,14 @@ from support.small_models import branches, graph_file, onnx_file
 def test_an_onnx_file_has_onnxruntimes_figures_under_generic(tmp_path: Path) -> None:
     """For the order that was planned, as onnxruntime counts it; and what it takes by its defaults."""
     path = onnx_file(tmp_path)
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     figures = {f.what: f for f in plan.runtime_figures or ()}
     assert set(figures) == {"in use", "arena"}
     graph = lowtide.load(path)
     taken = defaults(model_of(graph, "onnxruntime"))
     assert figures["in use"].default_bytes == taken.in_use_bytes
     assert figures["arena"].default_bytes == taken.arena_bytes == 2**20
-    own = lowtide.plan(path, target="onnxruntime")
+    own = lowtide.research.plan(path, target="onnxruntime")
     assert own.runtime_figures is not None
     assert own.runtime_figures[0].planned_bytes == own.peak_bytes
     assert own.runtime_figures[1].planned_bytes == own.runtime_arena_bytes
@@ -36,10 +36,12 @@ def test_a_graph_of_no_runtime_has_none(tmp_path: Path) -> None:
     """Graph JSON under generic and strict; the screen says whose rules generic has."""
     path = graph_file(tmp_path, branches())
     for target in ("generic", "strict"):
-        assert lowtide.plan(path, target=target).runtime_figures is None
+        assert lowtide.research.plan(path, target=target).runtime_figures is None
 
 
-@pytest.mark.parametrize("command", [["plan"], ["inspect"], ["check", "--budget", "1MiB"], ["compare"]])
+@pytest.mark.parametrize(
+    "command", [["research", "plan"], ["inspect"], ["check", "--budget", "1MiB"], ["research", "compare"]]
+)
 def test_every_screen_begins_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     """The same bytes in text and in JSON, whichever command."""
     path = onnx_file(tmp_path)
@@ -59,7 +61,7 @@ def test_tflms_defaults_are_the_file_as_it_stands(tmp_path: Path, capsys: pytest
     path = tmp_path / "m.tflite"
     path.write_bytes(builder.branches().bytes())
     own = lowtide.check(path, "16MiB", as_is=True)
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     smallest, head = plan.runtime_figures or []
     assert (smallest.what, head.what) == ("kTensorArenaSize", "head")
     assert smallest.default_bytes == own.required_bytes > plan.required_bytes == smallest.planned_bytes
@@ -71,14 +73,14 @@ def test_tflms_defaults_are_the_file_as_it_stands(tmp_path: Path, capsys: pytest
     seen = lowtide.inspect(path).runtime_figures
     assert seen is not None
     assert [f.planned_bytes for f in seen] == [plan.runtime_arena_bytes, plan.arena_bytes]
-    litert = lowtide.plan(path, target="tflite").runtime_figures
+    litert = lowtide.research.plan(path, target="tflite").runtime_figures
     assert litert is not None
     assert [f.runtime for f in litert] == ["LiteRT"]
 
 
 def test_a_graph_of_no_file_has_none_under_tflm() -> None:
     """There is nothing that TFLM could take as it stands."""
-    assert lowtide.plan("zoo:swiftnet_cell_a", target="tflm", time=5).runtime_figures is None
+    assert lowtide.research.plan("zoo:swiftnet_cell_a", target="tflm", time=5).runtime_figures is None
 
 
 def test_what_a_plan_leaves_out_keeps_its_place() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import random
+import runpy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -50,7 +50,7 @@ def random_graph(seed: int, ops: int) -> Graph:
 def test_a_block_fits_by_the_checkers_own_account(seed: int, ops: int) -> None:
     """Planner and checker place chunks by different code; both find room in the block, and it holds the load."""
     graph = random_graph(seed, ops)
-    plan = lowtide.plan(graph, target="onnxruntime", time=5)
+    plan = lowtide.research.plan(graph, target="onnxruntime", time=5)
     assert plan.runtime_arena_bytes is not None
     assert plan.runtime_arena_bytes >= (plan.arena_lower_bound_bytes or 0)
     assert plan.required_bytes == plan.runtime_arena_bytes
@@ -65,7 +65,7 @@ def test_a_block_fits_by_the_checkers_own_account(seed: int, ops: int) -> None:
 def test_the_checker_refuses_a_block_that_is_too_small(seed: int) -> None:
     """One step of 256 bytes below the load cannot fit."""
     graph = random_graph(seed, 8)
-    plan = lowtide.plan(graph, target="onnxruntime", time=5)
+    plan = lowtide.research.plan(graph, target="onnxruntime", time=5)
     load = lowtide.verify(graph, plan).numbers["arena_load_bytes"]
     if not load:
         return
@@ -135,7 +135,7 @@ def test_onnxruntime_takes_what_was_planned(seed: int, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     source = tmp_path / "m.onnx"
     source.write_bytes(convolutions(seed))
-    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
     report = lowtide.verify(source, plan, run=True)
     seen = report.run
     assert isinstance(seen, RunReport)
@@ -153,7 +153,7 @@ def test_a_smaller_block_makes_the_arena_grow(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     source, out = tmp_path / "m.onnx", tmp_path / "p.onnx"
     source.write_bytes(convolutions(3))
-    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
     plan.apply(source, out)
     block = (plan.runtime_arena_bytes or 0) // 512 * 256
     session = open_session(out, replace(PLANNED, arena_bytes=block), str(tmp_path), "p")
@@ -167,20 +167,18 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
     ort = pytest.importorskip("onnxruntime")
     source, out, snippet = tmp_path / "m.onnx", tmp_path / "p.onnx", tmp_path / "session.py"
     source.write_bytes(convolutions(5))
-    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
     write_all(plan, source, PlanFiles(out, snippet=snippet))
-    module: dict[str, Any] = {}
-    exec(compile(snippet.read_text(), str(snippet), "exec"), module)
+    module = runpy.run_path(str(snippet))
     assert module["ARENA_BYTES"] == plan.runtime_arena_bytes
     assert module["options"]().intra_op_num_threads == module["THREADS"] == os.cpu_count()
     assert module["options"](3).intra_op_num_threads == 3
-    module["register_arena"](2)
     feed = {"x": np.random.default_rng(0).random((1, 8, 9, 9), np.float32)}
     came = module["open_session"](threads=2).run(None, feed)
     was = ort.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, feed)
     assert np.allclose(came[0], was[0], atol=1e-4)
     with pytest.raises(InputError, match="--target onnxruntime"):
-        write_all(lowtide.plan(source, time=5), source, PlanFiles(snippet=snippet))
+        write_all(lowtide.research.plan(source, time=5), source, PlanFiles(snippet=snippet))
 
 
 def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:
@@ -188,19 +186,19 @@ def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     source, first, second = tmp_path / "m.onnx", tmp_path / "a.onnx", tmp_path / "b.onnx"
     source.write_bytes(convolutions(7))
-    lowtide.runtime_optimized(source, first)
-    lowtide.runtime_optimized(source, second)
+    lowtide.research.runtime_optimized(source, first)
+    lowtide.research.runtime_optimized(source, second)
     assert first.read_bytes() == second.read_bytes()
     graph = lowtide.load(first)
     assert any(op.type == "com.microsoft::FusedConv" for op in graph.ops) or len(graph.ops) <= 16
-    report = lowtide.verify(first, lowtide.plan(first, target="onnxruntime", time=10), run=True)
+    report = lowtide.verify(first, lowtide.research.plan(first, target="onnxruntime", time=10), run=True)
     assert isinstance(report.run, RunReport)
     assert report.run.equal
     with pytest.raises(InputError, match="input"):
-        lowtide.runtime_optimized(source, source)
+        lowtide.research.runtime_optimized(source, source)
     (tmp_path / "broken.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match="cannot optimise"):
-        lowtide.runtime_optimized(tmp_path / "broken.onnx", second)
+        lowtide.research.runtime_optimized(tmp_path / "broken.onnx", second)
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -212,7 +210,7 @@ def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
     onnx.save(model, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "w.bin").unlink()
     with pytest.raises(InputError, match=r"its weights are in 'w\.bin', which is not there; put it beside the model$"):
-        lowtide.runtime_optimized(path, tmp_path / "o.onnx")
+        lowtide.research.runtime_optimized(path, tmp_path / "o.onnx")
 
 
 def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None:
@@ -226,7 +224,7 @@ def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None
     source.write_bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     )
-    lowtide.runtime_optimized(source, out, dims={"n": 5})
+    lowtide.research.runtime_optimized(source, out, dims={"n": 5})
     assert [t.size for t in lowtide.load(out).tensors] == [60, 60]
 
 
@@ -244,14 +242,14 @@ def test_weights_outside_the_file_are_neither_read_nor_put_into_it(
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     source, inside, outside = tmp_path / "m.onnx", tmp_path / "a.onnx", tmp_path / "b.onnx"
     onnx.save_model(made, source, save_as_external_data=True, location="w.bin", size_threshold=0)
-    lowtide.runtime_optimized(source, inside, dims={"n": 3})
+    lowtide.research.runtime_optimized(source, inside, dims={"n": 3})
     monkeypatch.setattr(optimise, "INLINE_BYTES", 1000)
-    lowtide.runtime_optimized(source, outside, dims={"x": (3, 64)})
+    lowtide.research.runtime_optimized(source, outside, dims={"x": (3, 64)})
     assert inside.stat().st_size > 64 * 64 * 4 > outside.stat().st_size
     assert (tmp_path / "b.onnx.data").stat().st_size >= 64 * 64 * 4
     assert not (tmp_path / "a.onnx.data").exists()
     assert [t.size for t in lowtide.load(outside).tensors] == [t.size for t in lowtide.load(inside).tensors]
-    report = lowtide.verify(outside, lowtide.plan(outside, target="onnxruntime"), run=True).run
+    report = lowtide.verify(outside, lowtide.research.plan(outside, target="onnxruntime"), run=True).run
     assert isinstance(report, RunReport)
     assert report.equal
 
@@ -277,8 +275,8 @@ def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
     source.write_bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     )
-    lowtide.runtime_optimized(source, out, level="all")
-    plan = lowtide.plan(out, target="onnxruntime", time=10)
+    lowtide.research.runtime_optimized(source, out, level="all")
+    plan = lowtide.research.plan(out, target="onnxruntime", time=10)
     seen = lowtide.verify(out, plan, run=True).run
     assert isinstance(seen, RunReport)
     assert seen.equal
@@ -286,13 +284,13 @@ def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
     assert all(node.in_use_bytes == node.planned_bytes for node in seen.planned.nodes)
     assert seen.exact.held_bytes == plan.runtime_arena_bytes
     best = tmp_path / "best.onnx"
-    assert lowtide.runtime_optimized(source, best, level="best", time=5) in ("extended", "all")
+    assert lowtide.research.runtime_optimized(source, best, level="best", time=5) in ("extended", "all")
     other = tmp_path / "extended.onnx"
-    assert lowtide.runtime_optimized(source, other) == "extended"
-    needed = [lowtide.plan(path, target="onnxruntime", time=5).required_bytes for path in (best, out, other)]
+    assert lowtide.research.runtime_optimized(source, other) == "extended"
+    needed = [lowtide.research.plan(path, target="onnxruntime", time=5).required_bytes for path in (best, out, other)]
     assert needed[0] == min(needed[1:])
     with pytest.raises(InputError, match="use extended, all or best"):
-        lowtide.runtime_optimized(source, out, level="some")
+        lowtide.research.runtime_optimized(source, out, level="some")
 
 
 def test_what_depends_on_constants_only_runs_and_counts(tmp_path: Path) -> None:
@@ -306,14 +304,14 @@ def test_what_depends_on_constants_only_runs_and_counts(tmp_path: Path) -> None:
     source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     source.write_bytes(model.SerializeToString())
-    assert lowtide.plan(source, target="generic").folded == [0, 1, 2]
-    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    assert lowtide.research.plan(source, target="generic").folded == [0, 1, 2]
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
     assert plan.folded == []
     assert sorted(plan.order) == list(range(6))
     assert plan.own_order_peak_bytes == 3 * 16384 + 256
     assert plan.peak_bytes == 16384 + 2 * 256
     plan.apply(source, out)
-    assert lowtide.plan(out, target="onnxruntime", time=10).own_order_peak_bytes == plan.peak_bytes
+    assert lowtide.research.plan(out, target="onnxruntime", time=10).own_order_peak_bytes == plan.peak_bytes
     seen = lowtide.verify(source, plan, run=True).run
     assert isinstance(seen, RunReport)
     assert seen.equal
@@ -342,7 +340,7 @@ def test_quantised_convolutions_take_what_was_planned(channels: int, groups: int
     source = tmp_path / "m.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     source.write_bytes(model.SerializeToString())
-    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    plan = lowtide.research.plan(source, target="onnxruntime", time=10)
     report = lowtide.verify(source, plan, run=True)
     seen = report.run
     assert isinstance(seen, RunReport)
@@ -355,6 +353,6 @@ def test_a_method_keeps_its_own_order() -> None:
     """Only the exact method looks for another order of equal peak; the own order stays the own order."""
     for seed in range(20):
         graph = random_graph(seed, 10)
-        plan = lowtide.plan(graph, target="onnxruntime", method="own")
+        plan = lowtide.research.plan(graph, target="onnxruntime", method="own")
         assert plan.order == list(graph.own_order)
         assert plan.peak_bytes == plan.own_order_peak_bytes

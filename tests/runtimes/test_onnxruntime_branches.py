@@ -71,7 +71,7 @@ def test_both_branches_fit_and_are_measured(widths: list[tuple[int, int]], neste
     """Runs alternate between true and false: nothing beyond the block is taken in any of them."""
     pytest.importorskip("onnxruntime")
     path = _model(widths[:2] if nested else widths, tmp_path, nested)
-    plan = lowtide.plan(path, target="onnxruntime")
+    plan = lowtide.research.plan(path, target="onnxruntime")
     assert plan.runtime_unknown is None
     report = lowtide.verify(path, plan, run=True).run
     assert isinstance(report, RunReport)
@@ -83,8 +83,8 @@ def test_both_branches_fit_and_are_measured(widths: list[tuple[int, int]], neste
 @pytest.mark.parametrize(("first", "second"), [(3, 5), (2, 8)])
 def test_the_order_of_branches_does_not_matter(first: int, second: int, tmp_path: Path) -> None:
     """The larger one decides, and the block is at least the peak."""
-    one = lowtide.plan(_model([(first, second)], tmp_path), target="onnxruntime")
-    other = lowtide.plan(_model([(second, first)], tmp_path), target="onnxruntime")
+    one = lowtide.research.plan(_model([(first, second)], tmp_path), target="onnxruntime")
+    other = lowtide.research.plan(_model([(second, first)], tmp_path), target="onnxruntime")
     assert one.runtime_arena_bytes == other.runtime_arena_bytes
     assert (one.runtime_arena_bytes or 0) >= one.peak_bytes == other.peak_bytes
 
@@ -92,8 +92,8 @@ def test_the_order_of_branches_does_not_matter(first: int, second: int, tmp_path
 def test_a_block_for_the_smaller_branch_alone_does_not_hold(tmp_path: Path) -> None:
     """The checker plays both through."""
     path = _model([(3, 5)], tmp_path)
-    plan = lowtide.plan(path, target="onnxruntime")
-    smaller = lowtide.plan(_model([(3, 3)], tmp_path), target="onnxruntime").runtime_arena_bytes
+    plan = lowtide.research.plan(path, target="onnxruntime")
+    smaller = lowtide.research.plan(_model([(3, 3)], tmp_path), target="onnxruntime").runtime_arena_bytes
     path = _model([(3, 5)], tmp_path)
     forged = msgspec.structs.replace(plan, runtime_arena_bytes=smaller, required_bytes=smaller)
     with pytest.raises(VerificationError, match=r"runtime_arena: in a block of \d+ bytes .* finds no place"):
@@ -103,7 +103,7 @@ def test_a_block_for_the_smaller_branch_alone_does_not_hold(tmp_path: Path) -> N
 def test_many_conditions_are_at_least(tmp_path: Path) -> None:
     """Not every choice of branches is tried then."""
     path = _model([(2, 3)] * (MOST_CONDITIONAL + 1), tmp_path)
-    assert lowtide.plan(path, target="onnxruntime").runtime_unknown == ["If"]
+    assert lowtide.research.plan(path, target="onnxruntime").runtime_unknown == ["If"]
     few = lowtide.load(_model([(2, 3)] * 3, tmp_path))
     assert branch_choices(few) == list(product((0, 1), repeat=3))
 
@@ -130,7 +130,7 @@ def _free(folder: Path) -> Path:
 def test_in_place_is_not_promised_where_sizes_are_free(tmp_path: Path) -> None:
     """onnxruntime writes Relu over its input only where it knows both sizes equal: else the arena is at least."""
     path = _free(tmp_path)
-    plan = lowtide.plan(path, target="onnxruntime", dims={"h": 32})
+    plan = lowtide.research.plan(path, target="onnxruntime", dims={"h": 32})
     assert plan.runtime_unknown == ["Relu"]
     assert "at least, as it is not known what the kernels of Relu take where the file leaves sizes free" in str(plan)
     assert lowtide.verify(path, plan).checks
@@ -164,7 +164,7 @@ def test_outputs_that_the_branch_allocates_fit(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     for free in (False, True):
         path = _swelling(tmp_path / f"{free}.onnx", free)
-        plan = lowtide.plan(path, target="onnxruntime", dims={"n": 64} if free else {})
+        plan = lowtide.research.plan(path, target="onnxruntime", dims={"n": 64} if free else {})
         report = lowtide.verify(path, plan, run=True)
         assert isinstance(report.run, RunReport)
         assert report.run.exact is not None

@@ -32,10 +32,10 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("target", BUILT_IN)
 def test_a_graph_whose_file_is_gone_is_planned(target: str, path: Path) -> None:
     """Under every target, after a journey to another process too; and judged as it stands."""
-    whole, judged = (lowtide.plan(path, target=target), lowtide.check(path, "1MiB", target=target, as_is=True))
+    whole, judged = (lowtide.research.plan(path, target=target), lowtide.check(path, "1MiB", target=target, as_is=True))
     graph = pickle.loads(pickle.dumps(lowtide.load(path)))
     path.unlink()
-    assert _without_times(lowtide.plan(graph, target=target)) == _without_times(whole)
+    assert _without_times(lowtide.research.plan(graph, target=target)) == _without_times(whole)
     assert lowtide.check(graph, "1MiB", target=target, as_is=True) == judged
 
 
@@ -82,7 +82,7 @@ def test_scratch_of_a_library_is_known(path: Path) -> None:
 
 def test_offsets_are_listed_as_they_are_written(path: Path, tmp_path: Path) -> None:
     """What is played through beforehand is what the written file holds."""
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     plan.apply(path, tmp_path / "o.tflite")
     before, after = lowtide.load(path), lowtide.load(tmp_path / "o.tflite")
     offsets = offline_offsets(plan)
@@ -95,7 +95,7 @@ def test_offsets_are_listed_as_they_are_written(path: Path, tmp_path: Path) -> N
     assert (arena.planned_bytes, arena.required_bytes, arena.buffers) == (
         there.planned_bytes, there.required_bytes, there.buffers,
     )  # fmt: skip
-    assert offline_offsets(lowtide.plan(path, target="generic")) is None
+    assert offline_offsets(lowtide.research.plan(path, target="generic")) is None
 
 
 def test_a_tensor_without_elements_takes_nothing(path: Path) -> None:

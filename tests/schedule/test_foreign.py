@@ -83,10 +83,12 @@ def graph() -> Graph:
 def test_what_a_foreign_method_does_wrong_is_reported_in_one_line(answer: str, says: str) -> None:
     """By `plan` as by `compare`, with the method's name; it is no bug of lowtide's."""
     with pytest.raises(InputError) as caught:
-        lowtide.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
+        lowtide.research.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
     assert f"row: method elsewhere {says}" in str(caught.value)
     assert "\n" not in str(caught.value)
-    [row] = lowtide.compare(graph(), target="strict", methods=["elsewhere"], options={"elsewhere": {"answer": answer}})
+    [row] = lowtide.research.compare(
+        graph(), target="strict", methods=["elsewhere"], options={"elsewhere": {"answer": answer}}
+    )
     assert row.status == "error"
     assert says.removeprefix("failed: ") in (row.reason or "")
 
@@ -94,7 +96,7 @@ def test_what_a_foreign_method_does_wrong_is_reported_in_one_line(answer: str, s
 @pytest.mark.parametrize("answer", ["good", "list"])
 def test_a_foreign_method_plans(answer: str) -> None:
     """A list of positions will do for an order."""
-    plan = lowtide.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
+    plan = lowtide.research.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
     assert (plan.order, plan.peak_bytes, plan.method) == ([0, 1, 2], 16, "elsewhere")
 
 
@@ -107,35 +109,53 @@ class Notebook(Elsewhere):
 
 def test_a_method_is_handed_over_as_an_object() -> None:
     """No package is needed: its row stands where it was named, checked as all are; so does its plan."""
-    rows = lowtide.compare(graph(), ["own", Notebook(), "exact"])
+    rows = lowtide.research.compare(graph(), ["own", Notebook(), "exact"])
     assert [(row.method, row.status, row.peak_bytes) for row in rows] == [
         (name, "ok", 16) for name in ("own", "notebook", "exact")
     ]
-    plan = lowtide.plan(graph(), method=Notebook())
+    plan = lowtide.research.plan(graph(), method=Notebook())
     assert (plan.method, plan.order) == ("notebook", [0, 1, 2])
-    (row,) = lowtide.compare(graph(), [Notebook("backwards")])
+    (row,) = lowtide.research.compare(graph(), [Notebook("backwards")])
     assert (row.status, "before op 0" in (row.reason or "")) == ("error", True)
 
 
 def test_where_a_method_raised_is_said() -> None:
     """The line of its own code, in its row and by `plan`."""
     line = raising.__code__.co_firstlineno + 2
-    (row,) = lowtide.compare(graph(), [Notebook("raises")])
+    (row,) = lowtide.research.compare(graph(), [Notebook("raises")])
     assert (row.reason or "").endswith(f"(test_foreign.py:{line})")
     with pytest.raises(InputError, match=f"test_foreign.py:{line}; use another one"):
-        lowtide.plan(graph(), method=Notebook("raises"))
+        lowtide.research.plan(graph(), method=Notebook("raises"))
 
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "class": (lambda: lowtide.compare(graph(), [Notebook]), r"is the class Notebook; make one, as Notebook\(\)"),  # type: ignore[list-item]
-    "plan": (lambda: lowtide.plan(graph(), method=Notebook), r"is the class Notebook; make one"),  # type: ignore[arg-type]
-    "none": (lambda: lowtide.compare(graph(), [3]), r"give a list of texts or methods \(name, supports, schedule\)"),  # type: ignore[list-item]
-    "options": (lambda: lowtide.plan(graph(), method=Notebook(), options={"answer": "good"}), "is made already"),
-    "of compare": (lambda: lowtide.compare(graph(), [Notebook()], options={"notebook": {"a": "b"}}), "is made already"),
-    "name": (lambda: lowtide.compare(graph(), [type("Own", (Notebook,), {"name": "own"})()]), "a method 'own' already"),
-    "spilling": (lambda: lowtide.compare(graph(), [Notebook()], memories=["fast=64"]), "methods that spill go by"),
+    "class": (
+        lambda: lowtide.research.compare(graph(), [Notebook]),
+        r"is the class Notebook; make one, as Notebook\(\)",
+    ),  # type: ignore[list-item]
+    "plan": (lambda: lowtide.research.plan(graph(), method=Notebook), r"is the class Notebook; make one"),  # type: ignore[arg-type]
+    "none": (
+        lambda: lowtide.research.compare(graph(), [3]),
+        r"give a list of texts or methods \(name, supports, schedule\)",
+    ),  # type: ignore[list-item]
+    "options": (
+        lambda: lowtide.research.plan(graph(), method=Notebook(), options={"answer": "good"}),
+        "is made already",
+    ),
+    "of compare": (
+        lambda: lowtide.research.compare(graph(), [Notebook()], options={"notebook": {"a": "b"}}),
+        "is made already",
+    ),
+    "name": (
+        lambda: lowtide.research.compare(graph(), [type("Own", (Notebook,), {"name": "own"})()]),
+        "a method 'own' already",
+    ),
+    "spilling": (
+        lambda: lowtide.research.compare(graph(), [Notebook()], memories=["fast=64"]),
+        "methods that spill go by",
+    ),
     "recompute": (
-        lambda: lowtide.plan(graph(), method=Notebook(), allow="recompute", budget="90%"),
+        lambda: lowtide.research.plan(graph(), method=Notebook(), allow="recompute", budget="90%"),
         "published ways of running ops again go by their names",
     ),
 }

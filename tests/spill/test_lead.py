@@ -103,7 +103,7 @@ def test_the_least_traffic_with_a_lead(lead: int):
 def test_the_checker_wants_the_lead():
     """A plan made without a lead fails as one with it; a plan made with it holds."""
     graph = skip_graph()
-    plan = lowtide.plan(graph, target="strict", memories=["fast=14"], moves={"lead": "1"})
+    plan = lowtide.research.plan(graph, target="strict", memories=["fast=14"], moves={"lead": "1"})
     verify_plan(graph, plan, STRICT)
     assert plan.spilling is not None
     assert plan.spilling.lead == 1
@@ -111,10 +111,10 @@ def test_the_checker_wants_the_lead():
     refused = 0
     for _ in range(30):
         graph = random_graph(rng, 8, plain=True)
-        least = lowtide.plan(graph, target="strict", memories=["fast=1000000"]).lower_bound_bytes
+        least = lowtide.research.plan(graph, target="strict", memories=["fast=1000000"]).lower_bound_bytes
         for lead in ("0", "2"):
             try:
-                plan = lowtide.plan(graph, target="strict", memories={"fast": least + 8}, moves={"lead": lead})
+                plan = lowtide.research.plan(graph, target="strict", memories={"fast": least + 8}, moves={"lead": lead})
             except InputError:  # what is on its way takes room
                 assert lead == "2"
                 continue
@@ -131,7 +131,7 @@ def test_the_checker_wants_the_lead():
 def test_a_lead_is_a_number_of_steps():
     """Anything else is an error of the call."""
     with pytest.raises(InputError, match="lead"):
-        lowtide.plan(skip_graph(), target="strict", memories=["fast=14"], moves={"lead": "-1"})
+        lowtide.research.plan(skip_graph(), target="strict", memories=["fast=14"], moves={"lead": "-1"})
 
 
 def test_transfers_are_hidden_behind_ops_where_there_is_a_lead():

@@ -79,9 +79,9 @@ def test_plans_with_three_memories_hold():
         graph: Graph = random_graph(rng, 14)
         if not graph.ops:
             continue
-        least = lowtide.plan(graph, target="strict", memories=["fast=1000000"]).lower_bound_bytes
+        least = lowtide.research.plan(graph, target="strict", memories=["fast=1000000"]).lower_bound_bytes
         memories = {"fast": max(1, least), "slow": 12, "slower": 24}
-        plan = lowtide.plan(graph, target="strict", memories=memories)
+        plan = lowtide.research.plan(graph, target="strict", memories=memories)
         if plan.moves is None:
             continue
         verify_plan(graph, plan, BUILT_IN["strict"])

@@ -92,6 +92,6 @@ def test_the_time_is_kept_where_thousands_may_leave(tmp_path: Path) -> None:
     ]
     path = tmp_path / "deep.graph.json"
     path.write_text(json.dumps({"name": "deep", "tensors": tensors, "ops": ops}))
-    plan = lowtide.plan(path, target="strict", memories={"fast": n + n // 15 + 10}, time=1)
+    plan = lowtide.research.plan(path, target="strict", memories={"fast": n + n // 15 + 10}, time=1)
     assert plan.traffic_bytes
     assert plan.seconds.schedule < 20  # one, and slack for a machine that does other things besides

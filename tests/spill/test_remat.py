@@ -48,12 +48,12 @@ def cheap_again() -> Graph:
 
 def plan_again() -> Plan:
     """Its plan in 10 bytes, with `make` run twice."""
-    return lowtide.plan(cheap_again(), target="strict", memories=["fast=10"], moves=AGAIN)
+    return lowtide.research.plan(cheap_again(), target="strict", memories=["fast=10"], moves=AGAIN)
 
 
 def test_an_op_runs_again_where_that_moves_less():
     """Without: s out and back, 8 bytes; with: nothing moves, and the plan says what runs again, for whom."""
-    without = lowtide.plan(cheap_again(), target="strict", memories=["fast=10"])
+    without = lowtide.research.plan(cheap_again(), target="strict", memories=["fast=10"])
     assert without.traffic_bytes == 8
     plan = plan_again()
     assert (plan.traffic_bytes, plan.optimal, len(plan.order)) == (0, True, 6)
@@ -99,7 +99,7 @@ def overwritten() -> Graph:
 
 def test_an_op_whose_input_is_written_over_does_not_run_again():
     """It would read what is there by then: neither planned nor believed."""
-    plan = lowtide.plan(overwritten(), target="strict", memories=["fast=10"], moves=AGAIN)
+    plan = lowtide.research.plan(overwritten(), target="strict", memories=["fast=10"], moves=AGAIN)
     assert not plan.rewrites
     with pytest.raises(VerificationError, match="writes over what") as caught:
         rewritten(overwritten(), plan_again(), BUILT_IN["strict"])
@@ -110,7 +110,7 @@ def test_a_random_op_does_not_run_again():
     """It would make something else: neither planned nor believed."""
     graph = cheap_again()
     graph = replace(graph, ops=(replace(graph.ops[0], attributes={"random": 1}), *graph.ops[1:]))
-    assert not lowtide.plan(graph, target="strict", memories=["fast=10"], moves=AGAIN).rewrites
+    assert not lowtide.research.plan(graph, target="strict", memories=["fast=10"], moves=AGAIN).rewrites
     with pytest.raises(VerificationError, match="makes something else on every run"):
         rewritten(graph, plan_again(), BUILT_IN["strict"])
 
@@ -126,7 +126,7 @@ def test_a_model_with_ops_run_twice_is_not_written(tmp_path: Path):
     """The plan is; the model would need ops that it does not have."""
     path = tmp_path / "m.graph.json"
     path.write_bytes(graph_json_bytes(cheap_again()))
-    plan = lowtide.plan(path, target="strict", memories=["fast=10"], moves=AGAIN)
+    plan = lowtide.research.plan(path, target="strict", memories=["fast=10"], moves=AGAIN)
     with pytest.raises(InputError, match="recomputes operators"):
         lowtide.apply(plan, path, tmp_path / "out.graph.json")
     assert not (tmp_path / "out.graph.json").exists()
@@ -175,9 +175,9 @@ def test_random_plans_with_clones_hold():
         target = ("strict", "hmcos", "generic")[k % 3]
         if not graph.ops:
             continue
-        least = lowtide.plan(graph, target=target, memories=["fast=1000000"]).lower_bound_bytes
+        least = lowtide.research.plan(graph, target=target, memories=["fast=1000000"]).lower_bound_bytes
         memories = {"fast": max(1, least) * BUILT_IN[target].alignment}
-        plan = lowtide.plan(graph, target=target, memories=memories, moves=AGAIN)
+        plan = lowtide.research.plan(graph, target=target, memories=memories, moves=AGAIN)
         if plan.moves is not None:
             verify_plan(graph, from_json(plan.to_json()), BUILT_IN[target])
             cloned += bool(plan.rewrites)

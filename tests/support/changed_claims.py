@@ -165,7 +165,7 @@ class Case:
 
     def planned(self, own: int) -> None:
         """A whole plan: what it says, and that it is not above what its own words allow."""
-        plan = lowtide.plan(to_graph(self.net), target=self.name, allow="fission", time=1)
+        plan = lowtide.research.plan(to_graph(self.net), target=self.name, allow="fission", time=1)
         self.count.seen["plans"] += 1
         found = self.oracle.plan_below(own, joined=False)
         self.count.seen["plans where the oracle's is below every order"] += found is not None
@@ -200,7 +200,7 @@ class Case:
         self.count.seen["nets with costs and views that take no bytes"] += seen
         self.count.seen["nets with costs where running ops again needs less"] += lowest < own
         budget = random.choice((lowest, lowest, (lowest + own) // 2, own - 1, lowest - 1))
-        plan = lowtide.plan(graph, target=self.name, allow="recompute", budget=budget, time=0.3)
+        plan = lowtide.research.plan(graph, target=self.name, allow="recompute", budget=budget, time=0.3)
         least, said = runs.least_cost(budget), plan.recomputation
         if plan.status == "impossible":
             self._hold_cost("again: impossible", budget, least, least is not None)
@@ -211,7 +211,7 @@ class Case:
             if plan.status == "ok" and (least is None or said.planned < least):
                 self._fail("again: a plan below the oracle's", round(said.planned), least or -1, "")
         most = random.choice((0, 10, 30, 100))
-        plan = lowtide.plan(graph, target=self.name, allow="recompute", max_overhead=f"{most}%", time=0.3)
+        plan = lowtide.research.plan(graph, target=self.name, allow="recompute", max_overhead=f"{most}%", time=0.3)
         reached = runs.least_peak(sum(costs) * (100 + most) // 100)
         if plan.recomputation is not None and plan.recomputation.least_peak_bytes is not None:
             claimed = plan.recomputation.least_peak_bytes
@@ -233,7 +233,7 @@ class Case:
         bandwidth = CostBandwidth(to_host=rates[0] * 1e9, from_host=rates[1] * 1e9)
         file = msgspec.structs.replace(stand_in("rtx3090.json")[0], bandwidth=bandwidth)
         allow = "recompute,swap" if again else "swap"
-        plan = lowtide.plan(graph, target=self.name, allow=allow, budget=budget, cost=file, time=0.3)
+        plan = lowtide.research.plan(graph, target=self.name, allow=allow, budget=budget, cost=file, time=0.3)
         least, said = swaps.least_time(budget), plan.recomputation
         self.count.seen["nets whose tensors may leave memory"] += 1
         self.count.seen["nets within whose budget nothing is without that"] += least is not None and budget < own

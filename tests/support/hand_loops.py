@@ -40,7 +40,7 @@ class HandLoop:
         """The plan, of the graph or of another one."""
         graph = graph or self.graph
         unit = resolve(self.target).alignment
-        own = msgspec.json.decode(lowtide.plan(graph, target=self.target, method="own").to_json())
+        own = msgspec.json.decode(lowtide.research.plan(graph, target=self.target, method="own").to_json())
         loop = copy.deepcopy({"op": LOOP, "parts": 1, "merge": {}, **self.loop})
         aliases = {t.id: t.alias_of for t in graph.tensors}
         inside = {int(key) for key in (*loop.get("keep", {}), *loop.get("streamed", {}))}

@@ -148,7 +148,7 @@ def _called(command: str, printed: bool) -> subprocess.CompletedProcess[str] | N
     words = shlex.split(call.replace("\\\n", " "), comments=True)
     if words[:1] != ["lowtide"] or re.search(r"[;&|<>$`*?~{}()!]", call):
         return None
-    searches = words[1] in ("curve", "measure") or "--allow" in words
+    searches = words[1:3] in (["research", "curve"], ["research", "measure"]) or "--allow" in words
     if not printed and searches and ("--time" in words or "--budget" not in words):
         words += ["--time", "3"]  # of two the last one counts
     out, err = io.StringIO(), io.StringIO()

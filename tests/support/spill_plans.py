@@ -26,7 +26,7 @@ def skip_graph() -> Graph:
 
 def good() -> Plan:
     """Its best plan in 10 bytes: a leaves before C and is back before D."""
-    return lowtide.plan(skip_graph(), target="strict", memories=["fast=10"])
+    return lowtide.research.plan(skip_graph(), target="strict", memories=["fast=10"])
 
 
 def plan_of(problem: SpillProblem, target: Target) -> Plan | None:
@@ -35,5 +35,5 @@ def plan_of(problem: SpillProblem, target: Target) -> Plan | None:
     parameters = any(problem.model.storage_of.get(t.id) is not None for t in graph.tensors if t.kind == "constant")
     moves = {name: str(value) for name, value in asdict(problem.semantics).items()}
     moves["parameters"] = str(parameters)
-    made = lowtide.plan(graph, target=target, memories={"fast": problem.capacity}, moves=moves, seed=0)
+    made = lowtide.research.plan(graph, target=target, memories={"fast": problem.capacity}, moves=moves, seed=0)
     return None if made.moves is None else made

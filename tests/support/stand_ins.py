@@ -14,7 +14,7 @@ from support.small_models import graph_file, op, tensor
 
 
 def _zoo(name: str) -> Callable[[Path], None]:
-    return lambda path: _run("zoo", name, "-o", str(path))
+    return lambda path: _run("research", "zoo", name, "-o", str(path))
 
 
 def _run(*words: str) -> None:
@@ -29,7 +29,7 @@ def _tflite(path: Path) -> None:
 
 def _planned_tflite(path: Path) -> None:
     _tflite(path)
-    _run("plan", str(path), "-o", str(path.with_name("planned.tflite")))
+    _run("research", "plan", str(path), "-o", str(path.with_name("planned.tflite")))
     path.with_name("planned.tflite").replace(path)
 
 

@@ -132,7 +132,7 @@ class StepCase:
         how: dict[str, Any] = {"target": self.rules, "allow": "recompute,fission", "time": 0.5}
         with TemporaryDirectory() as folder:
             how["cost"] = str(cost_file(Path(folder) / "cost.json", self.speeds))
-            within = lowtide.plan(self.graph, budget=point.peak, **how)
+            within = lowtide.research.plan(self.graph, budget=point.peak, **how)
             lowtide.verify(self.graph, within)
             self._hold("steps: impossible", point.peak, point, within.status == "impossible")
             said = within.fission
@@ -142,7 +142,7 @@ class StepCase:
                     false = said.least_seconds > point.seconds * (1 + 1e-9)
                     self._hold("steps: least time of a plan", said.least_seconds, point, false)
             more = max(0.0, point.seconds / uncut - 1) * (1 + 1e-9) + 1e-9 if uncut else 0.0
-            plan = lowtide.plan(self.graph, max_overhead=f"{100 * more:.9f}%", **how)
+            plan = lowtide.research.plan(self.graph, max_overhead=f"{100 * more:.9f}%", **how)
             lowtide.verify(self.graph, plan)
             said = plan.fission
             self.count.seen["plans of steps, verified"] += 2

@@ -64,8 +64,8 @@ def test_nothing_is_written_over_what_lies_otherwise(net: Path):
 
 def test_a_plan_holds_and_needs_no_more_than_with_one_layout(net: Path):
     """Verified, and as low as the file's layout and channels last."""
-    plan = lowtide.plan(net, target=EITHER, allow="alias")
+    plan = lowtide.research.plan(net, target=EITHER, allow="alias")
     assert lowtide.verify(net, plan, target=EITHER).checks
     for word in ("file", "channels_last"):
-        other = lowtide.plan(net, target=f"generic,overlap=diagonal,layout={word}", allow="alias")
+        other = lowtide.research.plan(net, target=f"generic,overlap=diagonal,layout={word}", allow="alias")
         assert plan.peak_bytes <= other.peak_bytes

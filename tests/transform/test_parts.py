@@ -83,7 +83,7 @@ def test_random_networks_in_parts_inside_an_arena(
         source.write_bytes(model)
         result = _random_parts(source, ways)
         write_onnx_parts(source, result, result.graph.own_order, target)
-        plan = lowtide.plan(result.graph, target="generic", time=5)
+        plan = lowtide.research.plan(result.graph, target="generic", time=5)
         numbers = {**feeds(source), **tensors_of(target)}
         assert plan.offsets is not None
         assert plan.arena_bytes is not None
@@ -231,7 +231,7 @@ def test_halos_computed_again_are_joined_by_nobody(pace: Pace, tmp_path: Path) -
     assert len(again.graph.ops) < len(kept.graph.ops)
     joined = [again.slices.get(op.outputs[0]) for op in again.graph.ops if again.parts[op.id].role == "join"]
     assert joined == [None]
-    low, high = (lowtide.plan(p.graph, target="generic", method="own").peak_bytes for p in (again, kept))
+    low, high = (lowtide.research.plan(p.graph, target="generic", method="own").peak_bytes for p in (again, kept))
     assert low < high
 
 

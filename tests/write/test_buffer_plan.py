@@ -23,7 +23,7 @@ def test_the_struct_holds_the_plans_offsets(tmp_path: Path, capsys: pytest.Captu
     path, header = tmp_path / "9 lives.tflite", tmp_path / "b.h"
     path.write_bytes(residual().bytes())
     to = ["--buffer-plan", str(header), "--plan", str(tmp_path / "p.json"), "-q"]
-    assert main(["plan", str(path), *to, "--set", "kernels=reference"]) == 0
+    assert main(["research", "plan", str(path), *to, "--set", "kernels=reference"]) == 0
     capsys.readouterr()
     made = api.plan(path, target="tflm,kernels=reference")
     text = header.read_text()

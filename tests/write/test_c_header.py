@@ -33,7 +33,7 @@ def macros(text: bytes) -> dict[str, str]:
 def test_every_tensor_has_its_offset_and_size(tmp_path: Path):
     """Arena size and alignment, and for each tensor what the plan says."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path)
+    made = lowtide.research.plan(path)
     found = macros(c_header(layout_of(made, path)))
     assert found["BRANCHES_ARENA_SIZE"] == str(made.arena_bytes)
     assert found["BRANCHES_ARENA_ALIGN"] == "64"
@@ -50,7 +50,7 @@ def test_workspaces_have_macros_of_their_own(tmp_path: Path):
     made = branches()
     made["ops"][0] |= {"workspace": 48, "name": "t1"}
     path = graph_file(tmp_path, made)
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     found = macros(c_header(layout_of(plan, path)))
     assert plan.workspace_offsets == {"0": int(found["BRANCHES_W_t1_OFFSET"])}
     assert (found["BRANCHES_W_t1_SIZE"], found["BRANCHES_WORKSPACE_COUNT"]) == ("48", "1")
@@ -127,7 +127,7 @@ def test_a_comment_cannot_be_ended():
 def test_memories_of_a_plan(tmp_path: Path):
     """Each memory has its size, capacity and alignment; a tensor says in which one it lies."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path, target="strict", banks=["sram=104", "ext ram=200"])
+    made = lowtide.research.plan(path, target="strict", banks=["sram=104", "ext ram=200"])
     found = macros(c_header(layout_of(made, path)))
     assert made.memories is not None
     assert found["BRANCHES_ARENA_SRAM_CAPACITY"] == "104"
@@ -144,7 +144,7 @@ def test_the_example_compiles_and_runs(tmp_path: Path):
     example = Path(__file__).parents[2] / "examples" / "firmware" / "main.c"
     if gcc is None or not example.is_file():
         pytest.skip("no gcc here" if gcc is None else "the examples are not here")
-    made = lowtide.plan("zoo:swiftnet_cell_a", board="stm32h743", persistent=["features"])
+    made = lowtide.research.plan("zoo:swiftnet_cell_a", board="stm32h743", persistent=["features"])
     lowtide.export(made, "zoo:swiftnet_cell_a", header=tmp_path / "net_arena.h")
     command = [gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}", '-DARENA="net_arena.h"', str(example)]
     built = subprocess.run([*command, "-o", "main"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -29,7 +29,7 @@ def test_header_buffer_plan_check_and_plan_say_one_size(make, target: str, tmp_p
     model, header, buffers = tmp_path / "net.tflite", tmp_path / "a.h", tmp_path / "b.h"
     model.write_bytes(make().bytes())
     files = ("--header", header, "--buffer-plan", buffers)
-    status, out, _ = run(capsys, "plan", model, "--target", target, *files, "--json")
+    status, out, _ = run(capsys, "research", "plan", model, "--target", target, *files, "--json")
     assert status == 0
     planned = json.loads(out)["required_bytes"]
     _, out, _ = run(capsys, "check", model, "--target", target, "--budget", str(planned), "--json")
@@ -41,7 +41,7 @@ def test_the_screen_says_it_too(tmp_path: Path, capsys: Captured):
     """The summary of `plan` prints the size that the header has, and `check` accepts it and not 16 bytes less."""
     model, header = tmp_path / "net.tflite", tmp_path / "a.h"
     model.write_bytes(residual().bytes())
-    _, out, _ = run(capsys, "plan", model, "--header", header)
+    _, out, _ = run(capsys, "research", "plan", model, "--header", header)
     size = defined(header, "_ARENA_SIZE")
     assert f"{size:,} B" in out
     assert run(capsys, "check", model, "--budget", str(size))[0] == 0

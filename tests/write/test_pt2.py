@@ -75,10 +75,10 @@ def test_a_zip_with_data_descriptors_as_torch_writes_them(tmp_path: Path) -> Non
 def test_a_plan_is_applied_and_found_again(tmp_path: Path) -> None:
     """The written file's own order has the plan's peak."""
     source, out = archive(tmp_path / "m.pt2", branches(4)), tmp_path / "o.pt2"
-    plan = lowtide.plan(source)
+    plan = lowtide.research.plan(source)
     assert plan.required_bytes == plan.peak_bytes
     plan.apply(source, out)
-    again = lowtide.plan(out)
+    again = lowtide.research.plan(out)
     assert again.own_order_peak_bytes == plan.peak_bytes == again.peak_bytes < plan.own_order_peak_bytes
 
 
@@ -99,14 +99,14 @@ def test_an_order_that_changes_the_meaning_is_refused(tmp_path: Path) -> None:
 def test_a_compressed_archive_is_read_but_not_written(tmp_path: Path) -> None:
     """Its length would change; the message says what to do."""
     source = archive(tmp_path / "m.pt2", branches(3), zipfile.ZIP_DEFLATED)
-    plan = lowtide.plan(source)
+    plan = lowtide.research.plan(source)
     with pytest.raises(InputError, match="compressed; save it again"):
         plan.apply(source, tmp_path / "o.pt2")
     with pytest.raises(InputError, match=r"must end in \.pt2"):
         plan.apply(source, tmp_path / "o.onnx")
     stored = archive(tmp_path / "s.pt2", branches(3))
     with pytest.raises(InputError, match="input"):
-        lowtide.plan(stored).apply(stored, stored)
+        lowtide.research.plan(stored).apply(stored, stored)
 
 
 def test_random_orders_of_random_size(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_what_nothing_reads_is_checked_too(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no JSON"):
         lowtide.load(no_text)
     long = archive(tmp_path / "l.pt2", whole.replace(b'{"note":', b'{"n": ' + b"9" * 5000 + b', "note":', 1))
-    plan = lowtide.plan(long)
+    plan = lowtide.research.plan(long)
     with pytest.raises(InputError, match="no JSON that Python reads"):
         plan.apply(long, tmp_path / "o.pt2")
     assert not (tmp_path / "o.pt2").exists()

@@ -80,7 +80,7 @@ def test_what_follows_from_a_folded_op_comes_after_what_that_waits_for(tmp_path:
     ]
     model, out = tmp_path / "m.graph.json", tmp_path / "out.graph.json"
     model.write_text(json.dumps({"name": "m", "tensors": tensors, "ops": ops}))
-    plan = lowtide.plan(model, target="strict")
+    plan = lowtide.research.plan(model, target="strict")
     assert plan.order == [2, 0, 3]
     write_graph_json(model, plan.order, out)
     assert [op["id"] for op in json.loads(out.read_bytes())["ops"]] == [2, 0, 1, 3]

@@ -15,7 +15,7 @@ from support.small_models import branches, graph_file, op, tensor
 def test_pools_buffers_and_allocations(tmp_path: Path):
     """One pool of the arena's size; a buffer and its allocation for each storage; those live together conflict."""
     path = graph_file(tmp_path, branches())
-    made = lowtide.plan(path, target="strict")
+    made = lowtide.research.plan(path, target="strict")
     found = json.loads(usmp_json(layout_of(made, path)))
     assert found["pools"][0] == {
         "pool_name": "arena", "size_hint_bytes": -1, "clock_frequency_hz": -1, "read_bandwidth_bytes_per_cycle": -1,
@@ -44,7 +44,7 @@ def test_in_place_is_no_conflict_and_names_are_distinguished(tmp_path: Path):
         "ops": [op(0, [0], [1]), op(1, [1], [2]) | {"type": "Relu"}],
     }
     path = graph_file(tmp_path, relu)
-    found = json.loads(usmp_json(layout_of(lowtide.plan(path), path)))
+    found = json.loads(usmp_json(layout_of(lowtide.research.plan(path), path)))
     assert {b["name_hint"]: b["conflicts"] for b in found["buffers"]} == {"t0": ["t0_2"], "t0_2": ["t0"], "t0_3": []}
 
 

@@ -1,6 +1,6 @@
 /* Starts main.c of an emitted project on qemu's mps2-an386, a Cortex-M4, with files over semihosting:
 
-   lowtide plan model.tflite --emit c -o firmware --allow loops --stream-input
+   lowtide emit model.tflite -o firmware --stream-input
    arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -O2 -std=c99 -DMODEL_GUARD=64 -Ifirmware firmware/model.c \
        firmware/model_weights.c firmware/main.c examples/emit/mps2/start.c -T examples/emit/mps2/board.ld \
        --specs=rdimon.specs -nostartfiles -o model.elf

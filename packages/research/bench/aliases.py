@@ -2,8 +2,8 @@
 
     python bench/aliases.py FOLDER [--time 20] [--only NAME ...] -o results/aliases
 
-Each level is a target for `lowtide plan --allow alias`, whose plan is checked: the strict optimum, what `generic` has
-without being told, normalisations in place, concats and slices in place where they are one stretch; then partial
+Each level is a target for `lowtide research plan --allow alias`, whose plan is checked: the strict optimum, what
+`generic` has by itself, normalisations in place, concats and slices in place where they are one stretch; then partial
 overlap for kernels that make rows in turn, as the file lies, with channels last, and in either layout; chains of
 elementwise ops as one kernel, and as prologues of convolutions. Sizes are bytes.
 """
@@ -46,7 +46,7 @@ ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")
 def levels(path: Path, seconds: float) -> dict[str, Any]:
     """A model's row."""
     graph, _ = load_own(path, FREE)
-    strict = lowtide.plan(graph, target="strict", time=seconds)
+    strict = lowtide.research.plan(graph, target="strict", time=seconds)
     row: dict[str, Any] = {
         "model": path.stem,
         "ops": len(graph.ops),
@@ -56,7 +56,7 @@ def levels(path: Path, seconds: float) -> dict[str, Any]:
     }
     for name, (target, allow) in LEVELS.items():
         began = time.perf_counter()
-        plan = lowtide.plan(graph, target=target, allow=allow, time=seconds)
+        plan = lowtide.research.plan(graph, target=target, allow=allow, time=seconds)
         row[name] = {
             "peak_bytes": plan.peak_bytes,
             "arena_bytes": plan.arena_bytes,

@@ -43,10 +43,10 @@ FEW = 3.0
 def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
     """A model's row: peaks, arena and bound, all in bytes; `allow`: what cuts may change."""
     graph, _ = load_own(path, FREE)
-    strict = lowtide.plan(graph, target="strict", time=seconds)
-    best = lowtide.plan(graph, target="generic", time=seconds)
+    strict = lowtide.research.plan(graph, target="strict", time=seconds)
+    best = lowtide.research.plan(graph, target="generic", time=seconds)
     began, running = time.perf_counter(), time.process_time()
-    plan = lowtide.plan(graph, target="generic", time=seconds, allow=allow)
+    plan = lowtide.research.plan(graph, target="generic", time=seconds, allow=allow)
     ran = time.process_time() - running
     floor = lowtide.inspect(graph, target="generic", time=1.0).fission
     return {
@@ -81,7 +81,7 @@ def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
     which the plan is checked, too."""
     graph, _ = load_own(path, FREE)
     began, running = time.perf_counter(), time.process_time()
-    plan = lowtide.plan(graph, target=target, time=seconds, allow="loops")
+    plan = lowtide.research.plan(graph, target=target, time=seconds, allow="loops")
     spent, ran = time.perf_counter() - began, time.process_time() - running
     return {
         "loop_bytes": plan.peak_bytes,
@@ -105,11 +105,11 @@ def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
 
     weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
     with_random_weights(path, weighted)
-    lowtide.runtime_optimized(weighted, optimised)
+    lowtide.research.runtime_optimized(weighted, optimised)
     ops = len(lowtide.load(optimised).ops)
     rows = []
     for most in (0, int(FEW * ops)):
-        plan = lowtide.plan(optimised, target="onnxruntime", time=seconds, allow="fission", max_ops=most)
+        plan = lowtide.research.plan(optimised, target="onnxruntime", time=seconds, allow="fission", max_ops=most)
         ran = lowtide.verify(optimised, plan, run=True, timed=True).run
         assert isinstance(ran, RunReport)
         exact = all(n.planned_bytes in (None, n.in_use_bytes) for n in ran.planned.nodes)
@@ -438,7 +438,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
     parser.add_argument(
         "--allow", default="fission", metavar="WORDS",
-        help="what cuts may change, as `lowtide plan` takes it (default: fission)",
+        help="what cuts may change, as `lowtide research plan` takes it (default: fission)",
     )  # fmt: skip
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")

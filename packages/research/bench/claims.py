@@ -52,8 +52,8 @@ def sample_output(_: Path) -> Finding:
     said = block[block.index("model ") : block.index("$ lowtide verify")].strip().splitlines()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "nasnet.onnx"
-        screen("zoo", "nasnet_a_cifar", "-o", path)
-        printed = screen("plan", path).splitlines()
+        screen("research", "zoo", "nasnet_a_cifar", "-o", path)
+        printed = screen("research", "plan", path).splitlines()
     missing = [line for line in said if line.strip(". ") and not line.startswith("seconds") and line not in printed]
     return not missing, f"{len(said) - len(missing)} of {len(said)} lines as printed {missing[:1] or ''}"
 
@@ -105,7 +105,7 @@ def arenas(models: Path) -> Finding:
     for path in (*sorted((models / "graphs").glob("*.graph.json")), *sorted((models / "onnx").glob("*.onnx"))):
         for name in ("strict", "generic"):
             try:
-                plan, target = lowtide.plan(path, target=name), resolve(name)
+                plan, target = lowtide.research.plan(path, target=name), resolve(name)
             except lowtide.InputError:  # free dimensions: nothing is claimed of these
                 continue
             graph = target.as_seen(load(path))
@@ -122,7 +122,7 @@ def allocation_instances(models: Path) -> Finding:
     began, fit = time.process_time(), 0
     files = sorted((models / "alloc").glob("[A-K].1048576.csv"))
     for path in files:
-        fit += lowtide.allocate(path, "1MiB", time=60).height_bytes <= 2**20
+        fit += lowtide.research.allocate(path, "1MiB", time=60).height_bytes <= 2**20
     seconds = time.process_time() - began
     return fit == len(
         files
@@ -131,7 +131,9 @@ def allocation_instances(models: Path) -> Finding:
 
 def microcontrollers(models: Path) -> Finding:
     """VWW's arena, whichever kernels run."""
-    plan = lowtide.plan(models / "tflite" / "mlperf_tiny_vww96_int8.tflite", target="tflm,pointer=32,kernels=any")
+    plan = lowtide.research.plan(
+        models / "tflite" / "mlperf_tiny_vww96_int8.tflite", target="tflm,pointer=32,kernels=any"
+    )
     arena = next(figure for figure in plan.runtime_figures or () if figure.what == "kTensorArenaSize")
     found = f"{arena.planned_bytes:,} of {arena.default_bytes:,} B"
     return f"VWW {found}" in README, found
@@ -142,7 +144,7 @@ def as_measured(models: Path) -> Finding:
     held, missed = 0, []
     for path in sorted((models / "onnx").glob("*.onnx")):
         try:
-            plan = lowtide.plan(path, target="onnxruntime")
+            plan = lowtide.research.plan(path, target="onnxruntime")
             lowtide.verify(path, plan, run=True, random_weights=True)
             held += 1
         except lowtide.VerificationError as error:
@@ -162,8 +164,8 @@ def below(models: Path) -> Finding:
         for name, stem in names.items():
             weighted, optimised = Path(folder) / f"{stem}.onnx", Path(folder) / f"{stem}.opt.onnx"
             with_random_weights(models / "onnx" / f"{stem}.onnx", weighted)
-            lowtide.runtime_optimized(weighted, optimised)
-            plan = lowtide.plan(optimised, target="onnxruntime", time=24, allow="fission")
+            lowtide.research.runtime_optimized(weighted, optimised)
+            plan = lowtide.research.plan(optimised, target="onnxruntime", time=24, allow="fission")
             ran = lowtide.verify(optimised, plan, run=True).run
             assert isinstance(ran, RunReport)
             figures = [ran.original.peak_bytes / 1e6, ran.planned.peak_bytes / 1e6]

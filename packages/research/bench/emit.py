@@ -261,7 +261,7 @@ def row_of(
 ) -> dict[str, Any] | None:
     """A model's row for one way; None if it has no such plan. `vectors`: a folder with random inputs and results."""
     try:
-        plan = lowtide.plan(model, target="loops", time=seconds, **(settings or WAYS[way]))
+        plan = lowtide.research.plan(model, target="loops", time=seconds, **(settings or WAYS[way]))
     except InputError as error:
         if "--stream-input" in str(error):
             return None

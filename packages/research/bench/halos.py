@@ -33,10 +33,10 @@ WAYS = ("fission", "fission,halos")
 
 
 def in_onnxruntime(path: Path, bounds: Mapping[str, Any], seconds: float, folder: Path) -> list[dict[str, Any]]:
-    """Both ways within a bound, which arguments of `lowtide.plan` say."""
+    """Both ways within a bound, which arguments of `lowtide.research.plan` say."""
     files, rows = [path], list[dict[str, Any]]()
     for allow in WAYS:
-        plan = lowtide.plan(path, target="onnxruntime", allow=allow, time=seconds, **bounds)
+        plan = lowtide.research.plan(path, target="onnxruntime", allow=allow, time=seconds, **bounds)
         files.append(folder / f"{allow}.onnx")
         plan.apply(path, files[-1])
         ran = lowtide.verify(path, plan, run=True, timed=False).run
@@ -110,7 +110,7 @@ def optimised(model: str, folder: Path, made: Path) -> Path:
         write_zoo(model, weighted)
     else:
         with_random_weights(models_named(folder, [model])[0], weighted)
-    lowtide.runtime_optimized(weighted, result)
+    lowtide.research.runtime_optimized(weighted, result)
     return result
 
 
@@ -126,7 +126,7 @@ def main() -> None:
             path = optimised(model, given.folder, Path(name))
             bounds: list[dict[str, Any]] = [{}]
             if model in BOUNDED:
-                cost = lowtide.measure(path, time=MEASURE_SECONDS, max_overhead=[WITHIN])
+                cost = lowtide.research.measure(path, time=MEASURE_SECONDS, max_overhead=[WITHIN])
                 bounds += [{"max_ops": OPS}, {"cost": cost, "max_overhead": WITHIN}]
             for bound in bounds:
                 results["rows"] += in_onnxruntime(path, bound, given.time, Path(name))

@@ -27,7 +27,7 @@ def planned(model: Path, seconds: float, *, handed: bool) -> tuple[Plan | None, 
     """A plan with loops and the seconds it took; None if no input can be handed over."""
     began = time.perf_counter()
     try:
-        plan = lowtide.plan(model, target="loops", allow="loops", stream_input=handed, time=seconds)
+        plan = lowtide.research.plan(model, target="loops", allow="loops", stream_input=handed, time=seconds)
     except InputError as error:
         if not handed or "--stream-input" not in str(error):
             raise
@@ -49,7 +49,7 @@ def replayed(model: Path, plan: Plan | None) -> str:
 
 def row_of(model: Path, seconds: float) -> dict[str, Any]:
     """A model's row."""
-    best = lowtide.plan(model, target="loops", time=seconds)
+    best = lowtide.research.plan(model, target="loops", time=seconds)
     held, held_seconds = planned(model, seconds, handed=False)
     handed, handed_seconds = planned(model, seconds, handed=True)
     graph = lowtide.load(model)

@@ -89,18 +89,18 @@ class Row:
         if base in ("joint", "moved", "micro"):
             allow = "recompute,fission" + ",swap" * (base == "moved") + ",merge" * merge
             how |= {"method": "microbatch"} if base == "micro" else {}
-            return figures(lowtide.plan(self.graph, allow=allow, cost=self.cost, **how))
+            return figures(lowtide.research.plan(self.graph, allow=allow, cost=self.cost, **how))
         if merge:
             return self.merged_again(float(bound[1:]))
         how |= {} if base == "again" else {"method": base}
         allow = "recompute,swap" if base == "pofo" else "recompute"
-        return figures(lowtide.plan(self.priced, allow=allow, **how))
+        return figures(lowtide.research.plan(self.priced, allow=allow, **how))
 
     def merged_again(self, most: float) -> dict[str, Any]:
         """Recomputation alone where siblings are one, within a bound relative to the unmodified step."""
         uncut, wider = (sum(op.cost or 0.0 for op in g.ops) for g in (self.priced, self.merged))
         room = (1 + most / 100) * uncut / wider - 1
-        found = figures(lowtide.plan(self.merged, allow="recompute", time=self.seconds, max_overhead=room))
+        found = figures(lowtide.research.plan(self.merged, allow="recompute", time=self.seconds, max_overhead=room))
         return found | {"overhead": (1 + found["overhead"]) * wider / uncut - 1}
 
     def of_parts(self, count: int, share: int) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Row:
         room = peak * share // 100
         if choice.rest > room or choice.base >= room:
             return {"status": "over_budget", "share": 1.0, "overhead": 0.0, "parts": count}
-        plan = lowtide.plan(
+        plan = lowtide.research.plan(
             part, allow="recompute,swap", method="pofo", budget=room - choice.base, time=self.seconds
         )  # fmt: skip
         ran = choice.clock.seconds(numbers(choice.sequence, plan.rewrites or (), plan.order))

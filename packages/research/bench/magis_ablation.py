@@ -104,7 +104,7 @@ def measured(seconds: float) -> list[dict[str, Any]]:
     for setting, goal in product(SETTINGS, GOALS):
         how: dict[str, Any] = {"method": "microbatch"} if setting == "nothing again" else {}
         with without(setting):
-            plan = lowtide.plan(graph, allow=ALLOW + MORE.get(setting, ""), time=seconds, **goal, **how)
+            plan = lowtide.research.plan(graph, allow=ALLOW + MORE.get(setting, ""), time=seconds, **goal, **how)
         assert plan.fission is not None
         rows.append({
             "setting": setting, "goal": goal, "status": plan.status,
@@ -121,7 +121,7 @@ def curve() -> list[dict[str, Any]]:
     for name in CURVE:
         graph = zoo.build(name).graph()
         for most in CURVE_SECONDS:
-            plan = lowtide.plan(graph, allow=ALLOW, time=most, max_overhead="10%")
+            plan = lowtide.research.plan(graph, allow=ALLOW, time=most, max_overhead="10%")
             assert plan.fission is not None
             share = plan.required_bytes / plan.own_order_peak_bytes
             took = None if plan.seconds is None else plan.seconds.total

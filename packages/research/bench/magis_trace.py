@@ -95,7 +95,9 @@ def main() -> None:
     peak = max(b for _, b in traces["file order"])
     counts = {"file order": (1, 0)}
     for share in SHARES:
-        plan = lowtide.plan(zoo.build(MODEL).graph(), allow="recompute,fission", budget=f"{share}%", time=given.time)
+        plan = lowtide.research.plan(
+            zoo.build(MODEL).graph(), allow="recompute,fission", budget=f"{share}%", time=given.time
+        )
         traces[f"{share} %"] = trace(graph, plan)
         assert max(b for _, b in traces[f"{share} %"]) <= plan.required_bytes
         assert plan.fission is not None

@@ -31,7 +31,7 @@ def rows() -> list[dict[str, Any]]:
     """What each goal tried."""
     found = []
     for goal in GOALS:
-        plan = lowtide.plan(zoo.build(MODEL).graph(), allow=ALLOW, time=SECONDS, **goal)
+        plan = lowtide.research.plan(zoo.build(MODEL).graph(), allow=ALLOW, time=SECONDS, **goal)
         assert plan.fission is not None
         share = plan.required_bytes / plan.own_order_peak_bytes
         found.append({"goal": goal, "tried": plan.search, "share": share, "overhead": plan.fission.overhead,

@@ -3,8 +3,9 @@
     python bench/overhead.py FOLDER [--only NAME ...] [--measure 40] [--time 6] -o results/overhead
 
 Each model gets random weights and goes through onnxruntime's optimiser (level extended). Its ops are timed, plans for
-at most 0, 5, 10 and 30 % more time are tried (`lowtide measure --max-overhead`), and by the cost file the model is
-planned within each. Then the file in parts runs in turn with the one that was cut, in the same kernels and order.
+at most 0, 5, 10 and 30 % more time are tried (`lowtide research measure --max-overhead`), and by the cost file the
+model is planned within each. Then the file in parts runs in turn with the one that was cut, in the same kernels and
+order.
 Times are of the processor, on one thread: other work on the machine is not in them, but for what it takes of the
 caches.
 """
@@ -37,7 +38,7 @@ def same_kernels(path: Path, cost: CostFile, seconds: float, folder: Path) -> li
     """A model's rows: what each bound reaches, predicted and measured."""
     rows: list[dict[str, Any]] = []
     for bound in BOUNDS:
-        plan = lowtide.plan(
+        plan = lowtide.research.plan(
             path, target="onnxruntime", allow="fission", cost=cost, max_overhead=bound, time=seconds
         )  # fmt: skip
         assert plan.cost is not None
@@ -106,8 +107,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="lowtide-overhead-") as folder:
             weighted, optimised = Path(folder) / f"{path.stem}.onnx", Path(folder) / f"{path.stem}.opt.onnx"
             with_random_weights(path, weighted)
-            lowtide.runtime_optimized(weighted, optimised)
-            cost = lowtide.measure(optimised, time=given.measure, max_overhead=BOUNDS)
+            lowtide.research.runtime_optimized(weighted, optimised)
+            cost = lowtide.research.measure(optimised, time=given.measure, max_overhead=BOUNDS)
             results["rows"] += same_kernels(optimised, cost, given.time, Path(folder))
         write(given.out, results, page(results))
 

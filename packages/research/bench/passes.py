@@ -35,8 +35,8 @@ SMALL = "vae_decoder:side=16,filters=32"
 
 def rows_of(name: str, path: Path, seconds: float, bounds: Sequence[str] = BOUNDS) -> list[dict[str, Any]]:
     """A model within each bound, and the lowest of its plans run."""
-    best = lowtide.plan(path, target="onnxruntime", time=seconds)
-    cuts = lowtide.plan(path, target="onnxruntime", time=seconds, allow="fission")
+    best = lowtide.research.plan(path, target="onnxruntime", time=seconds)
+    cuts = lowtide.research.plan(path, target="onnxruntime", time=seconds, allow="fission")
     whole = {
         "model": name,
         "ops": len(best.order),
@@ -47,7 +47,9 @@ def rows_of(name: str, path: Path, seconds: float, bounds: Sequence[str] = BOUND
     plans: list[Plan] = []
     for bound in bounds:
         began = time.perf_counter()
-        plan = lowtide.plan(path, target="onnxruntime", time=seconds, allow="fission,recompute", max_overhead=bound)
+        plan = lowtide.research.plan(
+            path, target="onnxruntime", time=seconds, allow="fission,recompute", max_overhead=bound
+        )
         again = plan.recomputation
         plans.append(plan)
         rows.append(
@@ -139,7 +141,7 @@ def main() -> int:
             if arguments.as_exported:
                 rows += rows_of(f"{model}, as exported", weighted, arguments.time, arguments.bounds)
             else:
-                lowtide.runtime_optimized(weighted, optimised)
+                lowtide.research.runtime_optimized(weighted, optimised)
                 rows += rows_of(model, optimised, arguments.time, arguments.bounds)
     rows = kept(arguments.keep, rows) if arguments.keep else rows
     document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows}

@@ -52,7 +52,7 @@ def bounds(path: Path, seconds: float) -> dict[str, Any]:
 def plan(path: Path, seconds: float) -> dict[str, Any]:
     """What the best plan with cuts needs, and over what that is proved least."""
     graph, _ = load_own(path, FREE)
-    found = lowtide.plan(graph, target="generic", time=seconds, allow="fission")
+    found = lowtide.research.plan(graph, target="generic", time=seconds, allow="fission")
     proved = found.proved_over if found.optimal and found.proved_over else "no"
     return {"peak": found.peak_bytes, "proved": proved, "stopped": found.stopped}
 

@@ -2,7 +2,7 @@
 
     python bench/scale.py MODELS -o results/scale
 
-`lowtide plan` as a process of its own, one after another: a NASNet of 50,256 ops; the schedules of XLA in
+`lowtide research plan` as a process of its own, one after another: a NASNet of 50,256 ops; the schedules of XLA in
 MODELS/graphs/xla, at most 60 s of search each; RandWires of 128 nodes, 60 s each.
 """
 
@@ -31,7 +31,8 @@ def asked(models: Path) -> list[tuple[str, str]]:
 
 def row(model: str, target: str) -> dict[str, Any]:
     """One command: seconds of wall and of processor time, and what it says."""
-    words = [sys.executable, "-m", "lowtide", "plan", model, "--target", target, "--time", str(SECONDS), "--json", "-q"]
+    command = [sys.executable, "-m", "lowtide", "research", "plan", model, "--target", target]
+    words = [*command, "--time", str(SECONDS), "--json", "-q"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -66,7 +67,7 @@ def page(results: dict[str, Any]) -> list[str]:
         )
         for r in results["rows"]
     ]  # fmt: skip
-    how = f"`bench/scale.py`: `lowtide plan --time {SECONDS}`, the whole process. Bytes."
+    how = f"`bench/scale.py`: `lowtide research plan --time {SECONDS}`, the whole process. Bytes."
     return [
         "# Whole commands on what is large or hard",
         "",

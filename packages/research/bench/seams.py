@@ -40,8 +40,11 @@ PUBLISHED = {"without rewriting": 1.68, "with rewriting": 1.86}
 def row(path: Path, name: str, target: str, seconds: float) -> dict[str, Any]:
     """Peaks of a model without cuts and at seams, in bytes."""
     graph, _ = load_own(path, FREE)
-    best = lowtide.plan(graph, target=target, time=seconds)
-    plans = {way: lowtide.plan(graph, target=target, time=seconds, allow=way) for way in ("seams", "seams,accumulate")}
+    best = lowtide.research.plan(graph, target=target, time=seconds)
+    plans = {
+        way: lowtide.research.plan(graph, target=target, time=seconds, allow=way)
+        for way in ("seams", "seams,accumulate")
+    }
     return {
         "model": name,
         "ops": len(graph.ops),
@@ -68,9 +71,9 @@ def measured(path: Path, seconds: float, folder: Path) -> dict[str, Any]:
 
     weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
     with_random_weights(path, weighted)
-    lowtide.runtime_optimized(weighted, optimised)
-    best = lowtide.plan(optimised, target="onnxruntime", time=seconds)
-    plan = lowtide.plan(optimised, target="onnxruntime", time=seconds, allow="seams")
+    lowtide.research.runtime_optimized(weighted, optimised)
+    best = lowtide.research.plan(optimised, target="onnxruntime", time=seconds)
+    plan = lowtide.research.plan(optimised, target="onnxruntime", time=seconds, allow="seams")
     ran = lowtide.verify(optimised, plan, run=True, timed=True).run
     assert isinstance(ran, RunReport)
     timing = ran.timing

@@ -83,7 +83,7 @@ def ours(path: Path, fast: int, seconds: float, allow: str) -> dict[str, Any]:
     """lowtide's figures; a reason if it has no plan."""
     began = time.perf_counter()
     try:
-        plan = lowtide.plan(path, target="generic", memories={"fast": fast}, allow=allow, time=seconds)
+        plan = lowtide.research.plan(path, target="generic", memories={"fast": fast}, allow=allow, time=seconds)
     except InputError as error:
         return {"reason": str(error), "seconds": time.perf_counter() - began}
     spent = time.perf_counter() - began

@@ -61,7 +61,7 @@ def planned(text: Path, seconds: float) -> dict[str, Any]:
     graph = lowtide.load(text)
     model = memory_model(graph, TARGET)
     began = time.process_time()
-    plan = lowtide.plan(graph, target=TARGET, time=seconds)
+    plan = lowtide.research.plan(graph, target=TARGET, time=seconds)
     took = time.process_time() - began
     lowtide.verify(graph, plan)
     moved = sum(a != b for a, b in zip(plan.order, graph.own_order, strict=True))

@@ -27,6 +27,7 @@ from lowtide.api.reporting import (
     Pictures,
     curve_words,
     front_words,
+    plan_brief,
     plan_html,
     plan_svg,
     plan_words,
@@ -48,7 +49,8 @@ from lowtide.plan import Plan
 
 # Promised to users, and what a plan cannot do from the ground up.
 Plan.apply, Plan.report, Plan.plot, Plan.to_pandas = apply, report, plot, to_pandas
-Plan.__str__, Plan._repr_html_, Plan._repr_svg_ = plan_words, plan_html, plan_svg  # type: ignore[method-assign,attr-defined]
+Plan.__str__, Plan.__repr__ = plan_words, plan_brief  # type: ignore[method-assign]
+Plan._repr_html_, Plan._repr_svg_ = plan_html, plan_svg  # type: ignore[attr-defined]
 Curve.__str__, Front.__str__ = curve_words, front_words  # type: ignore[method-assign]
 
 __all__ = [

@@ -10,6 +10,7 @@ from lowtide.api.exported import as_file
 from lowtide.api.job import check_time
 from lowtide.api.models import load
 from lowtide.api.objects import Model
+from lowtide.api.optimized import planned_model
 from lowtide.api.problem import Rules
 from lowtide.api.running import check_run, runtime_format
 from lowtide.api.running import run as run_both
@@ -58,7 +59,7 @@ def verify(
     timed
         For `run`: also run both in turn, for how long they take and how much memory their processes have.
     prove
-        Also prove the bounds of order and arena, as `lowtide.prove` does, each in at most `time` seconds.
+        Also prove the bounds of order and arena, as `lowtide.research.prove` does, each in at most `time` seconds.
 
     Returns
     -------
@@ -91,21 +92,23 @@ def verify(
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     if run:
         check_run(model, plan, random_weights=random_weights)
-    checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
-    report = verify_plan(checked.graph, checked.plan, checked.target)
-    if target == "auto" and checked.plan.target.partition(",")[0] not in BUILT_IN:
-        note = f"target {checked.plan.target} is not built in: it was judged by the rules that the plan carries"
-        report = replace(report, notes=(*report.notes, note))
-    if prove:
-        what = (*around_parts(checked.graph, checked.plan, checked.target), checked.target)
-        arena = prove_arena(*what, seconds=time)
-        report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
-    if run:
-        how = {"dims": dims, "random_weights": random_weights, "timed": timed}
-        assert not isinstance(model, Graph)
-        with as_file(model) as file:
-            return _run_checked(file, checked, report, how)
-    return report
+    with planned_model(plan, model) as source:
+        rules = Rules(target, overwrite_inputs, pin_inputs)
+        checked = _Checked.of(source, NO_DIMS if source != model else dims, plan, rules)
+        report = verify_plan(checked.graph, checked.plan, checked.target)
+        if target == "auto" and checked.plan.target.partition(",")[0] not in BUILT_IN:
+            note = f"target {checked.plan.target} is not built in: it was judged by the rules that the plan carries"
+            report = replace(report, notes=(*report.notes, note))
+        if prove:
+            what = (*around_parts(checked.graph, checked.plan, checked.target), checked.target)
+            arena = prove_arena(*what, seconds=time)
+            report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
+        if run:
+            how = {"dims": dims, "random_weights": random_weights, "timed": timed}
+            assert not isinstance(model, Graph)
+            with as_file(model) as file:
+                return _run_checked(file, checked, report, how)
+        return report
 
 
 def verify_file(graph: Graph, target: Target) -> Report:
@@ -208,6 +211,9 @@ def prove(
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
-    checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    with planned_model(plan, model) as source:
+        rules = Rules(target, overwrite_inputs, pin_inputs)
+        checked = _Checked.of(source, NO_DIMS if source != model else dims, plan, rules)
     graph, outside = around_parts(checked.graph, checked.plan, checked.target)
     return search_again(graph, outside, checked.target, seconds=time)

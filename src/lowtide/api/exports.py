@@ -95,7 +95,7 @@ def export(
     --------
     ::
 
-        plan = lowtide.plan("model.onnx")
+        plan = lowtide.research.plan("model.onnx")
         lowtide.export(plan, "model.onnx", header="model_arena.h", table="model_arena.txt")
     """
     from lowtide.outputs import Outputs

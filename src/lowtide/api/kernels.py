@@ -32,12 +32,12 @@ def kernel_choices(
     target
         TFLM's; its other fields stay as they are.
     settings
-        Those of `lowtide.plan`, but for the reserve and memories apart.
+        Those of `lowtide.research.plan`, but for the reserve and memories apart.
 
     Raises
     ------
     InputError
-        The target is not TFLM's; and as `lowtide.plan`.
+        The target is not TFLM's; and as `lowtide.research.plan`.
     """
     from lowtide.api.planning import plan
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.api.models import files_read, user_function
 from lowtide.api.opening import not_opened
+from lowtide.api.optimized import sizes_by_name
 from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.extensions import networks
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
-from lowtide.run.optimise import Level, write_optimized
-from lowtide.sizes import NO_DIMS, Dims, split_dims
+from lowtide.run.optimise import Level
+from lowtide.run.optimise_process import optimize
+from lowtide.sizes import NO_DIMS, Dims
 
 _LEVELS: tuple[Level, ...] = ("extended", "all")
 
@@ -64,8 +65,6 @@ def runtime_optimized(
     VerificationError
         ``open``: onnxruntime does not open at its default level what it made.
     """
-    from lowtide.run.ort_shapes import declare_shapes
-
     name = str(model)
     if level not in (*_LEVELS, "best"):
         hint = did_you_mean(level, (*_LEVELS, "best"))
@@ -80,15 +79,12 @@ def runtime_optimized(
             source = Path(folder) / "model.onnx"
             source.write_bytes(networks(name).build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
         files: dict[Level, Path] = {k: Path(folder) / k / Path(out).name for k in _LEVELS if level in (k, "best")}
-        sizes = _by_name(source, dims)
-        unnamed = _by_place(sizes)
+        sizes = sizes_by_name(source, dims)
         with Outputs(files_read(name)) as outputs, outputs.create(out) as file:
             for k, path in files.items():
                 path.parent.mkdir()
-                write_optimized(source, path, sizes, k)
-                if not _readable(path, unnamed):
-                    declare_shapes(path, sizes, seed)
-            chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
+                optimize(source, path, sizes, k, seed)
+            chosen = min(files, key=lambda k: _needs(files[k], time) if level == "best" else 0)
             not_opened(files[chosen], Path(out))
             with files[chosen].open("rb") as made:
                 shutil.copyfileobj(made, file)
@@ -104,21 +100,8 @@ def _copy_data(optimized: Path, out: Path, outputs: Outputs) -> None:
             shutil.copyfileobj(source, file, 1 << 24)
 
 
-@dataclass(frozen=True)
-class Optimized:
-    """What to plan once onnxruntime optimised a model: the file that it made, under its own rules.
-
-    `dims` are those that the file still leaves open, `level` is the one that was taken.
-    """
-
-    model: str | Path
-    target: str
-    dims: Dims
-    level: str
-
-
-def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dims, **more: Any) -> Optimized:
-    """Run `runtime_optimized` (`more` are its other arguments), and say what to plan then.
+def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dims, **more: Any) -> str:
+    """Run `runtime_optimized` (`more` are its other arguments) for a plan of `out` for target onnxruntime; the level.
 
     Raises
     ------
@@ -127,39 +110,11 @@ def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dim
     """
     if target not in ("auto", "onnxruntime"):
         raise InputError(f"--runtime-optimized is for target onnxruntime, not for {target}; drop one of them")
-    level = runtime_optimized(model, out, dims=dims, **more)
-    named = str(model).startswith("zoo:")
-    return Optimized(out, "onnxruntime", {} if named else _by_place(_by_name(Path(model), dims)), level)
+    return runtime_optimized(model, out, dims=dims, **more)
 
 
-def _by_name(source: Path, dims: Dims) -> dict[str, int]:
-    """Sizes of a file's free dimensions, those that inputs' shapes say among them."""
-    from lowtide.read.onnx.dims import by_name
-    from lowtide.read.onnx.wire import load_model
-
-    if not split_dims(dims)[1]:
-        return split_dims(dims)[0]
-    return by_name(load_model(source)[0].graph, dims, str(source))
-
-
-def _by_place(dims: dict[str, int]) -> dict[str, int]:
-    """Sizes of dimensions without a name, which stay open in the file."""
-    return {axis: size for axis, size in dims.items() if ":" in axis}
-
-
-def _needs(file: Path, dims: Dims, time: float) -> int:
+def _needs(file: Path, time: float) -> int:
     """Bytes of the arena of a plan."""
     from lowtide.api.planning import plan
 
-    return plan(file, target="onnxruntime", dims=dims, time=time).required_bytes
-
-
-def _readable(file: Path, dims: Dims) -> bool:
-    """Whether every shape is known without a run."""
-    from lowtide.read import read_model
-
-    try:
-        read_model(file, dims)
-    except InputError:
-        return False
-    return True
+    return plan(file, target="onnxruntime", time=time).required_bytes

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
-from lowtide.plan import Plan, read_plan
+from lowtide.names import brief
+from lowtide.plan import SHOWN, Plan, read_plan
 
 if TYPE_CHECKING:
     from lowtide.optimize.curve import Curve
@@ -135,9 +136,9 @@ def report(
     --------
     ::
 
-        plan = lowtide.plan("model.onnx")
+        plan = lowtide.research.plan("model.onnx")
         lowtide.report(plan, "report.html")
-        lowtide.report(plan, "report.html", before=lowtide.plan("model.onnx", method="own"))
+        lowtide.report(plan, "report.html", before=lowtide.research.plan("model.onnx", method="own"))
     """
     from lowtide.outputs import Outputs
 
@@ -259,21 +260,27 @@ def plan_html(plan: Plan) -> str:
 
 
 def plan_words(plan: Plan) -> str:
-    """What `print(plan)` shows: the summary that `lowtide plan` prints."""
+    """What `print(plan)` shows: the first screen of `lowtide plan`, or the summary of `lowtide research plan`."""
+    from lowtide.report.first_screen import first_screen
     from lowtide.report.text import plan_text
 
-    return plan_text(plan)
+    return plan_text(plan) if plan.comparison is None else first_screen(plan)
+
+
+def plan_brief(plan: Plan) -> str:
+    """What a plan looks like in an interpreter: its first screen, or the figures of a plan without one."""
+    return brief(plan, SHOWN) if plan.comparison is None else plan_words(plan)
 
 
 def curve_words(curve: Curve) -> str:
-    """What `print(curve)` shows: the table that `lowtide curve` prints."""
+    """What `print(curve)` shows: the table that `lowtide research curve` prints."""
     from lowtide.report.curve import curve_text
 
     return curve_text(curve)
 
 
 def front_words(front: Front) -> str:
-    """What `print(front)` shows: the table that `lowtide curve --allow recompute` prints."""
+    """What `print(front)` shows: the table that `lowtide research curve --allow recompute` prints."""
     from lowtide.report.curve import front_text
 
     return front_text(front)

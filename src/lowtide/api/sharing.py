@@ -99,7 +99,7 @@ class SharedArena(Shared):
 
     @property
     def document(self) -> dict[str, Any]:
-        """What `lowtide share --json` prints: all but graphs and targets."""
+        """What `lowtide research share --json` prints: all but graphs and targets."""
         return {f.name: getattr(self, f.name) for f in fields(Shared)}
 
 

@@ -77,6 +77,7 @@ class _Rung:
     flags: str
     more: bool = False
     """Whether it is the rung before it and more: left out where that fits, or where it needs no less."""
+    command: str = "research plan"
 
 
 @typed
@@ -128,8 +129,8 @@ def ways_to_fit(
         ):
             continue
         if monotonic() - began > LADDER_SECONDS:
-            command = f"{_command(model, {**settings, **rung.changes}, of_changes if allow else NO_DIMS)} {rung.flags}"
-            found.append(WayToFit(rung.how, None, False, "", command))
+            base = _command(model, {**settings, **rung.changes}, of_changes if allow else NO_DIMS, rung.command)
+            found.append(WayToFit(rung.how, None, False, "", f"{base} {rung.flags}"))
             continue
         tried = {**settings, "quick": True, "time": seconds, **rung.changes}
         tried |= of_changes if allow and "loops" not in allow else {}
@@ -139,7 +140,8 @@ def ways_to_fit(
         candidate = _rung_plan(given, tried)
         before = found[-1].required_bytes or 0
         if candidate is not None and not (rung.more and candidate.required_bytes >= before):
-            found.append(_way(rung, candidate, _command(model, {**settings, **rung.changes}, tried), limit, seconds))
+            base = _command(model, {**settings, **rung.changes}, tried, rung.command)
+            found.append(_way(rung, candidate, base, limit, seconds))
     return found
 
 
@@ -149,10 +151,10 @@ def _rungs(model: Model, settings: Mapping[str, Any], plain: Plan) -> Iterator[_
     budget = f"--budget {limit}"
     if source.lower().endswith(".tflite"):
         loops = {"target": "loops", "allow": ("loops",), "quick": False}
-        flags = f"{budget} --emit c --allow loops -o FOLDER"
-        yield _Rung("C with row loops", loops, flags)
+        flags = f"{budget} -o FOLDER"
+        yield _Rung("C with row loops", loops, flags, command="emit")
         yield _Rung("C with row loops, streamed input", {**loops, "stream_input": True}, f"{flags} --stream-input",
-                    more=True)  # fmt: skip
+                    more=True, command="emit")  # fmt: skip
     dims = {name: size for name, size in dict(settings.get("dims") or {}).items() if isinstance(size, int)}
     for part in (2, 4):
         smaller = {name: size // part if size >= _LEAST_HALVED else size for name, size in dims.items()}
@@ -224,9 +226,11 @@ def _cut_short(candidate: Plan, seconds: float) -> float | None:
     return seconds if candidate.stopped == "time" else None
 
 
-def _command(model: Model, settings: Mapping[str, Any], changes: Mapping[str, Any] = NO_DIMS) -> str:
+def _command(
+    model: Model, settings: Mapping[str, Any], changes: Mapping[str, Any] = NO_DIMS, command: str = "research plan"
+) -> str:
     """The command without the budget, and without what a rung adds; `changes` has settings of `allow`."""
-    words = ["lowtide", "plan", str(model) if isinstance(model, str | Path) else "MODEL"]
+    words = ["lowtide", *command.split(), str(model) if isinstance(model, str | Path) else "MODEL"]
     options = {option: settings.get(name) for name, option in _COMMAND.items()}
     options |= {option: changes.get(name) for name, option in _OF_CHANGES.items()}
     for option, value in options.items():

@@ -21,7 +21,7 @@ _SPELT_ANEW = {ALL, "fission", "seams", "accumulate", "recompute"}
 
 
 def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles) -> None:
-    """See that the plan of a call could be written as these files; `settings` are those of `lowtide.plan`.
+    """See that the plan of a call could be written as these files; `settings` are those of `lowtide.research.plan`.
 
     Raises
     ------

@@ -13,6 +13,7 @@ from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
 from lowtide.api.objects import Exported
 from lowtide.api.opening import open_written
+from lowtide.api.optimized import planned_model
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.arguments import typed
 from lowtide.errors import InputError
@@ -133,12 +134,32 @@ def write_all(
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
-            open_written(outputs, _write_model(plan, model, files, Path(folder), outputs, dims))
+            with planned_model(plan, model) as source:
+                if source != model:
+                    files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
+                open_written(outputs, _write_model(plan, str(source), files, Path(folder), outputs, dims))
+                if files.out is not None and plan.weights is not None and plan.weights.mapped:
+                    _map_weights(Path(files.out), outputs)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
         files.pictures.write(plan, outputs)
+
+
+def data_of(out: Path) -> Path:
+    """The file of a model's weights."""
+    return out.with_name(f"{out.name}.data")
+
+
+def _map_weights(out: Path, outputs: Outputs) -> None:
+    """Write the weights of a written model into a file of their own."""
+    from lowtide.write.mapped_weights import move_weights
+
+    written = next(path for final, path in outputs.pending.items() if final.name == out.name)
+    data = data_of(out)
+    with outputs.create(data) as file:
+        move_weights(written, file, data.name)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:
@@ -186,11 +207,10 @@ def _contents(
         yield files.plan, plan.to_json()
     if files.snippet is not None:
         from lowtide.verify.check.parts import has_cuts
-        from lowtide.write.onnxruntime_snippet import onnxruntime_snippet
 
         if files.out is None and has_cuts(plan):
             raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
-        yield files.snippet, onnxruntime_snippet(plan, str(model if files.out is None else files.out))
+        yield files.snippet, _session_module(plan, model if files.out is None else files.out, files.snippet).encode()
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)
     if files.log is not None:
@@ -202,6 +222,17 @@ def _contents(
         if plan.moves is None:
             raise InputError("commands are for a plan with spilling; name the memories with --memory")
         yield files.commands, (commands_json if str(files.commands).endswith(".json") else commands_text)(plan)
+
+
+def _session_module(plan: Plan, model: str | Path, file: str | Path) -> str:
+    """The session of a plan for onnxruntime. Raises `InputError` if it is for another target."""
+    from lowtide.run.session_module import session_module
+
+    if plan.runtime_arena_bytes is None:
+        message = f"a session is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime"
+        raise InputError(message)
+    prepacked = plan.weights is None or plan.weights.prepacked
+    return session_module(model, file, (plan.peak_bytes, plan.runtime_arena_bytes), prepacked=prepacked)
 
 
 def check_outputs(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
-from lowtide.cli import asked, emit, size_table
+from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, has_unicode, on_terminal, say, show, show_json
@@ -20,7 +20,6 @@ from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
-    from lowtide.api.optimizing import Optimized
     from lowtide.stop import Progress
     from lowtide.verify.report import Report
 
@@ -34,12 +33,10 @@ def plan(options: argparse.Namespace) -> int:
     from lowtide.api.writable import check_files
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
-    if options.emit is not None:
-        return emit.run(options)
     if size_table.wanted(options):
         return _plan_sizes(options)
     optimized = _optimized(options)
-    model = options.model if optimized is None else optimized.model
+    model = options.model if optimized is None else optimized
     settings = {
         **asked.budget(options),
         **asked.method(options),
@@ -48,7 +45,7 @@ def plan(options: argparse.Namespace) -> int:
     }
     settings |= {"spread": options.spread, **changes_of(options)}
     if optimized is not None:
-        settings |= {"target": optimized.target, "dims": optimized.dims}
+        settings |= {"target": "onnxruntime", "dims": {}}
     files = PlanFiles(
         options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands,
         asked.exports(options), options.copy_external, pictures_of(options),
@@ -79,7 +76,7 @@ def plan(options: argparse.Namespace) -> int:
         if ways:
             show(f"\n{ways_text(ways)}")
     if not options.quiet:
-        for path in files.paths if optimized is None else (optimized.model, *files.paths):
+        for path in files.paths if optimized is None else (optimized, *files.paths):
             say(f"wrote {path}")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
@@ -312,14 +309,14 @@ def zoo(options: argparse.Namespace) -> int:
 
     if options.out is not None:
         if options.network is None:
-            raise InputError("-o needs the NAME of a network; `lowtide zoo` lists them")
+            raise InputError("-o needs the NAME of a network; `lowtide research zoo` lists them")
         name = options.network.removeprefix("zoo:")
         write_zoo(name, options.out, options.seed)
         options.line.end()
         if not options.quiet:
             say(f"wrote {options.out}")
         return 0
-    zoo_of_networks = networks("lowtide zoo")
+    zoo_of_networks = networks("lowtide research zoo")
     names = zoo_of_networks.names() if options.network is None else [options.network.removeprefix("zoo:")]
     entries = [zoo_of_networks.network(name) for name in names]
     if options.network is not None:
@@ -346,19 +343,19 @@ def zoo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _optimized(options: argparse.Namespace) -> Optimized | None:
-    """Let the runtime optimise the model first, if asked to: what is to be planned then."""
+def _optimized(options: argparse.Namespace) -> str | None:
+    """Let the runtime optimise the model first, if asked to: the file that is to be planned then."""
     from lowtide.api.optimizing import optimize_first
 
     if options.runtime_optimized is None:
         return None
-    optimized = optimize_first(
+    level = optimize_first(
         options.model, options.runtime_optimized, target=options.target, dims=dims_of(options.dims),
         level=options.runtime_level, seed=options.seed, time=options.time,
     )  # fmt: skip
-    if optimized.level != options.runtime_level and not options.quiet:
-        say(f"level {optimized.level} needs the smaller arena")
-    return optimized
+    if level != options.runtime_level and not options.quiet:
+        say(f"level {level} needs the smaller arena")
+    return options.runtime_optimized
 
 
 def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.cli.terminal import show, show_json
+from lowtide.cli.tree import GROUP, all_commands, commands_of, helps_of
 from lowtide.rewrites import ALL, ALLOWED
 
 SHELLS = ("bash", "zsh", "fish")
@@ -47,11 +48,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """A command with its options."""
+    """A command with its options; the name of one of ``research`` begins with that word."""
 
     name: str
     help: str
     options: tuple[Option, ...]
+
+    @property
+    def group(self) -> str:
+        """The words before its last one; empty for a command of the first help."""
+        return self.name.rpartition(" ")[0]
 
 
 def arguments(p: Any) -> None:
@@ -76,16 +82,16 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
-    (group,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    helps = {choice.dest: choice.help or "" for choice in group._choices_actions}
-    for name, sub in group.choices.items():
-        nested = [a for a in sub._actions if isinstance(a, argparse._SubParsersAction)]
-        options = [_option(name, action) for action in sub._actions if action not in nested]
-        options += [Option((), "", "words", tuple(a.choices)) for a in nested]
+    yield Command(GROUP, helps_of(parser)[GROUP], ())
+    for name, does, sub in all_commands(parser):
+        last = name.rpartition(" ")[2]
+        nested = commands_of(sub)
+        options = [_option(last, a) for a in sub._actions if not isinstance(a, argparse._SubParsersAction)]
+        options += [Option((), "", "words", tuple(nested))] if nested else []
         # The options of all of a command's own commands: one list is short enough.
-        inner = {o.names: o for a in nested for s in a.choices.values() for o in (_option(name, x) for x in s._actions)}
+        inner = {o.names: o for s in nested.values() for o in (_option(last, x) for x in s._actions)}
         options += [o for names, o in inner.items() if names and all(names != own.names for own in options)]
-        yield Command(name, helps.get(name, ""), tuple(options))
+        yield Command(name, does, tuple(options))
 
 
 def _option(command: str, action: argparse.Action) -> Option:
@@ -133,14 +139,14 @@ def _positional(command: Command) -> Option:
     return next((option for option in found if option.words), found[0] if found else Option((), "", "free"))
 
 
-BASH = """# Completion of lowtide in bash, made by `lowtide completion bash`. In ~/.bashrc:
-#     eval "$(lowtide completion bash)"
+BASH = """# Completion of lowtide in bash, made by `lowtide research completion bash`. In ~/.bashrc:
+#     eval "$(lowtide research completion bash)"
 _lowtide() {
     local line=${COMP_LINE:0:COMP_POINT} command= before= flags= words= files= i
     local word=${line##*[[:space:]]}
     for ((i = 1; i < COMP_CWORD; i++)); do
-        case ${COMP_WORDS[i]} in
-            @COMMANDS@) command=${COMP_WORDS[i]}; break ;;
+        case "$command/${COMP_WORDS[i]}" in
+            @COMMANDS@) command=${command:+$command/}${COMP_WORDS[i]} ;;
         esac
     done
     # bash takes = and : for ends of words: `before` is the word that stands before the one under the cursor.
@@ -149,6 +155,7 @@ _lowtide() {
     case $word in --*=*) before=${word%%=*}; word=${word#*=} ;; esac
     case $command in
         '') words="@COMMAND_WORDS@"; flags="--help --version" ;;
+        @GROUP@) words="@GROUP_WORDS@"; flags="--help" ;;
 @CASES@
     esac
     local IFS=$'\\n' candidate
@@ -170,19 +177,23 @@ complete -F _lowtide lowtide"""
 
 
 def _bash(commands: Sequence[Command]) -> str:
-    names = [command.name for command in commands]
     cases = []
     for command in commands:
+        if command.name == GROUP:
+            continue
         flags = " ".join(name for option in command.options for name in option.names)
-        rows = [f"        {command.name})", f'            flags="{flags}"',
+        rows = [f"        {command.name.replace(' ', '/')})", f'            flags="{flags}"',
                 "            case $before in"]  # fmt: skip
         for option in command.options:
             if option.names and option.takes:
                 rows.append(f"                {'|'.join(option.names)}) {_bash_values(option)} ;;")
         rows.append(f"                *) {_bash_values(_positional(command))} ;;")
         cases.append("\n".join([*rows, "            esac ;;"]))
-    text = BASH.replace("@COMMANDS@", "|".join(names)).replace("@COMMAND_WORDS@", " ".join(names))
-    return text.replace("@CASES@", "\n".join(cases))
+    known = "|".join(f"{'' if c.group else '/'}{c.name.replace(' ', '/')}" for c in commands)
+    text = BASH.replace("@COMMANDS@", known).replace("@CASES@", "\n".join(cases)).replace("@GROUP@", GROUP)
+    for place, group in (("@COMMAND_WORDS@", ""), ("@GROUP_WORDS@", GROUP)):
+        text = text.replace(place, " ".join(c.name.rpartition(" ")[2] for c in commands if c.group == group))
+    return text
 
 
 def _bash_values(option: Option) -> str:
@@ -191,36 +202,48 @@ def _bash_values(option: Option) -> str:
 
 
 def _zsh(commands: Sequence[Command]) -> str:
-    described = "\n".join(f"        {_quoted(f'{_colon(c.name)}:{c.help}')}" for c in commands)
-    cases = []
-    for command in commands:
-        specs = [_zsh_option(option, name) for option in command.options for name in option.names]
-        specs.append(_quoted(f"*:argument:{_zsh_values(_positional(command))}"))
-        body = " \\\n".join(f"                {spec}" for spec in specs)
-        cases.append(f"            {command.name})\n                _arguments \\\n{body} ;;")
     return "\n".join(
         [
             "#compdef lowtide",
-            "# Completion of lowtide in zsh, made by `lowtide completion zsh`. In ~/.zshrc, behind compinit:",
-            '#     eval "$(lowtide completion zsh)"',
-            "_lowtide() {",
-            "    local context state line",
-            "    local -a commands",
-            "    commands=(",
-            described,
-            "    )",
-            "    _arguments -C '(- *)--help[show help]' '(- *)--version[show the version]' \\",
-            "        '1:command:->command' '*::argument:->rest'",
-            "    case $state in",
-            "        command) _describe command commands ;;",
-            "        rest) case ${words[1]} in",
-            *cases,
-            "        esac ;;",
-            "    esac",
-            "}",
+            "# Completion of lowtide in zsh, made by `lowtide research completion zsh`. In ~/.zshrc, behind compinit:",
+            '#     eval "$(lowtide research completion zsh)"',
+            *_zsh_function(f"_lowtide_{GROUP}", [command for command in commands if command.group]),
+            *_zsh_function("_lowtide", [command for command in commands if not command.group]),
             'if [ "$funcstack[1]" = _lowtide ]; then _lowtide "$@"; else compdef _lowtide lowtide; fi',
         ]
     )
+
+
+def _zsh_function(function: str, commands: Sequence[Command]) -> list[str]:
+    """A function that completes one of these commands and what it takes."""
+    names = [command.name.rpartition(" ")[2] for command in commands]
+    described = [f"        {_quoted(f'{_colon(n)}:{c.help}')}" for n, c in zip(names, commands, strict=True)]
+    cases, version = [], "" if commands[0].group else " '(- *)--version[show the version]'"
+    for name, command in zip(names, commands, strict=True):
+        if command.name == GROUP:
+            cases.append(f"            {GROUP}) _lowtide_{GROUP} ;;")
+            continue
+        specs = [_zsh_option(option, flag) for option in command.options for flag in option.names]
+        specs.append(_quoted(f"*:argument:{_zsh_values(_positional(command))}"))
+        body = " \\\n".join(f"                {spec}" for spec in specs)
+        cases.append(f"            {name})\n                _arguments \\\n{body} ;;")
+    return [
+        f"{function}() {{",
+        "    local context state line",
+        "    local -a commands",
+        "    commands=(",
+        *described,
+        "    )",
+        f"    _arguments -C '(- *)--help[show help]'{version} \\",
+        "        '1:command:->command' '*::argument:->rest'",
+        "    case $state in",
+        "        command) _describe command commands ;;",
+        "        rest) case ${words[1]} in",
+        *cases,
+        "        esac ;;",
+        "    esac",
+        "}",
+    ]
 
 
 def _zsh_option(option: Option, name: str) -> str:
@@ -248,14 +271,23 @@ def _quoted(text: str) -> str:
 
 def _fish(commands: Sequence[Command]) -> str:
     lines = [
-        "# Completion of lowtide in fish, made by `lowtide completion fish`. Once:",
-        "#     lowtide completion fish > ~/.config/fish/completions/lowtide.fish",
+        "# Completion of lowtide in fish, made by `lowtide research completion fish`. Once:",
+        "#     lowtide research completion fish > ~/.config/fish/completions/lowtide.fish",
         "complete -c lowtide -n __fish_use_subcommand -f -l help -d 'show help'",
         "complete -c lowtide -n __fish_use_subcommand -f -l version -d 'show the version'",
     ]
+    grouped = f"__fish_seen_subcommand_from {GROUP}"
+    of_group = " ".join(c.name.rpartition(" ")[2] for c in commands if c.group)
     for command in commands:
-        lines.append(f"complete -c lowtide -n __fish_use_subcommand -f -a {command.name} -d {_fish_text(command.help)}")
-        seen = f"complete -c lowtide -n '__fish_seen_subcommand_from {command.name}'"
+        last = command.name.rpartition(" ")[2]
+        if command.group:
+            where, when = f"'{grouped}; and not __fish_seen_subcommand_from {of_group}'", grouped
+        else:
+            where, when = "__fish_use_subcommand", f"not {grouped}"
+        seen = f"complete -c lowtide -n '{when}; and __fish_seen_subcommand_from {last}'"
+        lines.append(f"complete -c lowtide -n {where} -f -a {last} -d {_fish_text(command.help)}")
+        if command.name == GROUP:
+            continue
         rest = _positional(command)
         if rest.words:
             lines.append(f"{seen} {'-f ' if rest.takes == 'words' else ''}-a '{' '.join(rest.words)}'")

@@ -34,9 +34,7 @@ def changes(p: Any) -> None:
         "on the host and load them while other ops run; merge, with recompute,fission: products of a step that "
         "read the same run as one where that takes less time; loops: run ops together row by row (--target loops)",
     )
-    group.add_argument(
-        "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
-    )
+    stream_input(group)
     group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
     cost_file(group)
     group.add_argument(
@@ -47,9 +45,16 @@ def changes(p: Any) -> None:
     group.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
 
 
+def stream_input(p: Any) -> None:
+    """The option of plans whose input comes in rows."""
+    p.add_argument(
+        "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
+    )
+
+
 def cost_file(p: Any) -> None:
     """The option that names what ops take."""
-    p.add_argument("--cost", metavar="C.json", help="what ops take, as `lowtide measure` wrote it")
+    p.add_argument("--cost", metavar="C.json", help="what ops take, as `lowtide research measure` wrote it")
 
 
 def changes_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -62,7 +67,7 @@ def arguments(p: Any) -> None:
     """What `curve` takes."""
     p.add_argument("model", metavar="MODEL", help="an .onnx or .tflite file; recompute: any model")
     p.add_argument(
-        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
+        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide research target`, or a TOML file"
     )
     model_options(p)
     p.add_argument(

@@ -1,4 +1,4 @@
-"""`lowtide plan MODEL --emit c -o FOLDER`: a plan as C."""
+"""The command `emit`: a model as C that runs its plan."""
 
 from __future__ import annotations
 
@@ -9,57 +9,41 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide import api
 from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, project_of
-from lowtide.cli import asked, size_table
-from lowtide.cli.curve import changes_of
-from lowtide.cli.report import pictures_of
+from lowtide.api.reporting import Pictures
+from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
+from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
-from lowtide.errors import InputError
 from lowtide.outputs import output_folder
 
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes
     from lowtide.plan import Plan
-    from lowtide.stop import Progress
-
-_NOT_WITH = {
-    "header": "--header", "table": "--table", "usmp": "--usmp", "buffer_plan": "--buffer-plan", "svg": "--svg",
-    "commands": "--commands", "snippet": "--snippet", "copy_external": "--copy-external", "memories": "--memory",
-    "runtime_optimized": "--runtime-optimized",
-}  # fmt: skip
-
-
-def option_of_plan(p: Any) -> None:
-    """The option of `plan`."""
-    p.add_argument(
-        "--emit", choices=("c",), metavar="c",
-        help="write C99 that runs the plan of an int8 .tflite file into the folder OUT, and plan for --target loops",
-    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan, write the plan as C, and print both."""
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
-    options.target = TARGET if options.target == "auto" else options.target
-    _refuse(options)
-    settings = {**asked.budget(options), **asked.method(options), **asked.common(options, options.model)}
-    settings |= {"spread": options.spread, **changes_of(options)}
+    asked.announce(options, options.model)
+    settings: dict[str, Any] = {
+        "target": TARGET, "budget": options.budget, "reserve": options.reserve, **asked.memories(options),
+        "time": options.time, "dims": dims_of(options.dims), "overwrite_inputs": options.overwrite_inputs,
+        "pin_inputs": options.pin_inputs, "stream_input": options.stream_input,
+    }  # fmt: skip
+    settings["allow"] = "" if options.banks or options.board else "loops"  # rows stream in one arena alone
     folder = Path(options.out)
     code = [folder / name for name in FILES]
-    files = PlanFiles(plan=options.plan_file, log=options.log_file, pictures=pictures_of(options))
-    trace: list[Progress] = []
+    files = PlanFiles(plan=options.plan_file, pictures=Pictures(options.report))
     check_emit(options.model, settings["dims"])
     check_own(folder)
     with output_folder(folder):
-        check_outputs(options.model, [*files.paths, *code], None, (options.target,))
-        plan = api.plan(options.model, report=options.line, trace=trace, **settings)
+        check_outputs(options.model, [*files.paths, *code], None, (options.board,))
+        plan = api.plan(options.model, report=options.line, **settings)
         options.line.end()
         project = project_of(plan, options.model)
         texts = {folder / name: text for name, text in project.files.items()}
-        write_all(
-            plan, options.model, replace(files, texts=texts), trace=trace, target=options.target, dims=settings["dims"]
-        )
+        write_all(plan, options.model, replace(files, texts=texts), target=TARGET, dims=settings["dims"])
     if options.json:
         show_json(plan)
     else:
@@ -102,22 +86,3 @@ def over_budget_text(plan: Plan) -> str:
     never = ", and impossible with its ops whole" if plan.status == "impossible" else ""
     budget = plan.budget_bytes or sum(m.capacity_bytes for m in plan.memories or ())
     return f"over budget: {format_size(plan.required_bytes)} required of {format_size(budget)}{never}; C written anyway"
-
-
-def _refuse(options: argparse.Namespace) -> None:
-    """Raise `InputError` for what does not go with code."""
-    if options.out is None:
-        raise InputError("--emit c needs a folder to write into; name it with -o")
-    if size_table.wanted(options):
-        raise InputError("--emit c is for one size, and --dim gives several; plan each by itself")
-    others = [word for word in map(str.strip, options.allow.split(",")) if word not in ("", "loops")]
-    if others:
-        raise InputError(
-            f"--allow {','.join(others)} does not go with --emit c, which has no --allow but loops; drop it"
-        )
-    target = api.target(options.target, options.model)
-    if target.rule:
-        raise InputError(f"target {target.name} is for kernels of its own; leave out --target, or give --target loops")
-    for name, option in _NOT_WITH.items():
-        if getattr(options, name, None):
-            raise InputError(f"{option} does not go with --emit c, whose plan is what the code has; drop it")

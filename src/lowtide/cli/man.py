@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from lowtide.cli.tree import all_commands
 from lowtide.version import __version__
 
 _ABOUT = (
@@ -37,15 +38,13 @@ def man_page(parser: argparse.ArgumentParser) -> str:
 
 
 def _lines(parser: argparse.ArgumentParser) -> Iterator[str]:
-    (group,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    does = {choice.dest: choice.help or "" for choice in group._choices_actions}
     yield f'.TH LOWTIDE 1 "" "lowtide {__version__}" "User Commands"'
     yield from (".SH NAME", f"lowtide \\- {_text((parser.description or '').rstrip('.'))}")
     yield from (".SH SYNOPSIS", ".B lowtide", ".I COMMAND", "[\\fIoptions\\fR]")
     yield from (".SH DESCRIPTION", ".B lowtide", _text(_ABOUT))
     yield ".SH COMMANDS"
-    for name, command in group.choices.items():
-        yield from (f".SS lowtide {_text(name)}", _text(f"{does[name]}."))
+    for name, does, command in all_commands(parser):
+        yield from (f".SS lowtide {_text(name)}", _text(f"{does}."))
         yield from _command(command)
     yield ".SH EXIT STATUS"
     yield from _listed(_STATUS)

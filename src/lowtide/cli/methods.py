@@ -10,7 +10,7 @@ WIDTH = 78
 
 def listed(arguments: Sequence[str]) -> bool:
     """Whether a command line asks for the list."""
-    return "compare" in arguments[:1] and not {"-h", "--help"}.isdisjoint(arguments)
+    return "compare" in arguments[1:2] and not {"-h", "--help"}.isdisjoint(arguments)
 
 
 def methods_text() -> str:

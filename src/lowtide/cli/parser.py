@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers
+from lowtide.cli import front as front_door
 from lowtide.cli.methods import listed, methods_text
+from lowtide.cli.tree import GROUP
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import move_cost, printing, setting, tensor_offset, tensor_place
@@ -24,6 +26,27 @@ _MODEL = (
     "FILE.py:FUNCTION (runs the user's own code)"
 )
 
+_RESEARCH = (
+    "--allow",
+    "--target",
+    "--plan",
+    "--header",
+    "--snippet",
+    "--memory",
+    "--bank",
+    "--board",
+    "--method",
+    "--set",
+    "--max-overhead",
+    "--runtime-optimized",
+    "--runtime-level",
+    "--reserve",
+    "--cost",
+    "--exact-bits",
+    "--report",
+)
+"""Options of `research plan` that people know from earlier versions of `plan`."""
+
 _WRITTEN = "files to write, together or not at all"
 
 
@@ -32,14 +55,17 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+        self.elsewhere: dict[str, str] = {}
+        """Commands that are not this parser's, and how each is called."""
 
     def error(self, message: str) -> NoReturn:
         chosen = re.match(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if chosen is not None:
-            known = re.findall(r"[\w-]+", chosen[2])
-            message = (
-                f"there is no command {chosen[1]!r}; use one of {', '.join(known)}{did_you_mean(chosen[1], known)}"
-            )
+            name, known = chosen[1], re.findall(r"[\w-]+", chosen[2])
+            if name in self.elsewhere:
+                raise InputError(f'{name} is now "{self.elsewhere[name]}"')
+            hint = did_you_mean(name, known) or did_you_mean(f"lowtide research {name}", self.elsewhere.values(), 0.9)
+            message = f"there is no command {name!r}; use one of {', '.join(known)}{hint}"
         raise InputError(f"{message}; see {self.prog} --help")
 
     def unknown(self, words: Sequence[str]) -> NoReturn:
@@ -49,6 +75,10 @@ class _Parser(argparse.ArgumentParser):
         known = [name for action in self._actions for name in action.option_strings]
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
         hint = did_you_mean(option, known) if option else ""
+        researched = self.prog == "lowtide plan" and option in _RESEARCH
+        hint = "; that is an option of `lowtide research plan`" if researched else hint
+        if option == "--emit":
+            hint = "; C is written by `lowtide emit MODEL -o DIR`"
         if set(words) <= {ALL, *ALLOWED}:
             hint = "; several words of --allow stand with commas between, as in --allow fission,seams"
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
@@ -67,10 +97,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        parser = _parser(suites="bench" in arguments[:1], methods=listed(arguments))
-        if not arguments:
-            parser.print_help()
-            return 0
+        parser = _parser(suites="bench" in arguments[1:2], methods=listed(arguments))
+        if list(arguments) in ([], [GROUP]):
+            arguments = [*arguments, "--help"]
         options, unknown = parser.parse_known_args(arguments)
         if hasattr(options, "models") and not any(word.startswith("-") and word != "-" for word in unknown):
             options.models += unknown  # argparse takes models only up to the first option behind one
@@ -94,26 +123,29 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     """All commands; `suites`, `methods`: with what `bench` and `compare --help` list, which is slow to load."""
     parser = _Parser(
         prog="lowtide",
-        description="Lower the memory high-water mark of a neural network, and prove how low it can go.",
-        epilog="exit status: 0 done; 2 input or call is wrong; 3 over budget; 4 the budget is proved impossible;\n"
-        "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best plan written.\n"
-        "`lowtide COMMAND --help` has examples.",
+        description="Lower the peak memory of a neural network, and prove how low it can go.",
+        epilog="exit status: 0 done; 2 wrong input or call; 3 over budget; 4 proved impossible;\n"
+        "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best\n"
+        "plan written. `lowtide COMMAND --help` has examples.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands_of = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
-
-    def add(name: str, does: str, run: Any, *examples: str) -> _Parser:
-        lines = "\n".join(f"  {example}" for example in examples)
-        sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"examples:\n{lines}")
-        sub.set_defaults(command=run, parser=sub)
-        return sub
-
-    _plan(add)
-    _inspect(add)
-    _curve(add)
+    front, add = _commands_of(parser)
+    front_door.plan_parser(add, _MODEL)
+    front_door.fit_parser(add, _MODEL)
     _check(add)
-    _compare(add, methods=methods)
+    _inspect(add)
     _verify(add)
+    small_parsers.report_parser(add)
+    _emit(add)
+    does = "everything else: methods of the papers, targets, sweeps, ..."
+    group = front.add_parser(
+        GROUP, help=does, description="Rules and methods of your choice, those of the papers, tables and benchmarks.",
+        epilog="`lowtide research COMMAND --help` has examples.",
+    )  # fmt: skip
+    research, add = _commands_of(group)
+    _plan(add)
+    _curve(add)
+    _compare(add, methods=methods)
     _probe(add)
     _measure(add)
     _allocate(add)
@@ -123,13 +155,27 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.board_parser(add)
     small_parsers.zoo_parser(add)
     small_parsers.schema_parser(add)
-    small_parsers.report_parser(add)
     small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
-    for name, command in commands_of.choices.items():
-        if name != "bench":  # whose suites have it
+    for name, command in [*front.choices.items(), *research.choices.items()]:
+        if name not in (GROUP, "bench"):  # whose commands have it
             printing(command)
+    parser.elsewhere = {name: f"lowtide research {name}" for name in research.choices}
+    group.elsewhere = {name: f"lowtide {name}" for name in front.choices}
     return parser
+
+
+def _commands_of(parser: _Parser) -> tuple[Any, _Add]:
+    """The commands of a parser, none yet, and what adds one."""
+    commands_of = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
+
+    def add(name: str, does: str, run: Any, *examples: str) -> _Parser:
+        lines = "\n".join(f"  {example}" for example in examples)
+        sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"examples:\n{lines}")
+        sub.set_defaults(command=run, parser=sub)
+        return sub
+
+    return commands_of, add
 
 
 def parser_of_all() -> argparse.ArgumentParser:
@@ -140,12 +186,11 @@ def parser_of_all() -> argparse.ArgumentParser:
 def _plan(add: _Add) -> None:
     """Order, arena and what is written of them."""
     p = add(
-        "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
-        "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
-        "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
-        "lowtide plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
-        "lowtide plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
-        "lowtide plan model.tflite --emit c -o firmware --allow loops --stream-input",
+        "plan", "plan under rules and methods of your choice, prove, write back", commands.plan,
+        "lowtide research plan model.onnx -o model.planned.onnx --plan model.plan.json",
+        "lowtide research plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
+        "lowtide research plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
+        "lowtide research plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -159,7 +204,6 @@ def _plan(add: _Add) -> None:
     written.add_argument(
         "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
     )
-    emit.option_of_plan(written)
     report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
     runtime = p.add_argument_group("onnxruntime's own optimiser")
@@ -176,7 +220,7 @@ def _plan(add: _Add) -> None:
 def _inspect(add: _Add) -> None:
     """Why the peak is what it is."""
     p = add(
-        "inspect", "say why the peak is what it is: who is live there, and who keeps them alive", commands.inspect,
+        "inspect", "say why the peak is what it is, and what keeps tensors live", commands.inspect,
         "lowtide inspect model.onnx",
         "lowtide inspect model.onnx --target strict --time 30 --json",
         "lowtide inspect model.tflite --ladder 20",
@@ -193,9 +237,9 @@ def _curve(add: _Add) -> None:
     """Peaks that cuts or repeated ops reach, and what they take."""
     p = add(
         "curve", "print the peaks that cuts, or ops that run again, reach, and what each takes", curve.run,
-        "lowtide curve model.onnx --target onnxruntime",
-        "lowtide curve step.graph.json --allow recompute",
-        "lowtide curve model.onnx --target onnxruntime --cost cost.json",
+        "lowtide research curve model.onnx --target onnxruntime",
+        "lowtide research curve step.graph.json --allow recompute",
+        "lowtide research curve model.onnx --target onnxruntime --cost cost.json",
     )  # fmt: skip
     curve.arguments(p)
 
@@ -204,9 +248,9 @@ def _measure(add: _Add) -> None:
     """A cost file."""
     p = add(
         "measure", "time a model's ops, and parts of them, in onnxruntime: a cost file for plans", measure.run,
-        "lowtide measure model.onnx -o cost.json --max-overhead 10%",
-        "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
-        "lowtide measure opt.onnx -o cost.json --level all --threads 4 --time 300",
+        "lowtide research measure model.onnx -o cost.json --max-overhead 10%",
+        "lowtide research plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
+        "lowtide research measure opt.onnx -o cost.json --level all --threads 4 --time 300",
     )  # fmt: skip
     measure.arguments(p)
 
@@ -231,9 +275,9 @@ def _compare(add: _Add, *, methods: bool) -> None:
     """All methods on one model."""
     p = add(
         "compare", "run methods on one model, and show one table", commands.compare,
-        "lowtide compare zoo:nasnet_a_cifar --target strict",
-        "lowtide compare model.onnx --methods own,rpo,greedy,exact --time 10",
-        "lowtide compare model.onnx --memory fast=256KiB --methods spill,belady,greedy-spill",
+        "lowtide research compare zoo:nasnet_a_cifar --target strict",
+        "lowtide research compare model.onnx --methods own,rpo,greedy,exact --time 10",
+        "lowtide research compare model.onnx --memory fast=256KiB --methods spill,belady,greedy-spill",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: those that are quick)")
@@ -245,7 +289,7 @@ def _compare(add: _Add, *, methods: bool) -> None:
 def _verify(add: _Add) -> None:
     """The checker."""
     p = add(
-        "verify", "check a plan with code of its own; --run: in the runtime it is for", commands.verify,
+        "verify", "check a plan with code of its own; --run: in its runtime", commands.verify,
         "lowtide verify model.onnx model.plan.json",
         "lowtide verify model.onnx model.plan.json --run --prove",
         "lowtide verify planned.tflite",
@@ -253,7 +297,7 @@ def _verify(add: _Add) -> None:
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument(
         "plan_file", metavar="P.json", nargs="?",
-        help="what `lowtide plan --plan` wrote; without it, the offline plan in a .tflite file is checked",
+        help="a plan file; without it, the offline plan in a .tflite file is checked",
     )  # fmt: skip
     p.add_argument("--run", action="store_true", help="run both orders in the model's runtime on random inputs")
     p.add_argument("--random-weights", action="store_true", help="for --run: random where the model's own are missing")
@@ -263,12 +307,33 @@ def _verify(add: _Add) -> None:
     _model_options(p)
 
 
+def _emit(add: _Add) -> None:
+    """C code."""
+    p = add(
+        "emit", "write an int8 .tflite model as C without an interpreter", emit.run,
+        "lowtide emit model.tflite -o firmware",
+        "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
+        "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help="a .tflite file")
+    written = p.add_argument_group(_WRITTEN)
+    written.add_argument("-o", dest="out", metavar="DIR", required=True, help="the folder of the code")
+    written.add_argument("--plan", dest="plan_file", metavar="P.json", help="the plan")
+    written.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
+    _model_options(p)
+    there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
+    _budget(there)
+    _banks(there)
+    curve.stream_input(p)
+    p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
+
+
 def _probe(add: _Add) -> None:
     """What ops mean."""
     p = add(
         "probe", "say what each op reads for a part of its result, and prove it in the model's runtime", probe.run,
-        "lowtide probe model.onnx",
-        "lowtide probe model.onnx --dim batch=1 --json",
+        "lowtide research probe model.onnx",
+        "lowtide research probe model.onnx --dim batch=1 --json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument(
@@ -282,9 +347,9 @@ def _allocate(add: _Add) -> None:
     """Plain buffers."""
     p = add(
         "allocate", "find offsets for the buffers of a CSV file; prints the CSV with offsets", commands.allocate,
-        "lowtide allocate buffers.csv > placed.csv",
-        "lowtide allocate buffers.csv --capacity 1MiB -o placed.csv --header arena.h --table arena.txt",
-        "lowtide allocate buffers.csv --bank sram=256KiB --bank psram=8MiB --json",
+        "lowtide research allocate buffers.csv > placed.csv",
+        "lowtide research allocate buffers.csv --capacity 1MiB -o placed.csv --header arena.h --table arena.txt",
+        "lowtide research allocate buffers.csv --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
     p.add_argument(
         "buffers", metavar="BUFFERS.csv",
@@ -308,8 +373,8 @@ def _share(add: _Add) -> None:
     """Several models in one arena."""
     p = add(
         "share", "plan models that run in turn into one arena", commands.share,
-        "lowtide share detect.onnx classify.onnx --persistent state --header arenas.h --plans plans",
-        "lowtide share detect.onnx classify.onnx --budget 256KiB --json",
+        "lowtide research share detect.onnx classify.onnx --persistent state --header arenas.h --plans plans",
+        "lowtide research share detect.onnx classify.onnx --budget 256KiB --json",
     )  # fmt: skip
     p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; two or more")
     written = p.add_argument_group(_WRITTEN)
@@ -323,13 +388,13 @@ def _bench(add: _Add, *, suites: bool) -> None:
     """Benchmarks; their options are there if they are asked for."""
     p = add(
         "bench", "run a benchmark suite: ours beside what the papers publish", None,
-        "lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
-        "lowtide bench space --network swiftnet_cell_a",
+        "lowtide research bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
+        "lowtide research bench space --network swiftnet_cell_a",
     )  # fmt: skip
     if suites:
         add_suites = extension(COMMANDS, "bench")
         if add_suites is None:
-            raise MissingResearchError("lowtide bench")
+            raise MissingResearchError("lowtide research bench")
         add_suites(p)
 
 
@@ -345,7 +410,7 @@ def _planning(
     """Options that planning commands take."""
     counted = p.add_argument_group("what counts as memory")
     counted.add_argument(
-        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
+        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide research target`, or a TOML file"
     )
     _model_options(counted)
     if budget or kept:
@@ -354,8 +419,7 @@ def _planning(
         _fixed(counted)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
-        there.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
-        there.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
+        _budget(there)
         _banks(there)
     if spilling:
         _spilling(there)
@@ -375,7 +439,7 @@ def _planning(
     if method:
         search.add_argument("--gap", default="0", metavar="3%", help="stop once the bound is so near to the peak")
         search.add_argument(
-            "--method", default="exact", metavar="NAME", help="see `lowtide compare --help` (default: exact)"
+            "--method", default="exact", metavar="NAME", help="see `lowtide research compare --help` (default: exact)"
         )
     search.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=setting,
@@ -402,13 +466,18 @@ def _fixed(p: Any) -> None:
     )  # fmt: skip
 
 
+def _budget(p: Any) -> None:
+    p.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
+    p.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
+
+
 def _banks(p: Any) -> None:
     """Several memories, each tensor wholly in one."""
     p.add_argument(
         "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
         help="a memory, fastest first: each tensor lies wholly in one, the fewest bytes in slow ones",
     )  # fmt: skip
-    p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide board`), or of a TOML file")
+    p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide research board`), or of a file")
     p.add_argument(
         "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=tensor_place,
         help="the memories that a tensor may lie in, the preferred one first",

@@ -58,7 +58,7 @@ def arguments(p: Any) -> None:
 
 
 def options_of_plan(p: Any) -> None:
-    """Words that `lowtide plan` takes."""
+    """Words that `lowtide research plan` takes."""
     p.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
     _trace(p)
 

@@ -1,4 +1,4 @@
-"""`lowtide plan` with several sizes of a free dimension."""
+"""`lowtide research plan` with several sizes of a free dimension."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def wanted(options: argparse.Namespace) -> bool:
 
 
 def run(options: argparse.Namespace, settings: Mapping[str, Any]) -> int:
-    """Print the table. `settings` are the other arguments of `lowtide.plan`; `InputError` if files are to be written,
-    which are for one size."""
+    """Print the table. `settings` are the other arguments of `lowtide.research.plan`; `InputError` if files are to be
+    written, which are for one size."""
     from lowtide.api.size_table import plan_sizes
     from lowtide.report.size_table import size_table_text
 

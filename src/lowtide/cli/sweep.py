@@ -19,7 +19,7 @@ def arguments(p: Any) -> None:
     p.add_argument("--budgets", metavar="SIZE,...", help="what the arena may take, by commas; also 70%%")
     p.add_argument(
         "--vary", action="append", default=[], metavar="OPTION=A,B", type=_varied,
-        help="values of an option of `lowtide plan`, as time=5,60 or allow=,fission; where one has commas, "
+        help="values of an option of `lowtide research plan`, as time=5,60 or allow=,fission; where one has commas, "
         "semicolons stand between them: 'allow=fission;fission,recompute'; may be given several times",
     )  # fmt: skip
     p.add_argument("--jobs", type=count, metavar="N", help="processes (default: one for each core)")
@@ -44,7 +44,7 @@ _FLAGS = ("exact_bits", "overwrite_inputs", "pin_inputs", "stream_input")
 
 
 def _value(name: str, text: str) -> Any:
-    """A value as `lowtide.plan` takes it."""
+    """A value as `lowtide.research.plan` takes it."""
     if name == "dims":
         key, _, size = text.partition(":")
         if not (key and size.isdigit()):

@@ -86,7 +86,7 @@ def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
     dims: dict[str, int | Sequence[int]] = {}
     for name, size in given:
         if isinstance(size, list):
-            raise InputError(f"--dim {name} has several sizes, which is for lowtide plan without files; give one")
+            raise InputError(f"--dim {name} has several sizes, which is for `research plan` without files; give one")
         if dims.setdefault(name, size) != size:
             option = "--dim" if isinstance(size, int) else "--shape"
             raise InputError(f"{option} gives {name} two sizes, {dims[name]} and {size}; give one")

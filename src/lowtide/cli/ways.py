@@ -1,4 +1,4 @@
-"""What would make a model fit, as text: the end of `plan`, `check` and `--emit c` over budget."""
+"""What would make a model fit, as text: the end of `plan`, `check` and `emit` over budget."""
 
 from __future__ import annotations
 

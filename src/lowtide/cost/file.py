@@ -147,7 +147,7 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
     try:
         file = msgspec.json.decode(data, type=CostFile)
     except msgspec.ValidationError as error:
-        fix = "write it with `lowtide measure -o`"
+        fix = "write it with `lowtide research measure -o`"
         if "$.bandwidth" in str(error):
             fix = "give to_host and from_host in bytes per second, from 1 to 1e18, such as 1.2e10"
         raise InputError(f"not a cost file: {error}; {fix}", place) from None

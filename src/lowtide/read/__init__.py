@@ -64,7 +64,7 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
             )
         data = read_all(path)
         if b'"live_intervals"' in data and b'"allowed_pools"' in data:
-            raise InputError("this is a dsa-problem, no graph; place its buffers with lowtide allocate", name)
+            raise InputError("this is a dsa-problem, no graph; place its buffers with lowtide research allocate", name)
         return parse_inductor(data, name) if is_inductor(data) else parse_graph_json(data, name)
     hint = "; HLO text is known by .hlo.txt: rename it" if name.lower().endswith(".txt") else ""
     raise InputError(f"unknown kind of model; the name must end in {ENDINGS}{hint}", name)

@@ -1,4 +1,4 @@
-"""The table of `lowtide compare`."""
+"""The table of `lowtide research compare`."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def curve_text(curve: Curve) -> str:
         lines.append("no cut along this order gives less" if curve.complete else "the time was up; nothing was cut")
     else:
         option = "--cost C.json --max-overhead 10%" if timed else "--max-ops N"
-        lines.append(f"lowtide plan --allow fission {option}, or --budget SIZE, takes one of these")
+        lines.append(f"lowtide research plan --allow fission {option}, or --budget SIZE, takes one of these")
         if not curve.complete:
             lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)
@@ -91,7 +91,7 @@ def front_text(front: Front) -> str:
         lines.append(what if front.complete else "the time was up; nothing was found")
     else:
         allow = "with the same --allow and --cost," if away else "--allow recompute"
-        lines.append(f"lowtide plan {allow} --budget SIZE, or --max-overhead 10%, takes one of these or better")
+        lines.append(f"lowtide research plan {allow} --budget SIZE, or --max-overhead 10%, takes these or better")
         if not front.complete:
             lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)
@@ -113,7 +113,8 @@ def _step_text(front: Front) -> str:
         rows.append((*row, f"{point.parts:,}", ops, f"{point.runs_again:,}"))
     lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, 5]), ""]
     lines += ["added: to the predicted time; runs again: in each part", ""]
-    lines.append("lowtide plan --allow recompute,fission --budget SIZE, or --max-overhead 10%, takes one of these")
+    command = "lowtide research plan --allow recompute,fission"
+    lines.append(f"{command} --budget SIZE, or --max-overhead 10%, takes one of these")
     if not front.complete:
         lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)

@@ -108,7 +108,8 @@ def _ladder(inspection: Inspection) -> list[str]:
     spent = f"{inspection.ladder_seconds:.1f} s"
     left = "all that is tried was looked at" if inspection.ladder_complete else "stopped by time: --ladder looks longer"
     note = (
-        f"a look of {spent}, {left}; `lowtide plan --allow fission`, with --budget or --memory, searches each in full"
+        f"a look of {spent}, {left}; `lowtide research plan --allow fission`, with --budget or --memory, "
+        "searches each in full"
     )
     if kept:
         table = columns(rows, right=[0, 1, 3])

@@ -93,6 +93,6 @@ def loop_run_text(run: LoopRunReport) -> str:
                 "",
                 f"{run.compared_bytes:,} B read from it, all as {run.runtime} made them; {n} there at the end{vacuous}",
             ),
-            ("", "tensors are the runtime's own, ops were not computed in parts: `lowtide probe` proves those"),
+            ("", "tensors are the runtime's own, ops were not computed in parts; `lowtide research probe` does that"),
         ]
     )

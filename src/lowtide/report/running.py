@@ -97,7 +97,7 @@ def run_text(run: RunReport) -> str:
         rows.append(
             ("arena today", f"{format_size(run.unmodified.held_bytes)} for the file as it stands, optimiser off")
         )
-    rows += timing_rows(run.timing, "onnxruntime's defaults; one thread each", faster_level(run.level))
+    rows += timing_rows(run.timing, "onnxruntime's defaults", faster_level(run.level))
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
     return columns(rows)

@@ -3,7 +3,7 @@
 Before a position is computed, the bytes that it reads are taken from the arena where the plan has them, and compared
 with the true tensor's; then the true position is written. What is not yet there is noise. So addresses, line buffers
 and the schedule are run with real bytes; the arithmetic is the runtime's, and that a position needs no more than its
-access says is what `lowtide probe` proves.
+access says is what `lowtide research probe` proves.
 """
 
 from __future__ import annotations

@@ -198,10 +198,17 @@ def _profile_of(session: Any, feeds: Sequence[Mapping[str, Any]]) -> SessionProf
 
 
 def _timing(original: Path, planned: Path, plan: Plan, dims: Dims) -> Timing | None:
-    from lowtide.run.timing import time_onnx
+    """Both as their users run them."""
+    from lowtide.run.session_module import session_module
+    from lowtide.run.timing import Setup, time_onnx
 
-    settings = replace(PLANNED, arena_bytes=planned_block(plan))
-    return time_onnx((original, AS_SHIPPED), (planned, settings), plan.seed, dims)
+    with tempfile.TemporaryDirectory(prefix="lowtide-run-") as name:
+        folder = Path(name)
+        prepacked = plan.weights is None or plan.weights.prepacked
+        module, block = folder / "session.py", planned_block(plan) or plan.arena_bytes or plan.peak_bytes
+        module.write_text(session_module(planned, module, (plan.peak_bytes, block), prepacked=prepacked))
+        setups = Setup(original, folder / "a.npz"), Setup(planned, folder / "b.npz", module)
+        return time_onnx(*setups, folder / "feeds.npz", dims, plan.seed)
 
 
 def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:

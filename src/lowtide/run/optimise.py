@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
+from lowtide.run.canonical import make_canonical
 from lowtide.run.opening import EXTERNAL_FOLDER
 
 Level = Literal["extended", "all"]
@@ -29,16 +30,18 @@ _DATA_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
 tensor goes there."""
 
 
-def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended") -> None:
+def write_optimized(
+    model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended", inline_bytes: int = INLINE_BYTES
+) -> None:
     """Let onnxruntime optimise a model offline. The same onnxruntime writes the same bytes.
 
     Parameters
     ----------
     model, out
-        The model, and the file to write. Weights are inside, or, if the model has more than `INLINE_BYTES` of them
+        The model, and the file to write. Weights are inside, or, if the model has more than `inline_bytes` of them
         outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most.
     dims
-        Sizes of free dimensions by their names; those of unnamed ones (``"INPUT:AXIS"``) are left alone.
+        Sizes of free dimensions by their names, of unnamed ones as ``"INPUT:AXIS"``; they are fixed in the file.
     level
         ``"extended"``, or ``"all"`` for a file that is to run on CPUs like this one only.
 
@@ -64,10 +67,10 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     for name, size in dims.items():
         if ":" not in name:
             options.add_free_dimension_override_by_name(name, size)
-    source, outside = _with_shapes(model)
+    source, outside = _with_shapes(model, {name: size for name, size in dims.items() if ":" in name})
     if isinstance(source, bytes):
         options.add_session_config_entry(EXTERNAL_FOLDER, str(model.parent.absolute()))
-    if outside > INLINE_BYTES:
+    if outside > inline_bytes:
         options.add_session_config_entry(_DATA_FILE, f"{out.name}.data")
         options.add_session_config_entry(_DATA_LEAST, "1024")
     try:
@@ -75,8 +78,9 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         message = f"onnxruntime cannot load it, so it cannot optimise it: {_why_not(model, error)}"
         raise InputError(message, str(model)) from None
-    if 0 < outside <= INLINE_BYTES:
+    if 0 < outside <= inline_bytes:
         _take_in(out, model.parent)
+    make_canonical(out)
     _mark(out, level)
 
 
@@ -123,17 +127,23 @@ def _take_in(file: Path, folder: Path) -> None:
     file.write_bytes(proto.SerializeToString())
 
 
-def _with_shapes(model: Path) -> tuple[str | bytes, int]:
-    """The model with every tensor's shape declared: fused ops of onnxruntime's own keep what is declared before. And
-    the bytes of its external data, which is not read."""
+def _with_shapes(model: Path, placed: Mapping[str, int]) -> tuple[str | bytes, int]:
+    """The model with sizes for the axes ``"INPUT:AXIS"`` and every tensor's shape declared: fused ops of onnxruntime's
+    own keep what is declared before. And the bytes of its external data, which is not read."""
     import onnx
     from google.protobuf.message import DecodeError, EncodeError
 
     try:
         bare = onnx.load(str(model), load_external_data=False)
         outside = sum(_external_bytes(t) for t in bare.graph.initializer)
+        for value in bare.graph.input:
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim if placed else ()):
+                if f"{value.name}:{axis}" in placed:
+                    dim.dim_value = placed[f"{value.name}:{axis}"]
         declared = {v.name for v in (*bare.graph.value_info, *bare.graph.output)}
-        if declared.issuperset(name for node in bare.graph.node for name in node.output if name):
+        if placed:
+            del bare.graph.value_info[:]  # declared for free sizes
+        elif declared.issuperset(name for node in bare.graph.node for name in node.output if name):
             return str(model), outside
         inferred = onnx.shape_inference.infer_shapes(with_small_constants(bare, model.parent), data_prop=True)
         return inferred.SerializeToString(), outside

@@ -1,7 +1,7 @@
-"""How long two models take, run in turn, and the most memory that each one's process had.
+"""What two ONNX models take as their users run them: memory of fresh processes, and seconds of runs in turn.
 
-Each has a process of its own, so that neither's memory is the other's; they run one after the other, in turn, so that
-what else the machine does falls on both.
+Each model has a process of its own (`fresh_process`), so that neither's memory is the other's. Both processes run one
+after the other, in turn, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
@@ -14,64 +14,128 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.run.ort_session import SessionSettings
+from lowtide.errors import InputError
 from lowtide.run_reports import Timing
 from lowtide.sizes import Dims
 
 RUNS = 15
 """Of each model, unless that takes longer than `SECONDS`; three at least."""
 SECONDS = 10.0
+REST = 0.02
+"""Seconds before each run: threads of the run before still spin on other processors for a moment."""
 
 
-def time_onnx(
-    original: tuple[Path, SessionSettings], planned: tuple[Path, SessionSettings], seed: int, dims: Dims
-) -> Timing | None:
-    """Run two ONNX files in turn, each under its settings. None if one of them cannot be run so."""
+@dataclass(frozen=True)
+class Setup:
+    """A model as it is opened: by onnxruntime's defaults, or by `open_session` of a Python module that lowtide wrote.
+
+    `outputs` is where the process writes its outputs, as an ``.npz`` file.
+    """
+
+    model: Path
+    outputs: Path
+    session: Path | None = None
+
+
+def run_fresh(
+    setups: Sequence[Setup], feeds: Path, dims: Dims, *, seed: int = 0, runs: int = RUNS, seconds: float = SECONDS
+) -> list[FreshRun]:
+    """Open models in fresh processes and run them in turn on the same random inputs.
+
+    Parameters
+    ----------
+    feeds
+        The file of the inputs, which the first process draws if it is not there.
+    runs, seconds
+        Runs of each model; fewer, but three at least, if they take longer.
+
+    Raises
+    ------
+    InputError
+        onnxruntime does not open or run one of them.
+    """
     workers: list[_Worker] = []
     try:
-        for path, settings in (original, planned):
-            workers.append(_Worker(path, settings, seed, dims))
-        if not all(worker.ready for worker in workers):
-            return None
-        seconds = in_turn([worker.run for worker in workers])
-        peaks = [worker.end() for worker in workers]
+        for setup in setups:
+            workers.append(_Worker(setup, feeds, dims, seed))
+        taken = in_turn([worker.run for worker in workers], runs, seconds)
+        return [FreshRun(tuple(s), w.end(), w.base_bytes) for s, w in zip(taken, workers, strict=True)]
     except (OSError, ValueError, KeyError):  # a process that died leaves half a line, or none
-        return None
+        model = setups[len(workers) - 1].model if workers else setups[0].model
+        raise InputError("onnxruntime's process ended before it was done", str(model)) from None
     finally:
         for worker in workers:
             worker.stop()
-    before, after = (statistics.median(taken) for taken in seconds)
-    return Timing(len(seconds[0]), before, after, *peaks)
 
 
-def in_turn(runs: Sequence[Callable[[], float]]) -> list[list[float]]:
+@dataclass(frozen=True)
+class FreshRun:
+    """A model in a fresh process: seconds of each run, most memory of the process, and that before it was opened."""
+
+    seconds: tuple[float, ...]
+    peak_bytes: int
+    base_bytes: int
+
+    @property
+    def model_bytes(self) -> int:
+        """Memory of the process above that before the model was opened."""
+        return self.peak_bytes - self.base_bytes
+
+    @property
+    def median_seconds(self) -> float:
+        """The median run."""
+        return statistics.median(self.seconds)
+
+
+def slowdown(before: FreshRun, after: FreshRun) -> float:
+    """How many times longer a run takes: the median over pairs of runs that followed each other."""
+    return statistics.median(b / a for a, b in zip(before.seconds, after.seconds, strict=True))
+
+
+def time_onnx(original: Setup, planned: Setup, feeds: Path, dims: Dims, seed: int) -> Timing | None:
+    """Run two ONNX files in turn. None if one of them cannot be run so."""
+    try:
+        before, after = run_fresh([original, planned], feeds, dims, seed=seed)
+    except InputError:
+        return None
+    seconds = before.median_seconds, after.median_seconds
+    return Timing(len(before.seconds), *seconds, before.peak_bytes, after.peak_bytes)
+
+
+def in_turn(runs: Sequence[Callable[[], float]], most: int = RUNS, limit: float = SECONDS) -> list[list[float]]:
     """Seconds that each of some calls returns, called in turn."""
     seconds: list[list[float]] = [[] for _ in runs]
     began = time.perf_counter()
-    while len(seconds[0]) < 3 or (len(seconds[0]) < RUNS and time.perf_counter() - began < SECONDS):
+    while len(seconds[0]) < min(3, most) or (len(seconds[0]) < most and time.perf_counter() - began < limit):
         for taken, run in zip(seconds, runs, strict=True):
+            time.sleep(REST)
             taken.append(run())
     return seconds
 
 
 class _Worker:
-    """A session in its process (`ort_process`)."""
+    """A model in its process (`fresh_process`)."""
 
-    def __init__(self, path: Path, settings: SessionSettings, seed: int, dims: Dims) -> None:
+    def __init__(self, setup: Setup, feeds: Path, dims: Dims, seed: int) -> None:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "lowtide.run.ort_process"],
+            [sys.executable, "-m", "lowtide.run.fresh_process"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
         )  # fmt: skip
         request = {
-            "path": str(path), "keep_order": settings.keep_order, "reuse": settings.reuse,
-            "arena_bytes": settings.arena_bytes, "seed": seed, "dims": dict(dims),
+            "path": str(setup.model), "session": None if setup.session is None else str(setup.session),
+            "dims": dict(dims), "seed": seed, "feeds": str(feeds), "outputs": str(setup.outputs),
         }  # fmt: skip
         self._send(json.dumps(request))
-        self.ready = "ready" in self._answer()
+        answer = self._answer()
+        if "error" in answer:
+            self.stop()
+            raise InputError(f"onnxruntime cannot run it: {answer['error']}", str(setup.model))
+        self.base_bytes: int = answer["base_bytes"]
 
     def run(self) -> float:
         """Seconds of a run."""
@@ -79,10 +143,12 @@ class _Worker:
         return self._answer()["seconds"]
 
     def end(self) -> int:
-        """Most bytes that the process had."""
+        """Most bytes that the process had; its outputs are written."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        return self._answer()["peak_bytes"]
+        peak: int = self._answer()["peak_bytes"]
+        self._answer()
+        return peak
 
     def stop(self) -> None:
         """Whatever state it is in."""

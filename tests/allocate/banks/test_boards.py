@@ -136,7 +136,7 @@ def test_a_bad_board_file_is_named(tmp_path: Path, text: str, message: str):
 
 def test_unknown_boards_and_unreadable_files(tmp_path: Path):
     """The message says where the names are, or which one is like it."""
-    with pytest.raises(InputError, match="there is no board 'pdp11'; `lowtide board` lists them; a file's name ends"):
+    with pytest.raises(InputError, match="there is no board 'pdp11'; `lowtide research board` lists them; a file"):
         find_board("pdp11")
     with pytest.raises(InputError, match=r"there is no board 'esp32-s33'; did you mean .*esp32s3"):
         find_board("esp32-s33")

@@ -28,7 +28,7 @@ def net(tmp_path: Path) -> Path:
 
 def test_a_plan_says_what_lies_in_what(net: Path):
     """Aliases tagged as such, the rules it counts by, and the peak without; `generic` alone is as it was."""
-    plain, plan = lowtide.plan(net), lowtide.plan(net, allow="alias")
+    plain, plan = lowtide.research.plan(net), lowtide.research.plan(net, allow="alias")
     assert plan.rewrites
     assert all(isinstance(r, TensorAlias) for r in plan.rewrites)
     assert plan.peak_bytes < plain.peak_bytes
@@ -43,7 +43,7 @@ def test_a_plan_says_what_lies_in_what(net: Path):
 
 def test_the_largest_are_named(net: Path):
     """Which tensor lies in which, from where, and by what; all of them with -v."""
-    plan = lowtide.plan(net, allow="alias")
+    plan = lowtide.research.plan(net, allow="alias")
     aliases = [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
     name, op = {t.id: t.name for t in plan.tensors}, {op.id: op for op in plan.ops}
     for alias in aliases:
@@ -57,7 +57,7 @@ def test_the_largest_are_named(net: Path):
 
 def test_the_plan_survives_its_file(net: Path, tmp_path: Path):
     """Saved, read, checked; and written as a model, whose ops are the user's own."""
-    plan = lowtide.plan(net, allow="alias")
+    plan = lowtide.research.plan(net, allow="alias")
     plan.save(tmp_path / "p.json")
     assert lowtide.verify(net, tmp_path / "p.json").checks
     plan.apply(net, tmp_path / "out.onnx")
@@ -68,8 +68,8 @@ def test_the_plan_survives_its_file(net: Path, tmp_path: Path):
 
 def test_what_another_runtime_takes_is_said_with_its_copies(net: Path):
     """onnxruntime's figures beside the plan are of its order alone."""
-    plan = lowtide.plan(net, allow="alias")
-    other = lowtide.plan(net, target="onnxruntime")
+    plan = lowtide.research.plan(net, allow="alias")
+    other = lowtide.research.plan(net, target="onnxruntime")
     (figure,) = (f for f in plan.runtime_figures or () if f.what == "in use")
     assert figure.planned_bytes is not None
     assert figure.planned_bytes >= other.lower_bound_bytes
@@ -77,17 +77,17 @@ def test_what_another_runtime_takes_is_said_with_its_copies(net: Path):
 
 def test_a_budget_that_is_met_without_changes_nothing(net: Path):
     """Aliases only where they are needed; where nothing is enough it is over budget, and not impossible."""
-    plain = lowtide.plan(net)
-    assert lowtide.plan(net, allow="alias", budget=plain.required_bytes).rewrites is None
-    needs = lowtide.plan(net, allow="alias")
-    assert lowtide.plan(net, allow="alias", budget=needs.required_bytes).status == "ok"
-    assert lowtide.plan(net, allow="alias", budget=1).status == "over_budget"
+    plain = lowtide.research.plan(net)
+    assert lowtide.research.plan(net, allow="alias", budget=plain.required_bytes).rewrites is None
+    needs = lowtide.research.plan(net, allow="alias")
+    assert lowtide.research.plan(net, allow="alias", budget=needs.required_bytes).status == "ok"
+    assert lowtide.research.plan(net, allow="alias", budget=1).status == "over_budget"
 
 
 def test_a_target_file_says_what_its_code_generator_can_do(net: Path, tmp_path: Path):
     """A target of one's own is taken by its word."""
     (tmp_path / "mine.toml").write_text('base = "generic"\npieces = "contiguous"\n')
-    plan = lowtide.plan(net, target=str(tmp_path / "mine.toml"), allow="alias")
+    plan = lowtide.research.plan(net, target=str(tmp_path / "mine.toml"), allow="alias")
     assert plan.target == "mine"
     assert plan.rewrites
     assert lowtide.verify(net, plan, target=str(tmp_path / "mine.toml")).checks
@@ -97,7 +97,7 @@ def test_a_target_file_says_what_its_code_generator_can_do(net: Path, tmp_path: 
 def test_runtimes_with_rules_of_their_own_refuse(net: Path, name: str):
     """By name: their kernels copy."""
     with pytest.raises(InputError, match="copies what a concat joins"):
-        lowtide.plan(net, target=name, allow="alias")
+        lowtide.research.plan(net, target=name, allow="alias")
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_runtimes_with_rules_of_their_own_refuse(net: Path, name: str):
 def test_what_does_not_go_together_is_refused(net: Path, call: dict[str, Any], words: str):
     """Nothing that is asked for is dropped."""
     with pytest.raises(InputError, match=words):
-        lowtide.plan(net, **{"allow": "alias", **call})
+        lowtide.research.plan(net, **{"allow": "alias", **call})
 
 
 def test_a_graph_without_meanings_is_refused(tmp_path: Path):
     """Nobody knows which bytes of an op of no format are whose."""
     with pytest.raises(InputError, match="only of ONNX and TFLite models"):
-        lowtide.plan(graph_file(tmp_path, branches()), allow="alias")
+        lowtide.research.plan(graph_file(tmp_path, branches()), allow="alias")
 
 
 @pytest.mark.parametrize("kind", ["Softmax", "LayerNormalization"])
@@ -132,8 +132,8 @@ def test_normalisations_run_in_place_where_aliases_are_allowed(tmp_path: Path, k
     nodes = [node("MatMul", "x w", "a"), node(kind, reads, "b"), node("MatMul", "b w", "y")]
     weights = [constant("w", [0.5] * 64, [8, 8]), constant("s", [1.0] * 8)]
     path = saved(model(nodes, [value("x", (4, 8))], [value("y", (4, 8))], weights), tmp_path)
-    assert not lowtide.plan(path).in_place
-    assert len(lowtide.plan(path, allow="alias").in_place) == 1
+    assert not lowtide.research.plan(path).in_place
+    assert len(lowtide.research.plan(path, allow="alias").in_place) == 1
 
 
 @pytest.mark.slow
@@ -141,10 +141,10 @@ def test_normalisations_run_in_place_where_aliases_are_allowed(tmp_path: Path, k
 def test_parts_of_cut_ops_lie_in_each_other(tmp_path: Path, pieces: str):
     """With `fission`: the plan speaks of parts and of aliases among them, holds, and promises what the cuts do."""
     path = saved(pyramid().model(), tmp_path)
-    plan = lowtide.plan(path, target=f"generic,pieces={pieces}", allow="alias,fission", time=2)
+    plan = lowtide.research.plan(path, target=f"generic,pieces={pieces}", allow="alias,fission", time=2)
     lowtide.verify(path, plan)
     assert {type(r).__name__ for r in plan.rewrites or ()} >= {"CutRegion"}
-    assert plan.peak_bytes <= lowtide.plan(path, allow="fission", time=2).peak_bytes
+    assert plan.peak_bytes <= lowtide.research.plan(path, allow="fission", time=2).peak_bytes
     assert plan.region_bound is None
     plan.apply(path, tmp_path / "out.onnx")
 
@@ -155,4 +155,4 @@ def test_chains_and_two_layouts_go_with_aliases_alone(net: Path, word: str):
     one."""
     for field in ("chains=fused", "layout=either"):
         with pytest.raises(InputError, match="changes single ops"):
-            lowtide.plan(net, target=f"generic,{field}", allow=word)
+            lowtide.research.plan(net, target=f"generic,{field}", allow=word)

@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def planned(model: Path, fast: int, **how: object) -> Plan:
     """Its plan with cuts in so much fast memory."""
-    return lowtide.plan(model, target="strict", memories={"fast": fast}, allow="fission", time=20, **how)  # type: ignore[arg-type]
+    return lowtide.research.plan(model, target="strict", memories={"fast": fast}, allow="fission", time=20, **how)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_a_plan_with_cuts_and_moves_holds(model: Path, fast: int) -> None:
     assert ("streams" in names) == (plan.streams is not None)
     assert plan.memories is not None
     assert (plan.memories[0].size_bytes or 0) <= fast
-    without = lowtide.plan(model, target="strict", memories={"fast": fast}, time=20)
+    without = lowtide.research.plan(model, target="strict", memories={"fast": fast}, time=20)
     if without.moves is not None:
         assert (plan.traffic_bytes or 0) <= (without.traffic_bytes or 0)
     else:
@@ -72,12 +72,12 @@ def test_nothing_is_cut_where_nothing_moves(model: Path) -> None:
 @pytest.mark.slow
 def test_where_a_cut_fits_whole_nothing_moves(model: Path) -> None:
     """Traffic falls to none, with the fewest ops of those that do it."""
-    cut = lowtide.plan(model, target="strict", allow="fission")
+    cut = lowtide.research.plan(model, target="strict", allow="fission")
     fast = cut.required_bytes
     plan = planned(model, fast)
     assert (plan.traffic_bytes, plan.traffic_lower_bound_bytes, plan.optimal) == (0, 0, True)
     assert len(plan.order) <= len(cut.order)
-    assert (lowtide.plan(model, target="strict", memories={"fast": fast}).traffic_bytes or 1) > 0
+    assert (lowtide.research.plan(model, target="strict", memories={"fast": fast}).traffic_bytes or 1) > 0
 
 
 Box = tuple[tuple[int, int], ...]
@@ -198,14 +198,17 @@ def test_an_interrupt_keeps_the_best_so_far(model: Path, call: int) -> None:
 def test_what_does_not_go_together_is_named(model: Path, how: dict[str, object], word: str) -> None:
     """Nothing asked for is dropped."""
     with pytest.raises(InputError, match=word):
-        lowtide.plan(model, memories={"fast": 4096}, **how)  # type: ignore[arg-type]
+        lowtide.research.plan(model, memories={"fast": 4096}, **how)  # type: ignore[arg-type]
 
 
 def test_what_no_cut_fits_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The op whose smallest part needs most of all; as little as that is enough."""
     least = working_set_bound(lowtide.load(model), streamed=True)
     fast = least.size - 1
-    call = ["plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target", "strict"]
+    call = [
+        "research", "plan", str(model), "--memory", f"fast={fast}", "--allow", "fission", "--time", "5", "--target",
+        "strict",
+    ]  # fmt: skip
     assert main(call) == 3
     err = capsys.readouterr().err
     assert f"however it is cut along one dimension, n2 (Conv) needs {least.size:,} B; fast has {fast:,} B" in err
@@ -222,7 +225,10 @@ def test_the_command_writes_it_all(model: Path, tmp_path: Path, capsys: pytest.C
     """The model in parts, the plan and what a driver runs; the plan's screen names what is on the host."""
     out, plan, commands = tmp_path / "out.onnx", tmp_path / "p.json", tmp_path / "c.txt"
     files = ["-o", str(out), "--plan", str(plan), "--commands", str(commands)]
-    call = ["plan", str(model), "--memory", "fast=2KiB", "--allow", "fission", "--time", "5", "--target", "strict"]
+    call = [
+        "research", "plan", str(model), "--memory", "fast=2KiB", "--allow", "fission", "--time", "5", "--target",
+        "strict",
+    ]  # fmt: skip
     assert main([*call, *files]) == 0
     screen = capsys.readouterr().out
     assert "in pieces of" in screen

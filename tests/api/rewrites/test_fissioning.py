@@ -32,7 +32,7 @@ BERT = "magis_bert_base:layers=2,batch=8"
 
 def _plan(model: str = BERT, **how: Any) -> Plan:
     graph = zoo.build(model).graph()
-    plan = lowtide.plan(graph, allow=ALLOW, **{"time": 4, **how})
+    plan = lowtide.research.plan(graph, allow=ALLOW, **{"time": 4, **how})
     lowtide.verify(graph, from_json(plan.to_json()))
     return plan
 
@@ -71,7 +71,7 @@ def test_within_a_bound_on_time_both_together_need_less_than_either() -> None:
     assert both.fission is not None
     assert both.fission.overhead <= 0.1
     assert both.required_bytes < micro.required_bytes < both.own_order_peak_bytes
-    again = lowtide.plan(_priced(graph), allow="recompute", max_overhead="10%", time=1)
+    again = lowtide.research.plan(_priced(graph), allow="recompute", max_overhead="10%", time=1)
     assert both.required_bytes < again.required_bytes
 
 
@@ -98,7 +98,7 @@ def test_the_same_call_gives_the_same_plan() -> None:
     """Where its search ends before its time."""
     graph = random_step(3, batch=6)
     how: dict[str, Any] = {"allow": ALLOW, "method": "microbatch", "options": {"parts": "3"}, "max_overhead": 900}
-    first, second = (lowtide.plan(graph, **how) for _ in range(2))
+    first, second = (lowtide.research.plan(graph, **how) for _ in range(2))
     assert first.fission == second.fission
     assert first.order == second.order
 
@@ -109,7 +109,7 @@ def test_an_op_behind_ops_that_it_does_not_read_is_in_no_part(k: int) -> None:
     graph = random_step(3, batch=6)
     behind = replace(graph.ops[k], after=(graph.ops[k - 1].id,))
     graph = replace(graph, ops=(*graph.ops[:k], behind, *graph.ops[k + 1 :]))
-    plan = lowtide.plan(graph, allow=ALLOW, max_overhead=2, time=1)
+    plan = lowtide.research.plan(graph, allow=ALLOW, max_overhead=2, time=1)
     lowtide.verify(graph, plan)
     assert plan.fission is not None
     assert all(behind.id not in {v for v, _ in part.ops} for part in plan.fission.parts)
@@ -117,7 +117,7 @@ def test_an_op_behind_ops_that_it_does_not_read_is_in_no_part(k: int) -> None:
 
 def test_a_plan_says_what_was_tried() -> None:
     """Part graphs, orders, changes of sequences, arenas, and seconds of each, which are the search's."""
-    plan = lowtide.plan(random_step(3, batch=6), allow=ALLOW, budget="60%", time=1)
+    plan = lowtide.research.plan(random_step(3, batch=6), allow=ALLOW, budget="60%", time=1)
     tried = plan.search or {}
     kinds = ("part_graphs", "orders", "chains", "placements")
     assert all(tried[kind] > 0 for kind in kinds)
@@ -139,7 +139,7 @@ def test_a_step_in_graph_json_is_planned(tmp_path: Path) -> None:
     """Labels and all, from a file, and its plan verified from files."""
     model, plan_file = tmp_path / "step.graph.json", tmp_path / "plan.json"
     model.write_bytes(graph_json_bytes(random_step(5, batch=4)))
-    plan = lowtide.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
+    plan = lowtide.research.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
     plan.save(plan_file)
     report = lowtide.verify(model, plan_file)
     assert "parts" in [rule.name for rule in report.checks]
@@ -163,7 +163,7 @@ def test_statistics_over_the_batch_forbid_micro_batches() -> None:
         },
     )  # fmt: skip
     with pytest.raises(InputError, match=r"microbatch cannot do this: .*batch_norm.* lies between"):
-        lowtide.plan(graph, allow=ALLOW, method="microbatch", max_overhead="10%")
+        lowtide.research.plan(graph, allow=ALLOW, method="microbatch", max_overhead="10%")
 
 
 @pytest.mark.parametrize("step", ["magis_unet", "magis_bert_base", "magis_vit_base"])
@@ -171,7 +171,9 @@ def test_a_step_of_one_row_has_no_micro_batches(step: str) -> None:
     """That alone is said, and not op by op what else could not be cut."""
     sizes = SMALL[step].partition(",")[2]
     with pytest.raises(InputError, match=r"microbatch cannot do this: the step has 1 row$"):
-        lowtide.plan(f"zoo:{step}:batch=1,{sizes}", allow=ALLOW, method="microbatch", max_overhead="10%", time=0.2)
+        lowtide.research.plan(
+            f"zoo:{step}:batch=1,{sizes}", allow=ALLOW, method="microbatch", max_overhead="10%", time=0.2
+        )
 
 
 def test_of_many_reasons_the_first_are_said() -> None:
@@ -198,14 +200,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_what_does_not_go_together_is_said(how: dict[str, Any], why: str) -> None:
     """Each with its mend."""
     with pytest.raises(InputError, match=why):
-        lowtide.plan(random_step(1, batch=4), **{"allow": ALLOW, **how})
+        lowtide.research.plan(random_step(1, batch=4), **{"allow": ALLOW, **how})
 
 
 @pytest.mark.parametrize("how", [{"method": "microbatch", "options": {"parts": "5"}}, {}])
 def test_a_step_of_sizes_alone_is_not_run(how: dict[str, Any]) -> None:
     """Whether its plan has parts or not: no runtime has its ops."""
     step = "zoo:magis_bert_base:" + SMALL["magis_bert_base"]
-    plan = lowtide.plan(step, allow=ALLOW if how else "recompute", max_overhead=900, time=0.2, **how)
+    plan = lowtide.research.plan(step, allow=ALLOW if how else "recompute", max_overhead=900, time=0.2, **how)
     assert (plan.fission is not None) == bool(how)
     with pytest.raises(InputError, match=r"only ONNX, TFLite and \.pt2 models can be run; verify it without --run"):
         lowtide.verify(step, plan, run=True)
@@ -214,7 +216,7 @@ def test_a_step_of_sizes_alone_is_not_run(how: dict[str, Any]) -> None:
 def test_other_graphs_are_refused() -> None:
     """Their ops do not say which rows they need."""
     with pytest.raises(InputError, match="labels"):
-        lowtide.plan("zoo:nasnet_a_cifar", allow=ALLOW, budget="50%")
+        lowtide.research.plan("zoo:nasnet_a_cifar", allow=ALLOW, budget="50%")
 
 
 @pytest.mark.slow
@@ -222,8 +224,8 @@ def test_other_graphs_are_refused() -> None:
 def test_tensors_that_leave_memory_are_part_of_the_search(how: dict[str, Any]) -> None:
     """Fewer bytes within the same time, or less time within the same bytes, than without; and it is said."""
     graph = zoo.build(BERT).graph()
-    without = lowtide.plan(graph, allow=ALLOW, time=1, **how)
-    moved = lowtide.plan(graph, allow=f"{ALLOW},swap", time=4, **how)  # it has more to choose from
+    without = lowtide.research.plan(graph, allow=ALLOW, time=1, **how)
+    moved = lowtide.research.plan(graph, allow=f"{ALLOW},swap", time=4, **how)  # it has more to choose from
     lowtide.verify(graph, from_json(moved.to_json()))
     assert moved.fission is not None
     assert without.fission is not None
@@ -243,7 +245,7 @@ def test_siblings_as_one_take_less_time_or_fewer_bytes(how: dict[str, Any], monk
     monkeypatch.setattr(fissioning, "_APART", 0.02)
     graph = zoo.build(BERT).graph()
     apart = _plan(time=1, **how)
-    plan = lowtide.plan(graph, allow=f"{ALLOW},merge", time=5, **how)  # it plans both steps
+    plan = lowtide.research.plan(graph, allow=f"{ALLOW},merge", time=5, **how)  # it plans both steps
     lowtide.verify(graph, from_json(plan.to_json()))
     assert apart.fission is not None
     assert plan.fission is not None
@@ -263,7 +265,7 @@ def test_siblings_that_gain_nothing_stay_apart() -> None:
     file, _ = stand_in("rtx3090.json")
     dear = msgspec.structs.replace(file.families["other"], launch_seconds=1.0)
     file = msgspec.structs.replace(file, families={**file.families, "unstack": dear})
-    plan = lowtide.plan(zoo.build(BERT).graph(), allow=f"{ALLOW},merge", budget="60%", time=1, cost=file)
+    plan = lowtide.research.plan(zoo.build(BERT).graph(), allow=f"{ALLOW},merge", budget="60%", time=1, cost=file)
     assert plan.fission is not None
     assert plan.fission.merged == []
 
@@ -272,17 +274,17 @@ def test_merging_is_of_steps_in_parts() -> None:
     """Other words with it, and other models, are refused."""
     for words in ("merge", "recompute,merge", "fission,merge", "recompute,swap,merge"):
         with pytest.raises(InputError, match="recompute,fission,merge"):
-            lowtide.plan(zoo.build(BERT).graph(), allow=words, budget="50%")
+            lowtide.research.plan(zoo.build(BERT).graph(), allow=words, budget="50%")
     with pytest.raises(InputError, match="training steps whose ops say which rows"):
-        lowtide.plan(zoo.build("swiftnet_cell_a").graph(), allow=f"{ALLOW},merge", budget="50%")
+        lowtide.research.plan(zoo.build("swiftnet_cell_a").graph(), allow=f"{ALLOW},merge", budget="50%")
 
 
 def test_all_three_have_a_front() -> None:
     """Of a step, and of nothing else."""
-    front = lowtide.front(random_step(4, batch=6), allow=f"{ALLOW},swap", time=1)
+    front = lowtide.research.front(random_step(4, batch=6), allow=f"{ALLOW},swap", time=1)
     assert any(point.parts > 1 for point in front.points)
     with pytest.raises(InputError, match="labels"):
-        lowtide.front("zoo:nasnet_a_cifar", allow=f"{ALLOW},swap")
+        lowtide.research.front("zoo:nasnet_a_cifar", allow=f"{ALLOW},swap")
 
 
 def test_transfers_need_a_bandwidth() -> None:
@@ -291,7 +293,7 @@ def test_transfers_need_a_bandwidth() -> None:
 
     file = msgspec.structs.replace(stand_in("rtx3090.json")[0], bandwidth=None)
     with pytest.raises(InputError, match="nothing of bandwidth"):
-        lowtide.plan(random_step(4, batch=6), allow=f"{ALLOW},swap", budget="50%", cost=file)
+        lowtide.research.plan(random_step(4, batch=6), allow=f"{ALLOW},swap", budget="50%", cost=file)
 
 
 def test_microbatch_alone_runs_nothing_again() -> None:
@@ -302,7 +304,7 @@ def test_microbatch_alone_runs_nothing_again() -> None:
     assert not plan.rewrites
     assert not any(part.body.get("rewrites") for part in plan.fission.parts)
     with pytest.raises(InputError, match="--allow recompute,fission"):
-        lowtide.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
+        lowtide.research.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
 
 
 def test_a_budget_below_the_floor_is_said_to_be_hopeless() -> None:
@@ -310,9 +312,9 @@ def test_a_budget_below_the_floor_is_said_to_be_hopeless() -> None:
     graph, how = random_step(5, batch=4), {"allow": ALLOW, "method": "microbatch", "time": 1}
     floor = fissioning.floor_bytes(memory_model(graph, BUILT_IN["generic"]))
     below, at, reserved = (
-        lowtide.plan(graph, budget=floor - 1, **how),
-        lowtide.plan(graph, budget=floor, **how),
-        lowtide.plan(graph, budget=floor, reserve=1, **how),
+        lowtide.research.plan(graph, budget=floor - 1, **how),
+        lowtide.research.plan(graph, budget=floor, **how),
+        lowtide.research.plan(graph, budget=floor, reserve=1, **how),
     )
     assert [plan.status for plan in (below, at, reserved)] == ["impossible", "over_budget", "impossible"]
     assert [plan.exit_status for plan in (below, at, reserved)] == [4, 3, 4]
@@ -327,7 +329,7 @@ def test_what_a_plan_of_parts_has_not_is_said(tmp_path: Path) -> None:
     """No file of a model; it is drawn, and its bound is proved again of what runs around the parts."""
     model = tmp_path / "step.graph.json"
     model.write_bytes(graph_json_bytes(random_step(5, batch=4)))
-    plan = lowtide.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
+    plan = lowtide.research.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
     with pytest.raises(InputError, match="write the plan alone"):
         plan.apply(model, tmp_path / "out.graph.json")
     plan.report(tmp_path / "plan.html")
@@ -343,7 +345,7 @@ def test_ops_that_take_no_time_are_planned(tmp_path: Path) -> None:
              "families": dict.fromkeys(("other", "slice", "join", "merge"), free)}  # fmt: skip
     (tmp_path / "cost.json").write_bytes(msgspec.json.encode(known))
     graph = random_step(3)
-    plan = lowtide.plan(graph, allow=ALLOW, time=1, max_overhead="1%", cost=str(tmp_path / "cost.json"))
+    plan = lowtide.research.plan(graph, allow=ALLOW, time=1, max_overhead="1%", cost=str(tmp_path / "cost.json"))
     lowtide.verify(graph, plan)
     assert plan.fission is not None
     assert plan.fission.predicted_seconds == 0.0

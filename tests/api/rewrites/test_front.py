@@ -23,8 +23,8 @@ def graph() -> Graph:
 @pytest.mark.slow
 def test_a_plan_for_a_point_costs_no_more_than_it_says(graph: Graph) -> None:
     """Its bound too is below the plan's; the first point is the best order's."""
-    front = lowtide.front(graph, target="strict", time=3)
-    best = lowtide.plan(graph, target="strict")
+    front = lowtide.research.front(graph, target="strict", time=3)
+    best = lowtide.research.plan(graph, target="strict")
     assert (front.own_order_peak_bytes, front.points[0].peak_bytes) == (best.own_order_peak_bytes, best.peak_bytes)
     assert (front.points[0].overhead, front.points[0].runs_again) == (0, 0)
     assert len(front.points) > 3
@@ -34,7 +34,7 @@ def test_a_plan_for_a_point_costs_no_more_than_it_says(graph: Graph) -> None:
     assert all(0 <= p.least_overhead <= p.overhead and p.peak_bytes >= front.floor_bytes for p in front.points)
     assert "points=" in repr(front)
     middle = front.points[len(front.points) // 2]
-    plan = lowtide.plan(graph, target="strict", allow="recompute", budget=middle.peak_bytes, time=3)
+    plan = lowtide.research.plan(graph, target="strict", allow="recompute", budget=middle.peak_bytes, time=3)
     assert plan.recomputation is not None
     assert plan.peak_bytes <= middle.peak_bytes
     assert plan.recomputation.overhead <= middle.overhead + 0.02
@@ -49,25 +49,25 @@ def test_every_parameter_counts(graph: Graph, tmp_path: Path) -> None:
         (Op(0, (0,), (1,), type="Relu"), Op(1, (1,), (2,), type="Relu")),
     )
     peaks = {
-        (target, *options): lowtide.front(overwriting, target=target, **dict.fromkeys(options, True)).points[0]
+        (target, *options): lowtide.research.front(overwriting, target=target, **dict.fromkeys(options, True)).points[0]
         for target, *options in (("strict",), ("generic", "pin_inputs"), ("generic", "overwrite_inputs"))
     }
     assert len({point.peak_bytes for point in peaks.values()}) > 1
-    assert not lowtide.front(graph, time=1e-9).complete
+    assert not lowtide.research.front(graph, time=1e-9).complete
     heard: list[object] = []
-    lowtide.front(graph, target="strict", time=2, seed=1, report=heard.append)
+    lowtide.research.front(graph, target="strict", time=2, seed=1, report=heard.append)
     assert heard
     with pytest.raises(lowtide.InputError, match="--target generic"):
-        lowtide.front(graph, target="onnxruntime")
+        lowtide.research.front(graph, target="onnxruntime")
     with pytest.raises(lowtide.InputError, match="no free dimension"):
-        lowtide.front(graph_file(graph, tmp_path), dims={"n": 2})
+        lowtide.research.front(graph_file(graph, tmp_path), dims={"n": 2})
 
 
 @pytest.mark.slow
 def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -> None:
     """A table; JSON with the same; what does not go together is said."""
     path = graph_file(graph, tmp_path)
-    words = ("curve", path, "--allow", "recompute", "--time", "1", "--target", "strict")
+    words = ("research", "curve", path, "--allow", "recompute", "--time", "1", "--target", "strict")
     status, out, _ = run(capsys, *words)
     assert status == 0
     assert "best order" in out
@@ -79,7 +79,7 @@ def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -
         status, _, error = run(capsys, *words, more)
         assert status == 2
         assert text in error
-    status, _, error = run(capsys, "curve", path, "--allow", "seams")
+    status, _, error = run(capsys, "research", "curve", path, "--allow", "seams")
     assert status == 2
     assert "--allow fission" in error
 
@@ -87,7 +87,7 @@ def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -
 def test_one_point_where_nothing_is_gained(capsys: Captured, tmp_path: Path) -> None:
     """Said in words."""
     graph = Graph("one", (Tensor(0, 4, Kind.INPUT), Tensor(1, 4, Kind.OUTPUT)), (Op(0, (0,), (1,), cost=1),))
-    status, out, _ = run(capsys, "curve", graph_file(graph, tmp_path), "--allow", "recompute")
+    status, out, _ = run(capsys, "research", "curve", graph_file(graph, tmp_path), "--allow", "recompute")
     assert status == 0
     assert "gives no less" in out
 
@@ -95,8 +95,8 @@ def test_one_point_where_nothing_is_gained(capsys: Captured, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_tensors_that_leave_memory(graph: Graph, tmp_path: Path, capsys: Captured) -> None:
     """With runs again and alone: bytes stored, bounds below; a plan for a point is as quick; what a bound is below."""
-    both = lowtide.front(graph, target="strict", allow="recompute,swap", time=4)
-    alone = lowtide.front(graph, target="strict", allow="swap", time=4)
+    both = lowtide.research.front(graph, target="strict", allow="recompute,swap", time=4)
+    alone = lowtide.research.front(graph, target="strict", allow="swap", time=4)
     assert both.counted == alone.counted == "nanoseconds"
     for front in (both, alone):
         assert len(front.points) > 2
@@ -104,13 +104,12 @@ def test_tensors_that_leave_memory(graph: Graph, tmp_path: Path, capsys: Capture
         assert all(0 <= p.least_overhead <= p.overhead + 1e-12 for p in front.points)
     assert all(point.runs_again == 0 for point in alone.points)
     middle = alone.points[len(alone.points) // 2]
-    plan = lowtide.plan(graph, target="strict", allow="swap", budget=middle.peak_bytes, time=3)
+    plan = lowtide.research.plan(graph, target="strict", allow="swap", budget=middle.peak_bytes, time=3)
     assert plan.recomputation is not None
     assert plan.peak_bytes <= middle.peak_bytes
     assert plan.recomputation.overhead >= middle.least_overhead - 1e-12
-    status, out, _ = run(
-        capsys, "curve", graph_file(graph, tmp_path), "--allow", "recompute,swap", "--time", "1", "--target", "strict"
-    )
+    words = ("--allow", "recompute,swap", "--time", "1", "--target", "strict")
+    status, out, _ = run(capsys, "research", "curve", graph_file(graph, tmp_path), *words)
     assert status == 0
     assert "stored" in out
     assert "the same --allow" in out

@@ -32,7 +32,9 @@ from support.sequences import STRICT, costly_graph, held_or_made_again, least_co
 
 def plan_again(**settings: Any) -> Plan:
     """Its plan in 10 bytes, where `make` runs twice."""
-    return lowtide.plan(held_or_made_again(), **{"target": "strict", "budget": 10, "allow": "recompute"} | settings)
+    return lowtide.research.plan(
+        held_or_made_again(), **{"target": "strict", "budget": 10, "allow": "recompute"} | settings
+    )
 
 
 def test_an_op_runs_again_for_room():
@@ -57,7 +59,7 @@ def test_a_copy_of_a_result_is_written_over():
     tensors = tuple(Tensor(at[n], size, kinds.get(n, Kind.ACTIVATION), n) for n, size in sizes.items())
     rows = tuple(Op(i, tuple(at[t] for t in a), tuple(at[t] for t in b), type=k) for i, (k, a, b) in enumerate(ops))
     graph = Graph("copy", tensors, rows)
-    plan = lowtide.plan(graph, target="generic", budget=1408, allow="recompute")
+    plan = lowtide.research.plan(graph, target="generic", budget=1408, allow="recompute")
     assert (plan.status, [r.of for r in plan.rewrites or () if isinstance(r, Recompute)]) == ("ok", [0])
     assert plan.required_bytes == 1408
 
@@ -66,8 +68,8 @@ def test_a_copy_of_a_result_is_written_over():
 def test_plans_of_any_graph_are_as_the_check_reads_them(seed: int):
     """Views, results that are read, ops that write in place or into parts of others: no plan that its check refuses."""
     graph = random_graph(Random(seed), 4 + seed % 6, aliases=0.3)
-    best = lowtide.plan(graph, target="generic", time=2)
-    plan = lowtide.plan(graph, target="generic", time=2, allow="recompute", budget=best.peak_bytes * 19 // 20)
+    best = lowtide.research.plan(graph, target="generic", time=2)
+    plan = lowtide.research.plan(graph, target="generic", time=2, allow="recompute", budget=best.peak_bytes * 19 // 20)
     verify_plan(graph, plan, BUILT_IN["generic"])
 
 
@@ -85,7 +87,7 @@ def test_nothing_runs_again_where_the_best_order_fits():
 def test_a_share_is_of_the_own_orders_peak():
     """Parts of a byte are dropped: 70 % of 14 bytes are 9."""
     assert plan_again(budget="70%").budget_bytes == 9
-    assert lowtide.plan(held_or_made_again(), target="strict", budget="50%").budget_bytes == 7
+    assert lowtide.research.plan(held_or_made_again(), target="strict", budget="50%").budget_bytes == 7
 
 
 def test_the_screen_says_what_is_so():
@@ -214,13 +216,13 @@ def test_ops_that_after_speaks_of_run_once():
     with pytest.raises(VerificationError) as error:
         verify_plan(ordered, plan, STRICT)
     assert error.value.failure in ("rewrites", "recompute")
-    once = lowtide.plan(ordered, target="strict", budget=10, allow="recompute", time=1)
+    once = lowtide.research.plan(ordered, target="strict", budget=10, allow="recompute", time=1)
     assert (once.status, once.peak_bytes > 10) == ("over_budget", True)
     rng = Random(3)
     for _ in range(4):
         drawn = costly_graph(rng, 30)
-        peak = lowtide.plan(drawn, target="strict", time=1).peak_bytes
-        lowtide.plan(drawn, target="strict", budget=peak * 9 // 10, allow="recompute", time=0.3)
+        peak = lowtide.research.plan(drawn, target="strict", time=1).peak_bytes
+        lowtide.research.plan(drawn, target="strict", budget=peak * 9 // 10, allow="recompute", time=0.3)
 
 
 def test_a_published_method_is_named_and_says_what_it_proves(capsys: Captured, tmp_path: Path):
@@ -245,7 +247,7 @@ def test_plans_of_small_graphs_are_within_the_budget_and_no_cheaper_than_the_lea
         graph = costly_graph(rng, 6)
         problem = own(graph)
         budget = max(least_possible(problem)[0], max(problem.core().footprints(range(6))) - rng.randint(1, 4))
-        plan = lowtide.plan(graph, target="strict", budget=budget, allow="recompute", time=0.4)
+        plan = lowtide.research.plan(graph, target="strict", budget=budget, allow="recompute", time=0.4)
         told, least = plan.recomputation, least_cost(problem, budget)
         assert told is not None
         if plan.status == "ok" and least is not None:
@@ -267,7 +269,7 @@ def test_the_command_plans_a_graph_json(capsys: Captured, tmp_path: Path):
     model, plan = tmp_path / "again.graph.json", tmp_path / "plan.json"
     model.write_text(json.dumps(document))
     words = ["--target", "strict", "--allow", "recompute", "--budget", "75%", "--time", "1", "--plan", str(plan)]
-    status, out, _ = run(capsys, "plan", model, *words)
+    status, out, _ = run(capsys, "research", "plan", model, *words)
     assert status == 0
     assert "1 op, 4.000 % more cost, as the graph says it; the least there is" in out
     assert run(capsys, "verify", model, plan)[0] == 0
@@ -302,7 +304,7 @@ def test_impossible_rests_on_no_bound_over_orders() -> None:
     graph = held_or_made_again()
     honest = plan_again(budget="100%")
     assert honest.peak_bytes == 14
-    once = lowtide.plan(graph, target="strict")
+    once = lowtide.research.plan(graph, target="strict")
     forged = msgspec.structs.replace(
         honest,
         budget_bytes=10,

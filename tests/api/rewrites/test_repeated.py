@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 
 def planned(path: Path) -> Plan:
     """Its plan, in which the first product runs twice."""
-    return lowtide.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
+    return lowtide.research.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_the_command_writes_and_verifies(path: Path, capsys: Captured) -> None:
     """`-o`, then `verify --run`, which writes it once more."""
     out, file = path.parent / "o.onnx", path.parent / "p.json"
     words = ("--target", "strict", "--allow", "recompute", "--max-overhead", "20%", "--time", "1")
-    assert run(capsys, "plan", path, *words, "-o", out, "--plan", file)[0] == 0
+    assert run(capsys, "research", "plan", path, *words, "-o", out, "--plan", file)[0] == 0
     assert len(onnx.load(out).graph.node) == 7
     status, text, _ = run(capsys, "verify", path, file, "--run")
     assert status == 0
@@ -132,7 +132,7 @@ def test_other_formats_are_not_written(tmp_path: Path, capsys: Captured) -> None
     """Graph JSON has its ops once: the plan says the rest."""
     path = graph_file(held_or_made_again(), tmp_path)
     words = ("--target", "strict", "--allow", "recompute", "--budget", "75%", "--time", "1", "-o")
-    status, _, error = run(capsys, "plan", path, *words, tmp_path / "o.graph.json")
+    status, _, error = run(capsys, "research", "plan", path, *words, tmp_path / "o.graph.json")
     assert status == 2
     assert "only ONNX files" in error
     assert not (tmp_path / "o.graph.json").exists()
@@ -187,7 +187,7 @@ def test_a_body_that_reads_what_is_made_again_is_refused(tmp_path: Path) -> None
     whole.graph.node.extend([*nodes[:4], chosen, nodes[5]])
     whole.graph.input.append(value("k", (), TensorProto.BOOL))
     path = saved(whole, tmp_path)
-    plan = lowtide.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
+    plan = lowtide.research.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
     assert plan.rewrites
     with pytest.raises(InputError, match="body"):
         lowtide.apply(plan, path, tmp_path / "o.onnx")

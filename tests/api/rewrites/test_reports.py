@@ -42,7 +42,7 @@ def test_no_bound_of_one_choice_is_reported(
 
     monkeypatch.setattr(OneArena, "solve", telling)
     heard: list[Progress] = []
-    lowtide.plan(model_file(tmp_path), target="generic", allow=allow, time=2, report=heard.append, **how)
+    lowtide.research.plan(model_file(tmp_path), target="generic", allow=allow, time=2, report=heard.append, **how)
     bests = [progress.best_bytes for progress in heard if progress.best_bytes]
     assert bests
     assert bests == sorted(bests, reverse=True)
@@ -52,7 +52,7 @@ def test_no_bound_of_one_choice_is_reported(
 def test_a_search_for_loops_says_what_it_does(tmp_path: Path) -> None:
     """From when the order without loops is known to when the plan is checked; what is called best is reached."""
     heard: list[Progress] = []
-    plan = lowtide.plan(model_file(tmp_path), target="generic", allow="loops", time=2, report=heard.append)
+    plan = lowtide.research.plan(model_file(tmp_path), target="generic", allow="loops", time=2, report=heard.append)
     phases = [progress.phase for progress in heard]
     assert "looking for loops" in phases
     assert phases[-1] == "verifying the plan"
@@ -69,7 +69,7 @@ def test_what_is_told_of_a_search_for_loops_may_end_it(phase: str, tmp_path: Pat
             raise KeyboardInterrupt
 
     model = model_file(tmp_path)
-    plan = lowtide.plan(model, target="generic", allow="loops", time=2, report=report)
+    plan = lowtide.research.plan(model, target="generic", allow="loops", time=2, report=report)
     assert plan.peak_bytes <= plan.own_order_peak_bytes
     assert plan.stopped == "interrupt" or phase != "looking for loops"
     assert plan.stopped != "interrupt" or phase != "verifying the plan"

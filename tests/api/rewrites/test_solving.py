@@ -33,14 +33,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tiled(model: Path) -> Plan:
     """A plan with tiles on tiles, and rows that run again."""
-    return lowtide.plan(model, target="generic", allow="fission,seams,rounds,halos", time=3)
+    return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=3)
 
 
 def test_all_that_tiles_goes_together(model: Path) -> None:
     """No pair of words is refused, and the checker takes what comes of all of them."""
     assert set(TILED) < set(ALLOWED)
-    plan = lowtide.plan(model, target="generic", allow=TILED, time=3)
-    once = lowtide.plan(model, target="generic", allow="fission", time=3)
+    plan = lowtide.research.plan(model, target="generic", allow=TILED, time=3)
+    once = lowtide.research.plan(model, target="generic", allow="fission", time=3)
     assert plan.required_bytes <= once.required_bytes
     lowtide.verify(model, plan)
 
@@ -57,7 +57,7 @@ def test_halos_in_levels_are_counted(model: Path, tiled: Plan) -> None:
 @pytest.mark.parametrize("allow", ["fission,seams,rounds,halos", TILED])
 def test_a_search_is_no_worse_than_the_plan_that_it_begins_with(model: Path, tiled: Plan, allow: Any) -> None:
     """In no time the plan is found again, from the object or from its file."""
-    warm = lowtide.plan(model, target="generic", allow=allow, time=0.01, warm_start=tiled)
+    warm = lowtide.research.plan(model, target="generic", allow=allow, time=0.01, warm_start=tiled)
     assert warm.required_bytes <= tiled.required_bytes
     assert warm.exactness == tiled.exactness
     lowtide.verify(model, warm)
@@ -66,7 +66,7 @@ def test_a_search_is_no_worse_than_the_plan_that_it_begins_with(model: Path, til
 def test_a_file_is_a_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
     """What a budget asks for is there without a search."""
     tiled.save(tmp_path / "plan.json")
-    met = lowtide.plan(
+    met = lowtide.research.plan(
         model, target="generic", allow="fission,seams,rounds,halos", time=0.01, budget=tiled.required_bytes,
         warm_start=tmp_path / "plan.json",
     )  # fmt: skip
@@ -75,8 +75,8 @@ def test_a_file_is_a_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
 
 def test_an_order_is_a_start(model: Path) -> None:
     """Without any change of the graph, too: the order is kept where none is better."""
-    plan = lowtide.plan(model, target="generic", time=2)
-    warm = lowtide.plan(model, target="generic", time=2, warm_start=plan)
+    plan = lowtide.research.plan(model, target="generic", time=2)
+    warm = lowtide.research.plan(model, target="generic", time=2, warm_start=plan)
     assert warm.required_bytes <= plan.required_bytes
     assert warm.own_order_peak_bytes == plan.own_order_peak_bytes
 
@@ -92,7 +92,7 @@ def test_an_order_is_a_start(model: Path) -> None:
 def test_what_a_plan_is_no_start_of(model: Path, tiled: Plan, call: dict[str, Any], words: str) -> None:
     """Nothing that is asked for is dropped."""
     with pytest.raises(InputError, match=words):
-        lowtide.plan(model, target="generic", warm_start=tiled, **call)
+        lowtide.research.plan(model, target="generic", warm_start=tiled, **call)
 
 
 def test_a_plan_of_another_model_is_no_start(model: Path, tiled: Plan, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_plan_of_another_model_is_no_start(model: Path, tiled: Plan, tmp_path:
     other = tmp_path / "other.onnx"
     other.write_bytes(model.read_bytes() + b"\x0a\x00")
     with pytest.raises(InputError, match="of another model"):
-        lowtide.plan(other, target="generic", allow=TILED, warm_start=tiled)
+        lowtide.research.plan(other, target="generic", allow=TILED, warm_start=tiled)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
 
 def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     """One plan of all means, and one that may run 5 % more operations."""
-    every = lowtide.plan(model, target="generic", allow="all", time=10)
-    tiles = lowtide.plan(model, target="generic", allow="fission", time=10)
+    every = lowtide.research.plan(model, target="generic", allow="all", time=10)
+    tiles = lowtide.research.plan(model, target="generic", allow="fission", time=10)
     assert every.required_bytes <= tiles.required_bytes
     assert every.halos is None or every.halos.extra_macs <= MOST_OVERHEAD * every.halos.macs
     lowtide.verify(model, every)
@@ -140,7 +140,7 @@ def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
     """No cost file is of such a model, and none is needed."""
     path = tmp_path / "net.tflite"
     path.write_bytes(tflite_pyramid().bytes())
-    plan = lowtide.plan(path, target="generic", allow="all", time=5)
+    plan = lowtide.research.plan(path, target="generic", allow="all", time=5)
     assert plan.allow == ["fission", "halos", "rounds", "alias"]
     assert plan.cost is None
     lowtide.verify(path, plan)
@@ -149,4 +149,4 @@ def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
 def test_all_is_named_alone(model: Path) -> None:
     """The other words are among it."""
     with pytest.raises(InputError, match="name it alone"):
-        lowtide.plan(model, allow="all,fission")
+        lowtide.research.plan(model, allow="all,fission")

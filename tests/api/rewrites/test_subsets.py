@@ -27,7 +27,10 @@ def _fewer(graph: Graph, allow: str, **how: Any) -> list[tuple[str, Plan]]:
     alone = priced(graph, stand_in("rtx3090.json")[0].families)
     ways = [("recompute", {}), ("swap", {}), ("recompute,swap", {}), *((w, {}) for w in PLAIN if w != allow)]
     plans = [
-        (way, lowtide.plan(graph if "fission" in way else alone, allow=way, time=SECONDS * SHARE, **how, **more))
+        (
+            way,
+            lowtide.research.plan(graph if "fission" in way else alone, allow=way, time=SECONDS * SHARE, **how, **more),
+        )
         for way, more in ways
         if set(way.split(",")) <= words
     ]
@@ -36,7 +39,7 @@ def _fewer(graph: Graph, allow: str, **how: Any) -> list[tuple[str, Plan]]:
         methods.append(("pofo", alone, "recompute,swap"))
     for name, step, way in methods:
         with suppress(lowtide.InputError):  # statistics over the batch, or no chain of blocks
-            plans.append((name, lowtide.plan(step, allow=way, method=name, time=SECONDS * SHARE, **how)))
+            plans.append((name, lowtide.research.plan(step, allow=way, method=name, time=SECONDS * SHARE, **how)))
     return plans
 
 
@@ -58,7 +61,7 @@ def test_within_a_budget_all_words_take_no_more_time_than_fewer(allow: str, seed
     """Whatever fits the budget by fewer does by all."""
     graph = KINDS[seed % len(KINDS)](seed)
     budget = ("85%", "70%", "50%")[seed % 3]
-    plan = lowtide.plan(graph, allow=allow, budget=budget, time=SECONDS)
+    plan = lowtide.research.plan(graph, allow=allow, budget=budget, time=SECONDS)
     lowtide.verify(graph, plan)
     for way, fewer in _fewer(graph, allow, budget=budget):
         if fewer.status == "ok":
@@ -72,7 +75,7 @@ def test_within_a_bound_on_time_all_words_need_no_more_bytes_than_fewer(allow: s
     """From a tenth more time, in which little runs again, to eight times as much."""
     graph = KINDS[seed % len(KINDS)](seed)
     most = (0.1, 0.5, 8.0)[seed % 3]
-    plan = lowtide.plan(graph, allow=allow, max_overhead=most, time=SECONDS)
+    plan = lowtide.research.plan(graph, allow=allow, max_overhead=most, time=SECONDS)
     lowtide.verify(graph, plan)
     assert _added(plan) <= most + 1e-9
     for way, fewer in _fewer(graph, allow, max_overhead=most):

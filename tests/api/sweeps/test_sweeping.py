@@ -40,12 +40,12 @@ def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_row_says_what_plan_says(tmp_path: Path) -> None:
     """Model by target by budget by option, in that order; a percentage is of the model's own peak."""
     model = str(graph_file(tmp_path, branches()))
-    table = lowtide.sweep(
+    table = lowtide.research.sweep(
         [model], targets=["strict", "generic"], budgets=[None, "50%"], vary={"method": ["own", "exact"]}, jobs=1
     )
     assert (table.total, table.errors, table.exit_status) == (8, 0, 0)
     expected = [
-        lowtide.plan(model, target=target, budget=budget, method=method)
+        lowtide.research.plan(model, target=target, budget=budget, method=method)
         for target in ("strict", "generic") for budget in (None, "50%") for method in ("own", "exact")
     ]  # fmt: skip
     for row, plan in zip(table.rows, expected, strict=True):
@@ -61,14 +61,16 @@ def test_what_is_wrong_with_a_model_is_its_row(tmp_path: Path, capsys: Captured)
     (tmp_path / "broken.onnx").write_text("no model")
     good = onnx_file(tmp_path)
     status, out, _ = run(
-        capsys, "sweep", tmp_path, tmp_path / "none.onnx", "--targets", "strict", "--jobs", 1, "--json"
+        capsys, "research", "sweep", tmp_path, tmp_path / "none.onnx", "--targets", "strict", "--jobs", 1, "--json"
     )
     rows = {Path(row["model"]).name: row for row in json.loads(out)}
     assert status == 2
     assert rows[good.name]["status"] == "ok"
     assert rows["broken.onnx"]["error"]
     assert rows["none.onnx"]["exit_status"] == 2
-    status, out, _ = run(capsys, "sweep", good, "--targets", "strict,generic,alignment=128", "-q", "--jobs", 1)
+    status, out, _ = run(
+        capsys, "research", "sweep", good, "--targets", "strict,generic,alignment=128", "-q", "--jobs", 1
+    )
     assert (status, len(out.splitlines())) == (0, 3)
     assert "generic,alignment=128" in out
 
@@ -102,7 +104,7 @@ def test_a_wrong_call_is_said_before_anything_is_planned(
 ) -> None:
     """In one line, and no file is left."""
     monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, "sweep", NETWORKS[0], *words)
+    status, out, err = run(capsys, "research", "sweep", NETWORKS[0], *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert says in err
     assert list(tmp_path.iterdir()) == []
@@ -126,22 +128,26 @@ def test_folders_stand_for_the_models_below(tmp_path: Path) -> None:
 def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     """Rows that are done are not done again, and the table is the one of a run that was not interrupted."""
     whole, cut = tmp_path / "whole.csv", tmp_path / "cut.csv"
-    lowtide.sweep(NETWORKS, targets=["strict"], out=whole, jobs=1)
+    lowtide.research.sweep(NETWORKS, targets=["strict"], out=whole, jobs=1)
 
     def stop(done: int, _total: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
-    first = lowtide.sweep(NETWORKS, targets=["strict"], out=cut, jobs=1, report=stop)
+    first = lowtide.research.sweep(NETWORKS, targets=["strict"], out=cut, jobs=1, report=stop)
     assert (first.interrupted, first.exit_status, len(first.rows), cut.exists()) == (True, 130, 3, False)
     journal = Journal(cut).path
     journal.write_bytes(journal.read_bytes() + b'["torn')
     seen: list[int] = []
-    second = lowtide.sweep(NETWORKS, targets=["strict"], out=cut, jobs=1, report=lambda done, _: seen.append(done))
+    second = lowtide.research.sweep(
+        NETWORKS, targets=["strict"], out=cut, jobs=1, report=lambda done, _: seen.append(done)
+    )
     assert (second.kept, seen, second.interrupted) == (3, [4, 5, 6], False)
     assert timeless(cut.read_text()) == timeless(whole.read_text())
     assert not journal.exists()
-    assert lowtide.sweep(NETWORKS, targets=["strict"], out=cut, jobs=1).kept == 0  # a table that is whole is made anew
+    assert (
+        lowtide.research.sweep(NETWORKS, targets=["strict"], out=cut, jobs=1).kept == 0
+    )  # a table that is whole is made anew
 
 
 def test_ctrl_c_ends_the_row_in_turn_and_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +163,7 @@ def test_ctrl_c_ends_the_row_in_turn_and_the_sweep(tmp_path: Path, monkeypatch: 
             return done(task)
 
         monkeypatch.setattr(sweep_workers, "row_of", row)
-        made = lowtide.sweep(NETWORKS, targets=["strict"], out=table, jobs=1)
+        made = lowtide.research.sweep(NETWORKS, targets=["strict"], out=table, jobs=1)
         assert (made.interrupted, made.exit_status, len(made.rows)) == (True, 130, 2)
         assert len(Journal(table).rows()) == 2
 
@@ -166,7 +172,7 @@ def test_a_journal_nested_too_deep_is_none(tmp_path: Path) -> None:
     """As other garbage is."""
     Journal(tmp_path / "t.csv").path.write_text("[" * 100_000 + "\n")
     with pytest.raises(InputError, match="this is no journal of a sweep"):
-        lowtide.sweep(NETWORKS, targets=["strict"], out=tmp_path / "t.csv", jobs=1)
+        lowtide.research.sweep(NETWORKS, targets=["strict"], out=tmp_path / "t.csv", jobs=1)
 
 
 def test_a_file_that_changed_is_planned_again(tmp_path: Path) -> None:
@@ -175,30 +181,30 @@ def test_a_file_that_changed_is_planned_again(tmp_path: Path) -> None:
     (task,) = grid([str(model)], ["strict"], [None], {})
     with Journal(table).open(keep=True) as file:
         Journal.append(file, task, dict.fromkeys(COLUMNS, "old"))
-    kept = lowtide.sweep([model], targets=["strict"], out=table, jobs=1)
+    kept = lowtide.research.sweep([model], targets=["strict"], out=table, jobs=1)
     assert (kept.kept, kept.rows[0]["graph"]) == (1, "old")
     with Journal(table).open(keep=True) as file:
         Journal.append(file, task, dict.fromkeys(COLUMNS, "old"))
-    assert lowtide.sweep([model], targets=["strict"], out=table, jobs=1, fresh=True).kept == 0
+    assert lowtide.research.sweep([model], targets=["strict"], out=table, jobs=1, fresh=True).kept == 0
     with Journal(table).open(keep=True) as file:
         Journal.append(file, task, dict.fromkeys(COLUMNS, "old"))
     os.utime(model, ns=(1, 1))
-    assert lowtide.sweep([model], targets=["strict"], out=table, jobs=1).kept == 0
+    assert lowtide.research.sweep([model], targets=["strict"], out=table, jobs=1).kept == 0
     for text in ("{}\n", "[1]\n", '["k", {}]\n', "\x00\n"):
         Journal(table).path.write_text(text)
         with pytest.raises(InputError, match="no journal of a sweep"):
-            lowtide.sweep([model], targets=["strict"], out=table, jobs=1)
+            lowtide.research.sweep([model], targets=["strict"], out=table, jobs=1)
 
 
 def test_parquet_holds_the_same(tmp_path: Path) -> None:
     """With types; without pyarrow it is said at once."""
     if importlib.util.find_spec("pyarrow") is None:
         with pytest.raises(MissingExtraError, match="pyarrow"):
-            lowtide.sweep(NETWORKS[:1], out=tmp_path / "t.parquet", jobs=1)
+            lowtide.research.sweep(NETWORKS[:1], out=tmp_path / "t.parquet", jobs=1)
         return
     from pyarrow import parquet
 
-    made = lowtide.sweep([*NETWORKS[:2], "none.onnx"], targets=["strict"], out=tmp_path / "t.parquet", jobs=1)
+    made = lowtide.research.sweep([*NETWORKS[:2], "none.onnx"], targets=["strict"], out=tmp_path / "t.parquet", jobs=1)
     assert plain(parquet.read_table(tmp_path / "t.parquet").to_pylist()) == plain(made.rows)
 
 
@@ -206,20 +212,8 @@ def test_parquet_holds_the_same(tmp_path: Path) -> None:
 def test_processes_give_the_same_table(tmp_path: Path, capsys: Captured) -> None:
     """As one process, byte for byte but for the seconds."""
     for jobs in (1, 2):
-        assert (
-            run(
-                capsys,
-                "sweep",
-                *NETWORKS,
-                "--targets",
-                "strict,generic",
-                "--jobs",
-                jobs,
-                "-o",
-                tmp_path / f"{jobs}.csv",
-            )[0]
-            == 0
-        )
+        words = ("--targets", "strict,generic", "--jobs", jobs, "-o", tmp_path / f"{jobs}.csv")
+        assert run(capsys, "research", "sweep", *NETWORKS, *words)[0] == 0
     assert timeless((tmp_path / "1.csv").read_text()) == timeless((tmp_path / "2.csv").read_text())
 
 
@@ -227,14 +221,14 @@ def test_processes_give_the_same_table(tmp_path: Path, capsys: Captured) -> None
 def test_a_worker_that_dies_costs_its_own_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model whose code ends the process, each time; and one whose code does so once."""
     monkeypatch.setattr(sweep_workers, "MOST_TRIES", 2)
-    good = lowtide.sweep(NETWORKS[:2], targets=["strict"], jobs=1).rows
+    good = lowtide.research.sweep(NETWORKS[:2], targets=["strict"], jobs=1).rows
     (tmp_path / "deadly.py").write_text("import os\ndef net():\n    os._exit(9)\n")
     once = (
         f"import os\ndef net():\n    try:\n        os.mkdir({str(tmp_path / 'been')!r})\n    except FileExistsError:\n"
     )
     (tmp_path / "once.py").write_text(f"{once}        return {NETWORKS[0]!r}\n    os._exit(9)\n")
     models = [NETWORKS[0], f"{tmp_path}/deadly.py:net", f"{tmp_path}/once.py:net", NETWORKS[1]]
-    table = lowtide.sweep(models, targets=["strict"], jobs=2)
+    table = lowtide.research.sweep(models, targets=["strict"], jobs=2)
     assert plain([table.rows[0], table.rows[3]]) == plain(good)
     assert "ended 3 times" in table.rows[1]["error"]
     assert (table.rows[2]["status"], table.rows[2]["peak_bytes"]) == ("ok", good[0]["peak_bytes"])
@@ -253,7 +247,8 @@ def test_after_kill_9_the_same_call_gives_the_same_table(tmp_path: Path) -> None
     """Midway, with two processes at work, which end as well."""
     models = [f"zoo:randwire_ws_one_stage:nodes=12,seed={seed}" for seed in range(40)]
     table = tmp_path / "t.csv"
-    words = [sys.executable, "-m", "lowtide", "sweep", *models, "--targets", "strict", "-o", str(table), "--jobs", "2"]
+    words = [sys.executable, "-m", "lowtide", "research", "sweep", *models]
+    words += ["--targets", "strict", "-o", str(table), "--jobs", "2"]
     environment = os.environ | {"PYTHONPATH": str(Path(lowtide.__file__).parents[1])}
     process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
@@ -272,7 +267,7 @@ def test_after_kill_9_the_same_call_gives_the_same_table(tmp_path: Path) -> None
         time.sleep(0.05)
     again = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert f"{done} of 40 rows were done before" in again.stderr
-    other = lowtide.sweep(models, targets=["strict"], jobs=1).rows
+    other = lowtide.research.sweep(models, targets=["strict"], jobs=1).rows
     assert timeless(table.read_text()) == timeless(csv_bytes(other).decode())
 
 
@@ -289,31 +284,31 @@ def test_a_cluster_gives_the_same_table(tmp_path: Path) -> None:
                 killed.append(next(iter(cluster.workers.values())).pid)
                 os.kill(killed[0], signal.SIGKILL)
 
-        table = lowtide.sweep(models, targets=["strict"], scheduler=cluster.scheduler_address, report=kill)
+        table = lowtide.research.sweep(models, targets=["strict"], scheduler=cluster.scheduler_address, report=kill)
     assert killed
     assert table.errors == 0
-    assert plain(table.rows) == plain(lowtide.sweep(models, targets=["strict"], jobs=1).rows)
+    assert plain(table.rows) == plain(lowtide.research.sweep(models, targets=["strict"], jobs=1).rows)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        lowtide.sweep(models, scheduler="tcp://127.0.0.1:9")
+        lowtide.research.sweep(models, scheduler="tcp://127.0.0.1:9")
 
 
 def test_without_dask_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extra that brings it."""
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"\.\[sweep\]"):
-        lowtide.sweep(NETWORKS[:1], scheduler="tcp://localhost:8786")
+        lowtide.research.sweep(NETWORKS[:1], scheduler="tcp://localhost:8786")
 
 
 def test_the_command_prints_the_rows(capsys: Captured) -> None:
     """Without a file, as a table; as JSON, what the call returns."""
-    rows = run_json(capsys, "sweep", NETWORKS[0], "--targets", "strict", "--jobs", "1", "-q")
-    assert plain(rows) == plain(lowtide.sweep(NETWORKS[:1], targets=["strict"], jobs=1).rows)
+    rows = run_json(capsys, "research", "sweep", NETWORKS[0], "--targets", "strict", "--jobs", "1", "-q")
+    assert plain(rows) == plain(lowtide.research.sweep(NETWORKS[:1], targets=["strict"], jobs=1).rows)
 
 
 def test_a_value_is_refused_only_where_no_row_can_have_it() -> None:
     """What other values allow stays: a row that cannot be is an error among rows."""
     vary: dict[str, list[str] | list[int]] = {"allow": ["", "alias"], "max_ops": [0, 100]}
-    table = lowtide.sweep([NETWORKS[0]], targets=["generic"], vary=vary, jobs=1)
+    table = lowtide.research.sweep([NETWORKS[0]], targets=["generic"], vary=vary, jobs=1)
     assert [row["exit_status"] for row in table.rows][:2] == [0, 2]
     with pytest.raises(InputError, match="--max-ops is about what --allow may change"):
-        lowtide.sweep([NETWORKS[0]], targets=["generic"], vary={**vary, "max_ops": [100]}, jobs=1)
+        lowtide.research.sweep([NETWORKS[0]], targets=["generic"], vary={**vary, "max_ops": [100]}, jobs=1)

@@ -136,7 +136,7 @@ def test_the_own_order_needs_what_xla_says(name: str):
     """Within 1 % of temporaries and outputs, and never above; planned, proved and checked."""
     figures = json.loads((TEXTS / "figures.json").read_text())["memory_analysis"][name]
     target = resolve("generic,overwrite_inputs=true")
-    plan = lowtide.plan(TEXTS / f"{name}.hlo.txt", target=target)
+    plan = lowtide.research.plan(TEXTS / f"{name}.hlo.txt", target=target)
     said = figures["temp"] + figures["output"]
     assert 0.99 * said <= plan.own_order_peak_bytes <= said
     assert plan.optimal
@@ -153,12 +153,12 @@ def test_it_is_planned_and_bounded(tmp_path: Path, capsys: Captured):
     )
     file = tmp_path / "wide.hlo.txt"
     file.write_text(text)
-    plan = lowtide.plan(file, target="strict")
+    plan = lowtide.research.plan(file, target="strict")
     assert (plan.own_order_peak_bytes, plan.peak_bytes, plan.optimal) == (4 * 1024 + 4, 1024 + 4 * 4, True)
     assert lowtide.verify(file, plan, prove=True).proof is not None
-    status, _, err = run(capsys, "plan", file, "-o", tmp_path / "out.hlo.txt", "-q")
+    status, _, err = run(capsys, "research", "plan", file, "-o", tmp_path / "out.hlo.txt", "-q")
     assert (status, "takes no order" in err) == (2, True)
-    status, _, err = run(capsys, "plan", file, "--dim", "n=1", "-q")
+    status, _, err = run(capsys, "research", "plan", file, "--dim", "n=1", "-q")
     assert (status, "sizes in the file" in err) == (2, True)
 
 
@@ -236,7 +236,7 @@ def test_a_program_of_jax_is_read(tmp_path: Path):
     compiled = jax.jit(step).lower(jax.numpy.ones((64, 32)), [jax.numpy.ones((32, 128))] * 3).compile()
     file = tmp_path / "step.hlo.txt"
     file.write_text(compiled.as_text())
-    plan = lowtide.plan(file, target="strict")
+    plan = lowtide.research.plan(file, target="strict")
     outputs = sum(t.size for t in lowtide.load(file).tensors if t.kind is Kind.OUTPUT)
     handed_over = outputs + 16  # and a table of two pointers
     assert handed_over == compiled.memory_analysis().output_size_in_bytes

@@ -40,7 +40,7 @@ def test_a_shape_that_the_model_does_not_have_is_refused(dims, words, tmp_path):
     """By name, with what the model says."""
     path = _free(tmp_path)
     with pytest.raises(InputError, match=words):
-        lowtide.plan(path, dims=dims)
+        lowtide.research.plan(path, dims=dims)
 
 
 def test_a_shape_of_no_tensor_may_be_of_another_model(tmp_path):
@@ -82,7 +82,7 @@ def test_a_run_draws_inputs_of_the_shape_given(tmp_path):
     """`verify --run` knows the sizes of axes without a name."""
     pytest.importorskip("onnxruntime")
     path = _free(tmp_path)
-    plan = lowtide.plan(path, dims={"x": (3, 4, 5)}, target="onnxruntime")
+    plan = lowtide.research.plan(path, dims={"x": (3, 4, 5)}, target="onnxruntime")
     assert lowtide.verify(path, plan, dims={"x": (3, 4, 5)}, run=True).run.equal
 
 
@@ -90,7 +90,7 @@ def test_the_optimiser_takes_shapes(tmp_path):
     """Of inputs: named dimensions are fixed in its file, those without a name stay open."""
     pytest.importorskip("onnxruntime")
     out = tmp_path / "o.onnx"
-    lowtide.runtime_optimized(_free(tmp_path), out, dims={"x": (3, 4, 5)})
+    lowtide.research.runtime_optimized(_free(tmp_path), out, dims={"x": (3, 4, 5)})
     assert read_onnx(out, {"x:2": 5}).tensors[0].shape == (3, 4, 5)
 
 

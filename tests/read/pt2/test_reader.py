@@ -43,7 +43,7 @@ def test_ids_sizes_and_kinds(tmp_path: Path) -> None:
 def test_auto_is_torch_and_the_order_gets_better(tmp_path: Path) -> None:
     """Breadth-first order needs every wide tensor at once, the best one only two."""
     path = archive(tmp_path / "m.pt2", branches(4))
-    plan = lowtide.plan(path)
+    plan = lowtide.research.plan(path)
     assert plan.target == "torch"
     assert plan.own_order_peak_bytes == 5 * 2048
     assert plan.peak_bytes == 2 * 2048 + 32
@@ -93,7 +93,7 @@ def test_what_is_written_into_keeps_its_place(tmp_path: Path) -> None:
     assert set(graph.ops[3].after) >= {2}
     assert 3 in graph.ops[4].after
     assert {t.name: t.alias_of for t in graph.tensors}["a2"] == {t.name: t.id for t in graph.tensors}["a"]
-    plan = lowtide.plan(graph)
+    plan = lowtide.research.plan(graph)
     assert plan.order.index(2) < plan.order.index(3) < plan.order.index(4)
 
 

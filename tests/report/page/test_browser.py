@@ -36,7 +36,7 @@ def browser() -> Iterator[Browser]:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NASNet-A for CIFAR-10."""
     path = tmp_path_factory.mktemp("report") / "nasnet.html"
-    lowtide.plan("zoo:nasnet_a_cifar").report(path)
+    lowtide.research.plan("zoo:nasnet_a_cifar").report(path)
     return path
 
 
@@ -137,7 +137,7 @@ def test_tables_hold_the_numbers(browser: Browser, report: Path):
 def test_hostile_names_stay_text(browser: Browser, tmp_path: Path):
     """Markup in names of ops, tensors, types and the graph is shown, and never taken as such."""
     path = tmp_path / "hostile.html"
-    plan = lowtide.plan(_hostile(), target="strict")
+    plan = lowtide.research.plan(_hostile(), target="strict")
     plan.report(path, before=plan)
     text = path.read_text()
     assert "<img src=x" not in text
@@ -156,7 +156,7 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path):
 def test_two_plans_stand_beside_each_other(browser: Browser, tmp_path: Path):
     """Cursors go by the names of ops."""
     path = tmp_path / "two.html"
-    own, best = (lowtide.plan("zoo:nasnet_a_cifar", method=method) for method in ("own", "exact"))
+    own, best = (lowtide.research.plan("zoo:nasnet_a_cifar", method=method) for method in ("own", "exact"))
     best.report(path, before=own)
     browser.open(path)
     readouts = "[...document.querySelectorAll('.readout b')].map((b) => b.textContent)"
@@ -178,7 +178,7 @@ def test_sixty_thousand_buffers_are_drawn_at_once(browser: Browser, tmp_path: Pa
     )
     ops = tuple(Op(i, tuple({i, max(0, i - i % 37)}), (i + 1,), f"block{i // 900}/op{i}", "Add") for i in range(n - 1))
     path = tmp_path / "many.html"
-    lowtide.plan(Graph("many", tensors, ops), method="own", target="strict", time=5).report(path)
+    lowtide.research.plan(Graph("many", tensors, ops), method="own", target="strict", time=5).report(path)
     browser.open(path)
     drawn, how, milliseconds = browser.run("document.querySelector('.arena .box').dataset.drawn").split()
     assert (drawn, how) == (str(n), "canvas")

@@ -26,7 +26,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("plans")
     paths = [folder / f"{method}.plan.json" for method in ("own", "rpo", "exact")]
     for path in paths:
-        lowtide.plan(NETWORK, target="strict", method=path.name.partition(".")[0]).save(path)
+        lowtide.research.plan(NETWORK, target="strict", method=path.name.partition(".")[0]).save(path)
     return paths
 
 
@@ -62,7 +62,7 @@ def test_a_report_of_several_plans(plans: list[Path], tmp_path: Path, capsys: Ca
 def test_plans_of_different_models_are_no_front(plans: list[Path], tmp_path: Path, capsys: Captured) -> None:
     """Refused, with the file; nothing is written."""
     other, out = tmp_path / "other.plan.json", tmp_path / "front.html"
-    lowtide.plan("zoo:swiftnet_cell_b", target="strict", method="own").save(other)
+    lowtide.research.plan("zoo:swiftnet_cell_b", target="strict", method="own").save(other)
     status, _, err = run(capsys, "report", *plans[:2], other, "-o", out)
     assert (status, out.exists()) == (2, False)
     assert f"{other}: this plan is of swiftnet_cell_b" in err
@@ -75,7 +75,7 @@ def test_plans_of_one_file_at_different_sizes_are_no_front(tmp_path: Path, capsy
     path, out = saved(free, tmp_path), tmp_path / "front.html"
     files = [tmp_path / f"{n}.plan.json" for n in (4, 8, 8)]
     for file, n in zip(files, (4, 8, 8), strict=True):
-        lowtide.plan(path, dims={"n": n}).save(file)
+        lowtide.research.plan(path, dims={"n": n}).save(file)
     status, _, err = run(capsys, "report", *files, "-o", out)
     assert (status, out.exists()) == (2, False)
     assert f"{files[1]}: this plan is at other sizes (n=8, not n=4); three plans or more" in err
@@ -90,7 +90,7 @@ def test_per_cent_are_of_the_own_order(plans: list[Path], tmp_path: Path, capsys
     """In the table, at the points, and in the text of a curve, which all say so."""
     out = tmp_path / "front.html"
     assert run(capsys, "report", *plans, "-o", out)[0] == 0
-    best = lowtide.plan(NETWORK, target="strict")
+    best = lowtide.research.plan(NETWORK, target="strict")
     share = change(best.own_order_peak_bytes, best.peak_bytes)
     text = out.read_text()
     assert f'<th class="number">{AGAINST}</th>' in text

@@ -36,12 +36,12 @@ def browser() -> Iterator[Browser]:
 
 def _int8(folder: Path, **options: str) -> Plan:
     (folder / "net.tflite").write_bytes(branches().bytes())
-    return lowtide.plan(folder / "net.tflite", **options)  # type: ignore[arg-type]
+    return lowtide.research.plan(folder / "net.tflite", **options)  # type: ignore[arg-type]
 
 
 def _striped(folder: Path) -> Plan:
     write_zoo("swiftnet_cell_a", folder / "net.onnx")
-    return lowtide.plan(folder / "net.onnx", allow="fission", max_ops=60, time=1)
+    return lowtide.research.plan(folder / "net.onnx", allow="fission", max_ops=60, time=1)
 
 
 def _in_place(_: Path) -> Plan:
@@ -49,16 +49,19 @@ def _in_place(_: Path) -> Plan:
     kinds = [Kind.INPUT, *[Kind.ACTIVATION] * 6, Kind.OUTPUT]
     tensors = tuple(Tensor(i, 4096, kind, f"tensor{i}") for i, kind in enumerate(kinds))
     ops = tuple(Op(i, (i,), (i + 1,), f"op{i}", "Relu") for i in range(len(kinds) - 1))
-    return lowtide.plan(Graph("chain", tensors, ops), target="generic", overwrite_inputs=True)
+    return lowtide.research.plan(Graph("chain", tensors, ops), target="generic", overwrite_inputs=True)
 
 
 KINDS: dict[str, tuple[Callable[[Path], Plan], tuple[str, ...]]] = {
     "int8": (lambda folder: _int8(folder, target="tflm,kernels=reference"), ("TFLM today", "in place")),
     "in place": (_in_place, ("in place",)),
-    "spilled": (lambda _: lowtide.plan("zoo:swiftnet_cell_a", memories=["fast=190KiB"], time=5), ("spill", "fill")),
+    "spilled": (
+        lambda _: lowtide.research.plan("zoo:swiftnet_cell_a", memories=["fast=190KiB"], time=5),
+        ("spill", "fill"),
+    ),
     "striped": (_striped, ("onnxruntime today", "in parts", "cut")),
-    "training": (lambda _: lowtide.plan(STEP, allow="recompute", budget="70%", time=1), ("run again",)),
-    "swapped": (lambda _: lowtide.plan(STEP, allow="swap", budget="70%", time=1), ("to host", "from host")),
+    "training": (lambda _: lowtide.research.plan(STEP, allow="recompute", budget="70%", time=1), ("run again",)),
+    "swapped": (lambda _: lowtide.research.plan(STEP, allow="swap", budget="70%", time=1), ("to host", "from host")),
     "loops": (lambda folder: _int8(folder, target="loops", allow="loops", budget="2KiB"), ("the loop at step",)),
 }
 """What makes a plan of each kind, and words that its page has."""

@@ -70,7 +70,7 @@ def test_a_view_comes_back(model: str, deflated: bool, monkeypatch: pytest.Monke
     """Every column and every name; small data is stored as it is."""
     if not deflated:
         monkeypatch.setattr(pack_module, "SMALL_BYTES", 10**6)
-    view = PlanView.of(lowtide.plan(model))
+    view = PlanView.of(lowtide.research.plan(model))
     packed = pack([view], ["a title"])
     assert packed.deflated == deflated
     head, columns = _unpacked(packed.text, packed.deflated)

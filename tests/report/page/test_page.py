@@ -40,12 +40,12 @@ def _script() -> str:
 def _evil() -> PlanView:
     tensors = tuple(Tensor(i, 8, kind, EVIL) for i, kind in enumerate([Kind.INPUT, Kind.ACTIVATION, Kind.OUTPUT]))
     ops = (Op(0, (0,), (1,), EVIL, EVIL), Op(1, (1,), (2,), EVIL, EVIL))
-    return PlanView.of(lowtide.plan(Graph(EVIL, tensors, ops), target="strict"))
+    return PlanView.of(lowtide.research.plan(Graph(EVIL, tensors, ops), target="strict"))
 
 
 def test_nothing_is_loaded():
     """No address outside the file, two scripts, and a policy that lets nothing else run."""
-    view = PlanView.of(lowtide.plan("zoo:swiftnet_cell_a"))
+    view = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a"))
     text = page(view, view)
     tags = _tags(text)
     for tag, attributes in tags:
@@ -73,7 +73,7 @@ def test_the_script_is_small():
 @pytest.mark.slow
 def test_a_thousand_ops_take_little():
     """At most 300 kB, all in all."""
-    view = PlanView.of(lowtide.plan("zoo:series_parallel:n=1000", time=1))
+    view = PlanView.of(lowtide.research.plan("zoo:series_parallel:n=1000", time=1))
     assert view.steps >= 1000
     assert len(page(view).encode()) <= 300_000
 
@@ -89,5 +89,5 @@ def test_hostile_names_are_no_markup():
 
 def test_the_same_plan_gives_the_same_page():
     """Byte for byte."""
-    plan = lowtide.plan("zoo:swiftnet_cell_a")
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a")
     assert page(PlanView.of(plan)) == page(PlanView.of(plan))

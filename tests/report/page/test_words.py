@@ -18,7 +18,7 @@ def _plain(markup: str) -> str:
 
 def test_required_available_and_excess_stand_there():
     """Of a plan over budget, with what cannot share the room."""
-    plan = lowtide.plan("zoo:swiftnet_cell_a", budget="120KiB")
+    plan = lowtide.research.plan("zoo:swiftnet_cell_a", budget="120KiB")
     view = PlanView.of(plan)
     told = _plain(head_html(view))
     assert plan.budget_bytes is not None
@@ -31,7 +31,7 @@ def test_required_available_and_excess_stand_there():
 
 def test_two_plans_say_who_left():
     """Each tensor of either peak, with its bytes at both."""
-    before, after = (PlanView.of(lowtide.plan("zoo:swiftnet_cell_a", method=m)) for m in ("own", "exact"))
+    before, after = (PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a", method=m)) for m in ("own", "exact"))
     told = _plain(words_html(after, before))
     assert "Who left the peak" in told
     for i in before.at(before.peak_step):
@@ -40,8 +40,8 @@ def test_two_plans_say_who_left():
 
 def test_a_percentage_is_of_one_model():
     """Beside a plan of another one the change is that from the model's own order."""
-    before, after = (PlanView.of(lowtide.plan("zoo:swiftnet_cell_a", method=m)) for m in ("own", "exact"))
-    other = PlanView.of(lowtide.plan("zoo:swiftnet_cell_b"))
+    before, after = (PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_a", method=m)) for m in ("own", "exact"))
+    other = PlanView.of(lowtide.research.plan("zoo:swiftnet_cell_b"))
     assert "beside the other" in _plain(head_html(after, before))
     told = _plain(head_html(after, other))
     assert f"{other.plan.peak_bytes:,} B" in told
@@ -57,7 +57,7 @@ def test_commands_are_marked_and_names_are_escaped():
 
 def test_what_the_runtime_takes_stands_first(tmp_path: Path):
     """Today and with the plan, before the figures; and what the arena has above the peak in bytes."""
-    plan = lowtide.plan(onnx_file(tmp_path), target="generic")
+    plan = lowtide.research.plan(onnx_file(tmp_path), target="generic")
     figure = (plan.runtime_figures or [])[0]
     told = _plain(head_html(PlanView.of(plan)))
     pair = f"{figure.what} {figure.default_bytes:,} B → {figure.planned_bytes:,} B"

@@ -26,7 +26,7 @@ QUANTISED = [np.array(0.05, np.float32), np.array(9, np.uint8)]
 
 def _measured(path: Path) -> tuple[lowtide.Plan, int, int]:
     """A plan, and what onnxruntime takes from the system and hands out in the block that it gives."""
-    plan = lowtide.plan(path, target="onnxruntime", time=5)
+    plan = lowtide.research.plan(path, target="onnxruntime", time=5)
     run = run_onnx(path, path, plan)
     assert run.exact is not None
     return plan, run.exact.held_bytes, run.exact.mark_bytes
@@ -138,11 +138,11 @@ def test_what_the_runtime_converts_or_doubles_is_not_known(tmp_path: Path, capsy
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Flatten", ["a"], ["y"])]
     halves = helper.make_graph(nodes, "g", _tensors(x=(half, (4, 4))), _tensors(y=(half, (4, 4))))
     path = _saved(halves, tmp_path)
-    plan = lowtide.plan(path, target="onnxruntime")
+    plan = lowtide.research.plan(path, target="onnxruntime")
     assert plan.runtime_unknown == ["Relu"]
     assert main(["check", str(path), "--target", "onnxruntime", "--budget", "1MiB"]) == 0
     assert "required at least 512 B" in capsys.readouterr().out
-    assert main(["plan", str(path), "--target", "onnxruntime"]) == 0
+    assert main(["research", "plan", str(path), "--target", "onnxruntime"]) == 0
     assert "at least, as it is not known what the kernels of Relu take" in capsys.readouterr().out
     constants = [_constant("s", QUANTISED[0]), _constant("z", QUANTISED[1])]
     nodes = [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), helper.make_node("Relu", ["d"], ["a"]),
@@ -156,7 +156,7 @@ def test_ops_without_a_type_are_named_as_such(tmp_path: Path) -> None:
     from lowtide.graph import Graph, Kind, Op, Tensor
 
     graph = Graph("g", (Tensor(0, 8, Kind.INPUT), Tensor(1, 8, Kind.OUTPUT)), (Op(0, (0,), (1,)),))
-    assert lowtide.plan(graph, target="onnxruntime").runtime_unknown == ["ops without a type"]
+    assert lowtide.research.plan(graph, target="onnxruntime").runtime_unknown == ["ops without a type"]
 
 
 def test_a_plan_cannot_claim_to_know(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_plan_cannot_claim_to_know(tmp_path: Path) -> None:
         [helper.make_node("Relu", ["x"], ["y"])], "g", _tensors(x=(half, (4, 4))), _tensors(y=(half, (4, 4)))
     )
     path = _saved(graph, tmp_path)
-    plan = lowtide.plan(path, target="onnxruntime")
+    plan = lowtide.research.plan(path, target="onnxruntime")
     for claim in (None, ["Neg"]):
         with pytest.raises(VerificationError, match="runtime_arena: not known are the kernels of Relu, not"):
             lowtide.verify(path, msgspec.structs.replace(plan, runtime_unknown=claim))

@@ -29,7 +29,7 @@ def measured(node: onnx.NodeProto, inputs: list[Any], path: Path, constants: tup
     graph = helper.make_graph([*nodes, node, last], "g", inputs, [out], list(constants))
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), str(path))
-    plan = lowtide.plan(path, target="onnxruntime", time=5)
+    plan = lowtide.research.plan(path, target="onnxruntime", time=5)
     report = lowtide.verify(path, plan, run=True)
     run: Any = report.run
     assert run.exact.mark_bytes == report.numbers["arena_load_bytes"], (node, list(inputs))

@@ -134,7 +134,7 @@ def test_plans_for_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     model.write_bytes(residual().bytes())
     arenas = []
     for chosen in ("kernels=reference", "kernels=any", "kernels=esp_nn", "target.overlap=never", "kernels=cmsis_nn"):
-        assert main(["plan", str(model), "-o", str(out), "--plan", str(plan), "-q", "--set", chosen]) == 0
+        assert main(["research", "plan", str(model), "-o", str(out), "--plan", str(plan), "-q", "--set", chosen]) == 0
         made = json.loads(plan.read_text())
         arenas.append(made["arena_bytes"])
         assert made["runtime_parts"]["exact"]
@@ -142,7 +142,7 @@ def test_plans_for_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert main(["verify", str(out), "-q"]) == 0
     assert arenas[:4] == sorted(arenas[:4])
     assert arenas[0] < arenas[3]
-    assert main(["plan", str(model), "-q", "--set", "kernels=none"]) == 2
+    assert main(["research", "plan", str(model), "-q", "--set", "kernels=none"]) == 2
     assert "any, reference, cmsis_nn, esp_nn" in capsys.readouterr().err
 
 

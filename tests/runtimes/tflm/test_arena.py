@@ -35,7 +35,7 @@ def check_enough(path: Path, out: Path, pointer: int) -> str:
     """The default's figure is enough for the planned file under each library, and 16 bytes fewer are not for the one
     that is said to decide. Its name; empty where a kernel is not known."""
     target = f"tflm,pointer={pointer}"
-    plan = lowtide.plan(path, target=target, time=5)
+    plan = lowtide.research.plan(path, target=target, time=5)
     parts = plan.runtime_parts
     assert parts is not None
     plan.apply(path, out)
@@ -72,7 +72,7 @@ def test_an_arena_that_is_not_the_largest_is_refused(tmp_path: Path) -> None:
     """The checker knows which libraries there are, and that the largest decides."""
     path = tmp_path / "m.tflite"
     path.write_bytes(residual().bytes())
-    plan = lowtide.plan(path, target="tflm,pointer=32")
+    plan = lowtide.research.plan(path, target="tflm,pointer=32")
     parts = plan.runtime_parts
     assert parts is not None
     assert len(set(parts.arenas.values())) > 1
@@ -99,7 +99,7 @@ def test_with_the_figure_the_package_starts_and_with_16_bytes_fewer_it_refuses(t
     for name, data in nets(48):
         path.write_bytes(data)
         for target in ("tflm,kernels=reference", "tflm"):
-            plan = lowtide.plan(path, target=target)
+            plan = lowtide.research.plan(path, target=target)
             plan.apply(path, out)
             answer = ask("tflm", [str(path), str(out)], 0, 1, [(), ()])
             assert "error" not in answer, (name, answer)

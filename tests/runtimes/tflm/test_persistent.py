@@ -168,7 +168,7 @@ def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     """In the plan, its arena and in what inspect says: the arenas are equal, and above the peak."""
     path = tmp_path / "m.tflite"
     path.write_bytes(body_with_scratch(2).bytes())
-    plan = lowtide.plan(path, target="tflm,pointer=32")
+    plan = lowtide.research.plan(path, target="tflm,pointer=32")
     assert plan.runtime_parts is not None
     body = plan.runtime_parts.bodies["1"]
     image = 8 * 8 * 4 * 4
@@ -178,8 +178,8 @@ def test_what_bodies_take_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert plan.arena_bytes is not None
     assert plan.arena_bytes >= plan.peak_bytes + image
     words = rf"\(IF\) runs a subgraph of {body:,} B, which TFLM places itself"
-    for command in ("plan", "inspect"):
-        assert main([command, str(path), "--set", "pointer=32"]) == 0
+    for command in (["research", "plan"], ["inspect"]):
+        assert main([*command, str(path), "--set", "pointer=32"]) == 0
         assert re.search(words, capsys.readouterr().out)
     plain = tmp_path / "p.tflite"
     plain.write_bytes(residual().bytes())

@@ -261,7 +261,7 @@ def test_planning_needs_no_runtime(tmp_path: Path):
         "import sys; sys.modules |= dict.fromkeys(('tflite_micro', 'ai_edge_litert', 'flatbuffers', 'tensorflow'));"
         "from lowtide.cli import main; sys.exit(main(sys.argv[1:]))"
     )
-    arguments = ["plan", str(model), "-o", str(out), "--plan", str(tmp_path / "p.json"), "-q"]
+    arguments = ["research", "plan", str(model), "-o", str(out), "--plan", str(tmp_path / "p.json"), "-q"]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},

@@ -105,7 +105,7 @@ def _searched(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
 def _budget(part: float) -> Callable[[int], tuple[Graph, list[dict[str, Any]]]]:
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         graph = _random(seed, 9)
-        best = lowtide.plan(graph, target="strict")
+        best = lowtide.research.plan(graph, target="strict")
         budget = max(1, int(best.required_bytes * part))
         return graph, [{"target": "strict", "budget": budget, "reserve": 2}, {"target": "strict"}]
 
@@ -116,7 +116,7 @@ def _over_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     """Over a budget that no two tensors fit, with outputs in place."""
     how: dict[str, Any] = {"target": "generic,alignment=1"}
     graphs = (_random(100 * seed + k, 9, in_place=0.9) for k in range(100))
-    graph = next(g for g in graphs if lowtide.plan(g, **how).in_place)
+    graph = next(g for g in graphs if lowtide.research.plan(g, **how).in_place)
     return graph, [{**how, "budget": 1}, how]
 
 
@@ -130,7 +130,7 @@ def _fixed(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
 
 def _banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = _random(seed, 8)
-    best = lowtide.plan(graph, target="strict").required_bytes
+    best = lowtide.research.plan(graph, target="strict").required_bytes
     fast = max(1, best * 2 // 3)
     slow = f"slow={best + 32}" + ("@8" if seed % 2 else "")
     return graph, [{"target": "strict", "banks": [f"fast={fast}", slow]}]
@@ -138,7 +138,7 @@ def _banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
 
 def _small_banks(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     graph = _random(seed, 8)
-    best = lowtide.plan(graph, target="strict").required_bytes
+    best = lowtide.research.plan(graph, target="strict").required_bytes
     small = [f"fast={max(1, best // 3)}", f"slow={max(1, best // 3)}"]
     large = [f"fast={best}", f"slow={best}"]
     return graph, [{"target": "strict", "banks": small}, {"target": "strict", "banks": large}]
@@ -174,13 +174,13 @@ def _spill(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     for k in range(200):
         graph = _random(1000 * seed + k, 9, aliases=0.05)
         model = memory_model(graph, resolve(how["target"]))
-        single, best = largest_single_op(model), lowtide.plan(graph, target=how["target"]).peak_bytes
+        single, best = largest_single_op(model), lowtide.research.plan(graph, target=how["target"]).peak_bytes
         fast = (single + best) // 2
         if fast < best and (how["target"] == "strict" or fast > single):
             memories = [f"fast={fast + (63 if how['target'] == 'generic' else 0)}", f"mid={best}"][:several]
             call = {**how, "memories": memories}
             try:
-                if lowtide.plan(graph, **call).moves:
+                if lowtide.research.plan(graph, **call).moves:
                     return graph, [{**call, "method": "belady"} if seed % 2 and "moves" not in how else call, call]
             except InputError:
                 continue
@@ -193,10 +193,10 @@ def _spill_more(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
     for k in range(200):
         graph = _random(5000 + 1000 * seed + k, 9, aliases=0.05)
         single = largest_single_op(memory_model(graph, resolve("strict")))
-        best = lowtide.plan(graph, target="strict").peak_bytes
+        best = lowtide.research.plan(graph, target="strict").peak_bytes
         how: dict[str, Any] = {"target": "strict", "time": SECONDS, "memories": [f"fast={(single + best) // 2}"]}
         if (single + best) // 2 < best:
-            worse, better = lowtide.plan(graph, method="belady", **how), lowtide.plan(graph, **how)
+            worse, better = lowtide.research.plan(graph, method="belady", **how), lowtide.research.plan(graph, **how)
             if (worse.traffic_bytes or 0) > (better.traffic_bytes or 0):
                 return graph, [{**how, "method": "belady"}, how]
     raise AssertionError("no such graph")
@@ -208,9 +208,9 @@ def _spill_in_place(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         graph = _random(70009 + 1000 * seed + k, 9, aliases=0.05)
         how: dict[str, Any] = {"target": "generic,alignment=16", "time": SECONDS}
         model = memory_model(graph, resolve(how["target"]))
-        fast = (largest_single_op(model) + lowtide.plan(graph, target=how["target"]).peak_bytes) // 2
+        fast = (largest_single_op(model) + lowtide.research.plan(graph, target=how["target"]).peak_bytes) // 2
         try:
-            plan = lowtide.plan(graph, memories=[f"fast={fast}"], **how)
+            plan = lowtide.research.plan(graph, memories=[f"fast={fast}"], **how)
         except InputError:
             continue
         if plan.moves and plan.in_place and plan.workspace_offsets:
@@ -331,7 +331,7 @@ def _again(part: float, **how: Any) -> Callable[[int], tuple[Graph, list[dict[st
 
     def call(seed: int) -> tuple[Graph, list[dict[str, Any]]]:
         graph = replace(costly_graph(Random(f"again {seed}"), 9), sha256=f"{seed:064x}")
-        peak = lowtide.plan(graph, target="strict").peak_bytes
+        peak = lowtide.research.plan(graph, target="strict").peak_bytes
         common = {"target": "strict", "time": SECONDS, "allow": "recompute"}
         tight = {**common, "budget": max(1, int(peak * part)), **how}
         loose = {**common, "budget": 64 * peak}
@@ -486,7 +486,7 @@ def base(kind: str, seed: int) -> Base | None:
     """The honest plan of a kind for a seed; None if the call is refused for this draw."""
     graph, calls, *near = KINDS[kind](seed)
     try:
-        plans = [how if isinstance(how, Plan) else lowtide.plan(graph, **how) for how in calls]
+        plans = [how if isinstance(how, Plan) else lowtide.research.plan(graph, **how) for how in calls]
     except InputError:
         return None
     return Base(kind, seed, graph, plans[0], plans[1] if len(plans) > 1 else None, *near)

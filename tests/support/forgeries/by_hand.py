@@ -169,12 +169,12 @@ def again_by_hand(seed: int) -> tuple[Graph, Sequence[Plan], Near]:
     for k in range(200):
         graph = replace(costly_graph(Random(f"after {seed} {k}"), 9), sha256=f"{seed:064x}")
         graph = replace(graph, ops=tuple(replace(op, after=()) for op in graph.ops))
-        peak = lowtide.plan(graph, target="strict").peak_bytes
-        plan = lowtide.plan(graph, budget=max(1, int(peak * 0.8)), **how)
+        peak = lowtide.research.plan(graph, target="strict").peak_bytes
+        plan = lowtide.research.plan(graph, budget=max(1, int(peak * 0.8)), **how)
         for a, b in _behind(graph, plan) if plan.status == "ok" else ():
             ops = tuple(replace(op, after=(a,)) if op.id == b else op for op in graph.ops)
             flawed = replace(graph, ops=ops)
-            honest = lowtide.plan(flawed, budget=64 * peak, **how)
+            honest = lowtide.research.plan(flawed, budget=64 * peak, **how)
             return flawed, [honest], [(msgspec.json.decode(plan.to_json()), f"op {a} runs again, and op {b} behind it")]
     raise AssertionError("no such graph")
 
@@ -199,7 +199,7 @@ def live_at_once(aligned: bool) -> tuple[Graph, Sequence[Plan], Near]:
     graph = Graph("skip", tensors, ops, sha256="0" * 64)
     rules = resolve(target)
     capacity = 40 if aligned else 23
-    plan = lowtide.plan(graph, target=target, memories=[f"fast={capacity}"])
+    plan = lowtide.research.plan(graph, target=target, memories=[f"fast={capacity}"])
     if aligned:
         return graph, [plan], []
     cut = cut_certificate(graph, rules, 2)
@@ -219,7 +219,7 @@ def _as_a_load(graph: Graph, plan: Plan) -> dict[str, Any]:
     second = replace(second, inputs=(), outputs=(), after=(first.id,))
     ops = (first, second, replace(third, after=(second.id,)), replace(fourth, after=(first.id,)))
     memories = [f"{m.name}={m.capacity_bytes}" for m in plan.memories or ()]
-    without = lowtide.plan(replace(graph, tensors=tensors, ops=ops), target=plan.target, memories=memories)
+    without = lowtide.research.plan(replace(graph, tensors=tensors, ops=ops), target=plan.target, memories=memories)
     document, less = (msgspec.json.decode(p.to_json()) for p in (plan, without))
     keys = (
         "order",
@@ -247,7 +247,7 @@ def two_results(seed: int) -> tuple[Graph, Sequence[Plan]]:
     tensors = tuple(Tensor(k, size, kind, f"t{k}") for k, (size, kind) in enumerate(zip(sizes, kinds, strict=True)))
     ops = (Op(0, (0,), (1, 2), type="TopK"), Op(1, (2,), (3,), type="Conv"))
     graph = Graph("two", tensors, ops, sha256=f"{seed:064x}")
-    return graph, [lowtide.plan(graph, target="generic,pieces=contiguous", method="own")]
+    return graph, [lowtide.research.plan(graph, target="generic,pieces=contiguous", method="own")]
 
 
 CACHED: Sequence[tuple[int, tuple[int, ...], int, int]] = (
@@ -269,7 +269,7 @@ def written_over() -> tuple[Graph, Sequence[Plan], Near]:
     graph = replace(apart, tensors=tensors, ops=tuple(replace(op, writes=None if op.id == 2 else ()) for op in ops))
 
     def over(word: str, budget: int) -> dict[str, Any]:
-        plan = lowtide.plan(apart, target="strict", allow=word, budget=budget, time=20)
+        plan = lowtide.research.plan(apart, target="strict", allow=word, budget=budget, time=20)
         document = msgspec.json.decode(plan.to_json())
         document["tensors"] = [t | {"alias_of": 1} if t["id"] == 3 else t for t in document["tensors"]]
         document["offsets"]["3"] = document["offsets"]["1"]

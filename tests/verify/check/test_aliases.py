@@ -52,7 +52,7 @@ def _plan_of(graph: Graph, target: Target, aliases: tuple[Alias, ...], rng: Rand
             end += t.size
         elif t.id in inside:
             offsets[str(t.id)] = 0  # where it is says the alias
-    plan = lowtide.plan(graph, target=target)
+    plan = lowtide.research.plan(graph, target=target)
     return msgspec.structs.replace(
         plan,
         order=[graph.ops[i].id for i in order],
@@ -86,7 +86,7 @@ def test_a_plan_with_aliases_runs_right_inside_its_arena(tmp_path: Path, pieces:
     for seed in range(20):
         path = _net(tmp_path, seed, 9, outer)
         graph = read_model(path)
-        plan = lowtide.plan(path, target=TARGETS[pieces], allow="alias", time=10)
+        plan = lowtide.research.plan(path, target=TARGETS[pieces], allow="alias", time=10)
         lowtide.verify(path, plan)
         assert run_in_arena(graph, plan, weights_of(path)) is None
         less += plan.rewrites is not None
@@ -170,7 +170,7 @@ BROKEN: dict[str, tuple[list[tuple[Any, ...]], str]] = {
 
 
 def _broken_plan(graph: Graph, entries: list[tuple[Any, ...]]) -> Plan:
-    plan = lowtide.plan(graph, target=TARGETS["contiguous"])
+    plan = lowtide.research.plan(graph, target=TARGETS["contiguous"])
     return msgspec.structs.replace(
         plan, rewrites=[_lies(graph, *entry) for entry in entries], order=list(graph.own_order)
     )
@@ -205,7 +205,7 @@ def test_rows_are_for_targets_whose_kernels_write_them(tmp_path: Path):
     path = saved(model(nodes, [value("x", (1, 2, 2, 2))], [value("z", (1, 2, 4, 2))]), tmp_path)
     graph = read_model(path)
     entry = _lies(graph, "a", "y", "y", 0, run=16, pitch=32)
-    plan = msgspec.structs.replace(lowtide.plan(graph, target="generic"), rewrites=[entry])
+    plan = msgspec.structs.replace(lowtide.research.plan(graph, target="generic"), rewrites=[entry])
     assert _checked(graph, plan, TARGETS["strided"]) is None
     assert "cannot lie in" in (_checked(graph, plan, TARGETS["contiguous"]) or "")
     assert "cannot lie in" in (_checked(graph, plan, resolve("generic")) or "")
@@ -216,7 +216,7 @@ def test_rows_are_for_targets_whose_kernels_write_them(tmp_path: Path):
 def test_a_plan_that_lists_other_aliases_than_it_uses_fails(tmp_path: Path):
     """An entry taken away, added or moved in the file of a real plan."""
     path = _net(tmp_path, 12, 9, 1)
-    plan = lowtide.plan(path, allow="alias")
+    plan = lowtide.research.plan(path, allow="alias")
     assert plan.rewrites
     graph = read_model(path)
     target = resolve(plan.target)
@@ -240,7 +240,7 @@ def test_a_tile_knows_the_rows_that_its_constant_names(tmp_path: Path) -> None:
         [from_array(np.zeros(3, np.int64), "rows"), from_array(np.zeros((3, 6), np.float32), "w")],
     )
     path = saved(net, tmp_path, "rows.onnx")
-    plan = lowtide.plan(path, target="generic", allow="fission,alias", time=3)
+    plan = lowtide.research.plan(path, target="generic", allow="fission,alias", time=3)
     gathers = {op.id for op in plan.ops if op.type == "Gather"}
     assert any(isinstance(r, TensorAlias) and r.op in gathers for r in plan.rewrites or ())
     lowtide.verify(path, plan)

@@ -35,7 +35,7 @@ def chain(sizes: list[int], workspace: int = 0) -> Graph:
 def example() -> tuple[Graph, Plan]:
     """Three tensors of 8 bytes and two memories of 16 and 8: what lies in the fast one is t0, t1 and t2 in turn."""
     graph = chain([8, 8, 8], workspace=2)
-    return graph, lowtide.plan(graph, target="strict", banks=["fast=16", "slow=8"])
+    return graph, lowtide.research.plan(graph, target="strict", banks=["fast=16", "slow=8"])
 
 
 def failure_of(graph: Graph, plan: Plan) -> str:
@@ -123,7 +123,7 @@ def test_what_shares_a_storage_lies_together():
     """A view that is said to lie elsewhere than what it views."""
     tensors = (Tensor(0, 8, Kind.INPUT), Tensor(1, 8), Tensor(2, 4, Kind.OUTPUT, alias_of=1, alias_offset=4))
     graph = Graph("views", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,))))
-    plan = lowtide.plan(graph, target="strict", banks=["fast=16", "slow=16"])
+    plan = lowtide.research.plan(graph, target="strict", banks=["fast=16", "slow=16"])
     rows = {r.tensor: r for r in plan.residency or []}
     assert rows[2].offset == rows[1].offset + 4
     assert failure_of(graph, moved(plan, 2, offset=rows[2].offset - 4)) == "residency"
@@ -133,7 +133,7 @@ def test_what_shares_a_storage_lies_together():
 def test_over_budget_and_impossible():
     """A tensor too many is over budget; one that no memory holds, in any order, is impossible; both hold."""
     graph = chain([8, 8, 8])
-    over = lowtide.plan(graph, target="strict", banks=["fast=8", "slow=7"])
+    over = lowtide.research.plan(graph, target="strict", banks=["fast=8", "slow=7"])
     assert (over.status, over.exit_status) == ("impossible", 4)
     assert failure_of(graph, over) == ""
     assert failure_of(graph, msgspec.structs.replace(over, status="over_budget")) == ""
@@ -141,8 +141,8 @@ def test_over_budget_and_impossible():
     tensors = (Tensor(0, 6, Kind.INPUT), Tensor(1, 12), Tensor(2, 12), Tensor(3, 6), Tensor(4, 6, Kind.OUTPUT))
     ops = (Op(0, (0,), (1,)), Op(1, (0,), (2,)), Op(2, (1,), (3,)), Op(3, (2, 3), (4,)))
     wide = Graph("wide", tensors, ops)
-    assert lowtide.plan(wide, target="strict", banks=["fast=13", "slow=13"]).status == "ok"
-    plan = lowtide.plan(wide, target="strict", method="own", banks=["fast=13", "slow=13"])
+    assert lowtide.research.plan(wide, target="strict", banks=["fast=13", "slow=13"]).status == "ok"
+    plan = lowtide.research.plan(wide, target="strict", method="own", banks=["fast=13", "slow=13"])
     assert (plan.status, plan.exit_status) == ("over_budget", 3)
     assert failure_of(wide, plan) == ""
     assert failure_of(wide, msgspec.structs.replace(plan, status="impossible")) == "status"
@@ -161,11 +161,11 @@ def test_what_never_fits():
 def test_places_and_boards():
     """Tensors go where they are placed; a board's memories may be given another size, and others added."""
     graph = chain([8, 8, 8])
-    plan = lowtide.plan(
+    plan = lowtide.research.plan(
         graph, target="strict", banks=["fast=64", "slow=64"], places={"t1": "slow", "t2": ["slow", "fast"]}
     )
     assert {r.tensor: r.memory for r in plan.residency or []} == {0: "fast", 1: "slow", 2: "slow"}
-    board = lowtide.plan(graph, target="strict", board="esp32s3", banks={"sram": 8, "tcm": "4KiB"})
+    board = lowtide.research.plan(graph, target="strict", board="esp32s3", banks={"sram": 8, "tcm": "4KiB"})
     assert [(m.name, m.capacity_bytes) for m in board.memories or []] == [
         ("sram", 8), ("sram2", 32768), ("psram", 8388608), ("tcm", 4096),
     ]  # fmt: skip
@@ -193,7 +193,7 @@ def test_places_and_boards():
 def test_a_wrong_call_is_refused(settings_: dict[str, Any], message: str):
     """One line that says what to write instead."""
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        lowtide.plan(chain([8, 8, 8]), **{"target": "strict", **settings_})
+        lowtide.research.plan(chain([8, 8, 8]), **{"target": "strict", **settings_})
 
 
 def test_tensors_of_one_storage_are_placed_alike():
@@ -202,9 +202,9 @@ def test_tensors_of_one_storage_are_placed_alike():
                Tensor(3, 4, Kind.CONSTANT, "w"))  # fmt: skip
     graph = Graph("views", tensors, (Op(0, (0, 3), (1,)), Op(1, (1,), (2,))))
     with pytest.raises(InputError, match="v shares its storage with a; place them alike"):
-        lowtide.plan(graph, banks=["f=64", "s=64"], places={"a": "f", "v": "s"})
+        lowtide.research.plan(graph, banks=["f=64", "s=64"], places={"a": "f", "v": "s"})
     with pytest.raises(InputError, match="'w' takes no memory"):
-        lowtide.plan(graph, banks=["f=64", "s=64"], places={"w": "f"})
+        lowtide.research.plan(graph, banks=["f=64", "s=64"], places={"w": "f"})
 
 
 @pytest.mark.slow
@@ -213,11 +213,11 @@ def test_tensors_of_one_storage_are_placed_alike():
 def test_random_models_in_random_memories_hold(seed: int, target: str, data: st.DataObject):
     """Whatever the memories, the plan passes every check, its status included."""
     graph = random_graph(Random(seed))
-    whole = lowtide.plan(graph, target=target, method="greedy")
+    whole = lowtide.research.plan(graph, target=target, method="greedy")
     most = max(whole.arena_bytes or 0, 64)
     sizes = [data.draw(st.integers(1, most)) for _ in range(data.draw(st.integers(1, 3)))]
     banks = [f"m{k}={size}" for k, size in enumerate(sizes)]
-    plan = lowtide.plan(graph, target=target, method="greedy", banks=banks)
+    plan = lowtide.research.plan(graph, target=target, method="greedy", banks=banks)
     assert {r.tensor for r in plan.residency or []} == {int(t) for t in whole.offsets or {}}
     assert all(isinstance(r, Residency) for r in plan.residency or [])
     if plan.status == "ok":
@@ -231,7 +231,7 @@ def test_an_empty_view_at_an_offset_takes_no_place():
     tensors = (Tensor(0, 0, Kind.INPUT), Tensor(1, 0, alias_of=0, alias_offset=2), Tensor(2, 4, Kind.OUTPUT))
     graph = Graph("empty", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,))))
     for banks in (["a=4"], ["a=1"], ["a=8", "b=8"]):
-        plan = lowtide.plan(graph, target="strict", banks=banks)
+        plan = lowtide.research.plan(graph, target="strict", banks=banks)
         assert {r.tensor for r in plan.residency or []} == {2}
         assert failure_of(graph, plan) == ""
 
@@ -239,7 +239,7 @@ def test_an_empty_view_at_an_offset_takes_no_place():
 def test_a_memory_with_an_alignment_of_its_own():
     """Offsets in it are multiples of that; one that is not is found."""
     graph = chain([8, 8, 8, 8])
-    plan = lowtide.plan(graph, target="strict", banks=["fast=8@16", "slow=64@16"])
+    plan = lowtide.research.plan(graph, target="strict", banks=["fast=8@16", "slow=64@16"])
     assert [m.alignment for m in plan.memories or []] == [16, 16]
     assert all(r.offset % 16 == 0 for r in plan.residency or [])
     wrong = [msgspec.structs.replace(m, alignment=2**20) for m in plan.memories or []]
@@ -256,7 +256,7 @@ def test_a_memory_with_an_alignment_of_its_own():
 def test_another_order_of_the_same_peak_may_need_less_slow_memory():
     """On a real network: fewer bytes in slow memory than the first order has, at the same peak; a plan that holds."""
     graph = lowtide.load("zoo:darts_cifar:n=1")
-    whole = lowtide.plan(graph)
+    whole = lowtide.research.plan(graph)
     banks = {"fast": (whole.arena_bytes or 0) * 3 // 4, "slow": "64MiB"}
     model = memory_model(graph, BUILT_IN["generic"])
     order = tuple(graph.index_of[op] for op in whole.order)
@@ -265,7 +265,7 @@ def test_another_order_of_the_same_peak_may_need_less_slow_memory():
     )
     assert best.placement.slow_bytes < one.placement.slow_bytes
     assert best.layout.profile.peak == one.layout.profile.peak
-    plan = lowtide.plan(graph, banks=banks)
+    plan = lowtide.research.plan(graph, banks=banks)
     assert plan.peak_bytes == whole.peak_bytes
     assert plan.search is not None
     assert plan.search["slow_bytes"] <= best.placement.slow_bytes

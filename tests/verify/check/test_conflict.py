@@ -21,7 +21,7 @@ from support.small_models import branches, graph_file
 def example(folder: Path) -> tuple[Graph, Plan]:
     """Two branches of 100 bytes each in the model's own order, and 150 bytes for them."""
     graph = lowtide.load(graph_file(folder, branches()))
-    return graph, lowtide.plan(graph, target="strict", method="own", budget=150)
+    return graph, lowtide.research.plan(graph, target="strict", method="own", budget=150)
 
 
 def failure_of(graph: Graph, plan: Plan, target: str = "strict") -> str:
@@ -68,7 +68,7 @@ def test_a_wrong_conflict_is_found(tmp_path: Path, name: str):
 def test_a_plan_that_fits_has_none(tmp_path: Path):
     """Within the budget nothing is in conflict, and nothing may be said to be."""
     graph, over = example(tmp_path)
-    fits = lowtide.plan(graph, target="strict", budget=150)
+    fits = lowtide.research.plan(graph, target="strict", budget=150)
     assert fits.conflict is None
     assert failure_of(graph, msgspec.structs.replace(fits, conflict=over.conflict)) == "conflict"
 
@@ -79,9 +79,9 @@ def test_a_plan_that_fits_has_none(tmp_path: Path):
 def test_random_plans_over_budget_say_why(seed: int, target: str, share: float):
     """Where a step alone is too much there is always a conflict, minimal, and it passes the check."""
     graph = random_graph(Random(seed))
-    whole = lowtide.plan(graph, target=target, method="greedy")
+    whole = lowtide.research.plan(graph, target=target, method="greedy")
     budget = max(1, int(share * (whole.arena_bytes or 0)))
-    plan = lowtide.plan(graph, target=target, method="greedy", budget=budget)
+    plan = lowtide.research.plan(graph, target=target, method="greedy", budget=budget)
     if plan.status == "ok":
         assert plan.conflict is None
         return
@@ -95,7 +95,7 @@ def test_what_cannot_be_divided_among_memories():
     """Three of 5 bytes and two memories of 8: named, checked, and refused where they can be divided."""
     tensors = (Tensor(0, 5, Kind.INPUT, "a"), Tensor(1, 5, Kind.INPUT, "b"), Tensor(2, 5, Kind.OUTPUT, "c"))
     graph = Graph("g", tensors, (Op(0, (0, 1), (2,), "add", "Conv"),))
-    plan = lowtide.plan(graph, target="strict", banks={"f": 8, "s": 8})
+    plan = lowtide.research.plan(graph, target="strict", banks={"f": 8, "s": 8})
     assert conflict_text(plan) == (
         "a 5 B, b 5 B, c 5 B cannot be divided among f 8 B, s 8 B at step 0, add (Conv) (15 B needed)"
     )

@@ -17,7 +17,7 @@ def test_the_checker_refuses_figures_that_are_not_the_plans(tmp_path: Path, targ
     """A smaller figure than the order needs, and a runtime that has nothing to do with it."""
     path = onnx_file(tmp_path)
     graph = lowtide.load(path)
-    plan = lowtide.plan(path, target=target)
+    plan = lowtide.research.plan(path, target=target)
     assert any(c.name == "runtime_figures" for c in lowtide.verify(graph, plan).checks)
     first = (plan.runtime_figures or [])[0]
     for wrong in (

@@ -22,7 +22,7 @@ GRAPH = random_step(7, batch=6)
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """Of three parts."""
-    return lowtide.plan(
+    return lowtide.research.plan(
         GRAPH, allow="recompute,fission", method="microbatch", options={"parts": "3"}, max_overhead=900, time=2
     )
 
@@ -110,7 +110,7 @@ def test_labels_of_another_shape_have_no_rows(labels: str, shape: tuple[int, ...
                            dict.fromkeys("xab", (6, 4)))  # fmt: skip
     tensors = [replace(t, shape=shape) if t.name == "b" else t for t in graph.tensors]
     graph = replace(graph, tensors=tuple(tensors))
-    made = lowtide.plan(graph, allow="recompute,fission", max_overhead=2, time=1)
+    made = lowtide.research.plan(graph, allow="recompute,fission", max_overhead=2, time=1)
     assert made.fission is not None
     assert made.fission.least_peak_bytes is not None
     assert "fission" in [rule.name for rule in lowtide.verify(graph, made).checks]

@@ -44,18 +44,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with loops, the input held."""
-    return lowtide.plan(model, target="loops", allow="loops")
+    return lowtide.research.plan(model, target="loops", allow="loops")
 
 
 @pytest.fixture(scope="module")
 def streamed(model: Path) -> Plan:
     """Its plan with loops, the input handed over."""
-    return lowtide.plan(model, target="loops", allow="loops", stream_input=True)
+    return lowtide.research.plan(model, target="loops", allow="loops", stream_input=True)
 
 
 def test_loops_need_less_than_any_order(model: Path, plan: Plan, streamed: Plan) -> None:
     """Less with loops, least with the input handed over; the plans hold and come back from their files the same."""
-    best = lowtide.plan(model, target="loops")
+    best = lowtide.research.plan(model, target="loops")
     assert best.optimal
     assert streamed.required_bytes < plan.required_bytes < best.required_bytes
     for one in (plan, streamed):
@@ -72,15 +72,15 @@ def test_loops_need_less_than_any_order(model: Path, plan: Plan, streamed: Plan)
 
 def test_within_a_budget_no_loop_is_made_that_need_not_be(model: Path, plan: Plan) -> None:
     """The best order where that fits; else as few ops in loops as fit."""
-    best = lowtide.plan(model, target="loops")
-    within = lowtide.plan(model, target="loops", allow="loops", budget=best.required_bytes)
+    best = lowtide.research.plan(model, target="loops")
+    within = lowtide.research.plan(model, target="loops", allow="loops", budget=best.required_bytes)
     assert (within.loops, within.version) == (None, 1)
     between = (plan.required_bytes + best.required_bytes) // 2
-    some = lowtide.plan(model, target="loops", allow="loops", budget=between)
+    some = lowtide.research.plan(model, target="loops", allow="loops", budget=between)
     assert some.status == "ok"
     looped = [sum(len(loop.ops) for loop in one.loops or ()) for one in (some, plan)]
     assert 0 < looped[0] <= looped[1]
-    never = lowtide.plan(model, target="loops", allow="loops", budget=plan.required_bytes // 2)
+    never = lowtide.research.plan(model, target="loops", allow="loops", budget=plan.required_bytes // 2)
     assert never.status == "over_budget"
 
 
@@ -250,7 +250,7 @@ def test_what_does_not_go_with_loops_is_said(model: Path, tmp_path: Path, capsys
         (["--target", "loops", "--allow", "loops", "--method", "rpo"], "--method"),
         (["--target", "loops", "--allow", "loops", "-o", str(tmp_path / "out.tflite")], "loops"),
     ):
-        assert main(["plan", str(model), *arguments]) == 2
+        assert main(["research", "plan", str(model), *arguments]) == 2
         assert words in capsys.readouterr().err, arguments
     assert not (tmp_path / "out.tflite").exists()
 
@@ -265,12 +265,12 @@ def test_an_input_that_cannot_be_handed_over_is_named(tmp_path: Path) -> None:
     path = tmp_path / "flat.tflite"
     path.write_bytes(flat.bytes())
     with pytest.raises(InputError, match=r"t0.*leave it out"):
-        lowtide.plan(path, target="loops", allow="loops", stream_input=True)
+        lowtide.research.plan(path, target="loops", allow="loops", stream_input=True)
 
 
 def test_the_screen_says_what_each_loop_keeps(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ops, axis, rows kept for each tensor, bytes."""
-    assert main(["plan", str(model), "--target", "loops", "--allow", "loops", "--stream-input"]) == 0
+    assert main(["research", "plan", str(model), "--target", "loops", "--allow", "loops", "--stream-input"]) == 0
     screen = capsys.readouterr().out
     for words in ("in 2 loops", "of dimension 1", "handed over", "least over all paths of loops", "of these loops"):
         assert words in screen, screen
@@ -287,8 +287,8 @@ def test_the_arena_counts_where_paths_differ_in_it(tmp_path: Path, capsys: pytes
     net.ends([x], [c])
     path = tmp_path / "net.tflite"
     path.write_bytes(net.bytes())
-    plan = lowtide.plan(path, target="loops", allow="loops")
+    plan = lowtide.research.plan(path, target="loops", allow="loops")
     search = plan.search or {}
     assert search["loops_least_path_bytes"] < plan.peak_bytes == plan.arena_bytes
-    assert main(["plan", str(path), "--target", "loops", "--allow", "loops"]) == 0
+    assert main(["research", "plan", str(path), "--target", "loops", "--allow", "loops"]) == 0
     assert f"need at least {search['loops_least_path_bytes']:,} B" in capsys.readouterr().out

@@ -131,9 +131,9 @@ def test_random_plans_hold_under_every_target_and_rule():
         target = ("strict", "hmcos", "generic")[k % 3]
         names = ("write_once", "inputs_have_copy", "outputs_written_early", "parameters")
         rules = {name: rng.choice(("true", "false")) for name in names}
-        least = lowtide.plan(graph, target=target, memories=["fast=1000000"], moves=rules).lower_bound_bytes
+        least = lowtide.research.plan(graph, target=target, memories=["fast=1000000"], moves=rules).lower_bound_bytes
         unit = BUILT_IN[target].alignment
-        plan = lowtide.plan(graph, target=target, memories={"fast": max(1, least) * unit}, moves=rules)
+        plan = lowtide.research.plan(graph, target=target, memories={"fast": max(1, least) * unit}, moves=rules)
         if plan.moves is None:
             assert plan.status == "impossible"
             continue
@@ -187,7 +187,7 @@ def test_commands_say_where_a_workspace_lies():
     """A run of an op that has one names memory, offset and bytes, as text and as JSON; runs of others do not."""
     graph = skip_graph()
     graph = replace(graph, ops=(*graph.ops[:-1], replace(graph.ops[-1], workspace=3)))
-    plan = lowtide.plan(graph, target="strict", memories=["fast=13"])
+    plan = lowtide.research.plan(graph, target="strict", memories=["fast=13"])
     assert plan.workspace_offsets is not None
     at = plan.workspace_offsets["11"]
     runs = [row for row in msgspec.json.decode(commands_json(plan)) if row["action"] == "run"]
@@ -201,7 +201,7 @@ def test_commands_say_where_a_workspace_lies():
 
 def test_an_op_that_is_too_large_is_impossible():
     """Exit status 4, with the largest op's tensors as the conflict."""
-    plan = lowtide.plan(skip_graph(), target="strict", memories=["fast=9"])
+    plan = lowtide.research.plan(skip_graph(), target="strict", memories=["fast=9"])
     assert (plan.status, plan.exit_status, plan.moves) == ("impossible", 4, None)
     assert plan.conflict is not None
     assert (set(plan.conflict.tensors), plan.conflict.needed_bytes) == ({1, 2}, 10)

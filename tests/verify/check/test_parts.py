@@ -36,12 +36,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.plan(model, target="strict", allow="fission")
+    return lowtide.research.plan(model, target="strict", allow="fission")
 
 
 def test_a_plan_with_cuts_is_checked(model: Path, plan: Plan) -> None:
     """It needs less than any order, says what it may do to the results, and comes back from its file the same."""
-    best = lowtide.plan(model, target="strict")
+    best = lowtide.research.plan(model, target="strict")
     assert best.optimal
     assert plan.peak_bytes < best.peak_bytes
     assert plan.version == 2
@@ -53,15 +53,15 @@ def test_a_plan_with_cuts_is_checked(model: Path, plan: Plan) -> None:
 
 def test_nothing_is_cut_where_it_need_not_be(model: Path, plan: Plan) -> None:
     """Within the budget, or without a way that keeps every bit, the plan is that of the best order."""
-    best = lowtide.plan(model, target="strict")
+    best = lowtide.research.plan(model, target="strict")
     assert best.arena_bytes is not None
-    within = lowtide.plan(model, target="strict", allow="fission", budget=best.required_bytes)
+    within = lowtide.research.plan(model, target="strict", allow="fission", budget=best.required_bytes)
     assert (within.rewrites, within.version) == (None, 1)
     between = (plan.required_bytes + best.required_bytes) // 2
-    tight = lowtide.plan(model, target="strict", allow="fission", budget=between)
+    tight = lowtide.research.plan(model, target="strict", allow="fission", budget=between)
     assert tight.status == "ok"
     assert len(tight.order) <= len(plan.order)
-    exact = lowtide.plan(model, target="strict", allow="fission", exact_bits=True)
+    exact = lowtide.research.plan(model, target="strict", allow="fission", exact_bits=True)
     assert exact.exactness in (None, "bits")
 
 
@@ -230,7 +230,7 @@ def test_the_model_is_written_as_the_plan_lists_it(model: Path, plan: Plan, tmp_
     """A decision that gives other parts than are listed writes nothing; the plan itself writes a model that reads."""
     out = tmp_path / "cut.onnx"
     plan.apply(model, out)
-    assert lowtide.plan(out, target="strict").peak_bytes <= plan.peak_bytes
+    assert lowtide.research.plan(out, target="strict").peak_bytes <= plan.peak_bytes
     data = msgspec.json.decode(plan.to_json())
     ends = data["rewrites"][0]["ops"][0]["ends"]
     ends[0] = max(1, ends[0] - 1)
@@ -299,7 +299,7 @@ def test_a_layout_needs_an_order(model: Path, plan: Plan, tmp_path: Path) -> Non
 
 def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without -o there is none, and nothing is written."""
-    arguments = ["plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
+    arguments = ["research", "plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
     snippet, out = tmp_path / "cut.py", tmp_path / "cut.onnx"
     assert main([*arguments, "--snippet", str(snippet)]) == 2
     assert "write that with -o" in capsys.readouterr().err
@@ -316,11 +316,11 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
         ' "ops": [{"id": 0, "inputs": [0], "outputs": [1]}]}'
     )
     with pytest.raises(InputError, match="only ONNX and TFLite models are cut"):
-        lowtide.plan(path, allow="fission")
-    with pytest.raises(InputError, match=r"`lowtide zoo swiftnet_cell_a -o NAME\.onnx`"):
-        lowtide.plan("zoo:swiftnet_cell_a", allow="fission")
+        lowtide.research.plan(path, allow="fission")
+    with pytest.raises(InputError, match=r"`lowtide research zoo swiftnet_cell_a -o NAME\.onnx`"):
+        lowtide.research.plan("zoo:swiftnet_cell_a", allow="fission")
     with pytest.raises(InputError, match="it may be all, fission"):
-        lowtide.plan(path, allow="fusion")
+        lowtide.research.plan(path, allow="fusion")
 
 
 def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -335,7 +335,9 @@ def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path.write_bytes(proto.SerializeToString())
     peaks = []
     for words in ([], ["--allow", "fission"]):
-        assert main(["plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
+        assert (
+            main(["research", "plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
+        )
         peaks.append([row["peak_bytes"] for row in msgspec.json.decode(capsys.readouterr().out)["rows"]])
     assert all(cut < best for best, cut in zip(*peaks, strict=True))
 
@@ -350,7 +352,7 @@ def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: 
         return replace(answer, keys={**answer.keys, "required_bytes": 2**30})
 
     monkeypatch.setattr(CutSearch, "best_cut", large)
-    whole = lowtide.plan(model, target="strict", allow="fission")
+    whole = lowtide.research.plan(model, target="strict", allow="fission")
     assert whole.rewrites is None
     assert whole.search is not None
     assert (whole.search["cut_peak_bytes"], whole.search["cut_required_bytes"]) == (plan.peak_bytes, 2**30)
@@ -379,7 +381,7 @@ def test_no_time_to_look_for_cuts_is_no_proof(
         monkeypatch.setattr(CutSearch, "_ways", lambda *_: [])
         monkeypatch.setattr(CutSearch, "_forwarded", lambda *_: [])
     monkeypatch.setattr(multi_pass, "_PLAN", 1.0)
-    whole = lowtide.plan(model, target="onnxruntime", **asked)
+    whole = lowtide.research.plan(model, target="onnxruntime", **asked)
     assert (whole.rewrites, whole.stopped) == (None, "time")
     assert whole.peak_bytes == whole.lower_bound_bytes
     lowtide.verify(model, whole)
@@ -387,7 +389,7 @@ def test_no_time_to_look_for_cuts_is_no_proof(
 
 def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Path) -> None:
     """An op twice is the plan's fault, not the call's: exit status 5."""
-    plan = lowtide.plan(model, target="strict", allow="fission", max_ops=40)
+    plan = lowtide.research.plan(model, target="strict", allow="fission", max_ops=40)
     whole = next(op.id for op in plan.ops if op.part is None)
     twice = msgspec.structs.replace(plan, order=[*plan.order, whole])
     with pytest.raises(VerificationError, match="is used twice") as caught:
@@ -410,7 +412,7 @@ def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Pa
 )
 def test_words_that_a_plan_cannot_have_are_not_read(model: Path, key: str, value: Any) -> None:
     """Exit status 2: the file is none of a plan; as it was, it is."""
-    made = lowtide.plan(model, target="strict", allow="fission", max_overhead=4.0, time=2.0)
+    made = lowtide.research.plan(model, target="strict", allow="fission", max_overhead=4.0, time=2.0)
     document = msgspec.json.decode(made.to_json())
     assert from_json(msgspec.json.encode(document)) == made
     document[key] = {**document[key], **value} if isinstance(value, dict) else value

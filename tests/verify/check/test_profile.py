@@ -18,7 +18,7 @@ MODEL = "zoo:swiftnet_cell_a"
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """A plan with a workspace would be rarer: this one has storages that live longer than they are used."""
-    return lowtide.plan(MODEL, target="generic")
+    return lowtide.research.plan(MODEL, target="generic")
 
 
 def _with(plan: Plan, **changes: Any) -> Plan:
@@ -27,7 +27,7 @@ def _with(plan: Plan, **changes: Any) -> Plan:
 
 
 def _check(plan: Plan) -> None:
-    verify_plan(lowtide.load(MODEL), plan, lowtide.target("generic"))
+    verify_plan(lowtide.load(MODEL), plan, lowtide.research.target("generic"))
 
 
 def _other(values: list[int]) -> list[int]:
@@ -82,6 +82,6 @@ def test_a_wrong_shape_or_type_is_noticed(plan: Plan):
 
 def test_moves_and_lives_exclude_each_other():
     """With moves residency says what is where."""
-    plan = lowtide.plan(MODEL, target="strict", memories=["fast=190KiB"], time=2)
+    plan = lowtide.research.plan(MODEL, target="strict", memories=["fast=190KiB"], time=2)
     with pytest.raises(VerificationError, match="residency"):
-        verify_plan(lowtide.load(MODEL), _with(plan, bytes=[1]), lowtide.target("strict"))
+        verify_plan(lowtide.load(MODEL), _with(plan, bytes=[1]), lowtide.research.target("strict"))

@@ -47,7 +47,9 @@ def check(seed: int) -> list[str]:
     if below is not None and below <= (problem.costs.total + extra) / scale:
         found.append(f"a peak of {peak} within {extra} more, reached with {below}")
     plan = (
-        lowtide.plan(graph, target=target, allow="recompute", budget=max(low, 1), time=0.05) if not seed % 4 else None
+        lowtide.research.plan(graph, target=target, allow="recompute", budget=max(low, 1), time=0.05)
+        if not seed % 4
+        else None
     )
     if plan is not None and plan.status == "impossible":
         found.append(f"impossible within {low}")
@@ -74,7 +76,7 @@ def test_over_a_copy_of_a_result_an_op_may_write() -> None:
     )
     graph = Graph("copy", tensors, ops)
     assert least_in_sequences(graph, work_out(graph, GENERIC), saved_in_sequences(graph, GENERIC)) == 11
-    once = lowtide.plan(graph, target=GENERIC, budget=12)
+    once = lowtide.research.plan(graph, target=GENERIC, budget=12)
     assert (once.status, once.lower_bound_bytes) == ("impossible", 21)
-    plan = lowtide.plan(graph, target=GENERIC, allow="recompute", budget=12)
+    plan = lowtide.research.plan(graph, target=GENERIC, allow="recompute", budget=12)
     assert (plan.status, plan.peak_bytes) == ("ok", 12)

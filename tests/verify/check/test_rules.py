@@ -26,9 +26,9 @@ def _edited(plan: Plan, **rules: object) -> Plan:
 def test_a_plan_holds_by_itself(name: str, tmp_path: Path) -> None:
     """Its rules are those of the target, and come back from the file as they were."""
     path = graph_file(tmp_path, branches())
-    plan = lowtide.plan(path, target=name)
+    plan = lowtide.research.plan(path, target=name)
     again = from_json(plan.to_json())
-    assert again.rules == plan.rules == lowtide.target(name)
+    assert again.rules == plan.rules == lowtide.research.target(name)
     assert lowtide.verify(path, again).checks
 
 
@@ -36,7 +36,10 @@ def test_a_target_of_a_file_needs_no_second_file(tmp_path: Path) -> None:
     """Nor do further options of it; and verify says what it went by."""
     path, file, out = graph_file(tmp_path, branches()), tmp_path / "mine.toml", tmp_path / "p.json"
     file.write_text('base = "generic"\nalignment = 8\nelementwise_types = ["Conv"]\n')
-    assert main(["plan", str(path), "--target", str(file), "--persistent", "t1", "--plan", str(out), "-q"]) == 0
+    assert (
+        main(["research", "plan", str(path), "--target", str(file), "--persistent", "t1", "--plan", str(out), "-q"])
+        == 0
+    )
     file.unlink()
     report = lowtide.verify(path, out)
     assert report.notes[-1] == "target mine is not built in: it was judged by the rules that the plan carries"
@@ -47,7 +50,7 @@ def test_parameters_of_a_fast_memory_are_counted_under_a_target_of_a_file(tmp_pa
     """The rules say what the moves made of the target."""
     path, file = graph_file(tmp_path, branches()), tmp_path / "mine.toml"
     file.write_text('base = "strict"\n')
-    plan = lowtide.plan(path, target=str(file), memories=["fast=1KiB"], moves={"parameters": "true"})
+    plan = lowtide.research.plan(path, target=str(file), memories=["fast=1KiB"], moves={"parameters": "true"})
     file.unlink()
     assert lowtide.verify(path, plan).checks
 
@@ -55,7 +58,7 @@ def test_parameters_of_a_fast_memory_are_counted_under_a_target_of_a_file(tmp_pa
 def test_rules_of_a_built_in_name_are_no_others(tmp_path: Path) -> None:
     """A plan under laxer rules does not hold for calling them by a known name."""
     path = graph_file(tmp_path, branches())
-    plan = lowtide.plan(path, target="generic")
+    plan = lowtide.research.plan(path, target="generic")
     for rules in ({"alignment": 1}, {"overwrite_inputs": True}, {"elementwise_types": ("Conv",)}):
         with pytest.raises(VerificationError, match=f"target: the plan says other rules .*: {next(iter(rules))}"):
             lowtide.verify(path, _edited(plan, **rules))
@@ -63,7 +66,7 @@ def test_rules_of_a_built_in_name_are_no_others(tmp_path: Path) -> None:
 
 def test_rules_that_are_none_are_refused() -> None:
     """Values that no target has, named with their place."""
-    document = lowtide.plan("zoo:swiftnet_cell_a").to_json()
+    document = lowtide.research.plan("zoo:swiftnet_cell_a").to_json()
     for old, new in ((b'"alignment": 64,\n  "constants"', b'"alignment": 63,\n  "constants"'),
                      (b'"in_place": "any"', b'"in_place": "always"')):  # fmt: skip
         assert old in document
@@ -76,7 +79,7 @@ def test_sizes_go_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[st
     nodes = [node("Relu", "x", "a"), node("Concat", "a x", "y", axis=0)]
     path = saved(model(nodes, [value("x", ("n", 4, None))], [value("y", ("m", 4, None))]), tmp_path)
     out, table = tmp_path / "p.json", tmp_path / "t.txt"
-    assert main(["plan", str(path), "--dim", "n=3", "--dim", "x:2=5", "--plan", str(out), "-q"]) == 0
+    assert main(["research", "plan", str(path), "--dim", "n=3", "--dim", "x:2=5", "--plan", str(out), "-q"]) == 0
     capsys.readouterr()
     plan = from_json(out.read_bytes())
     assert plan.dims == {"n": 3, "x:2": 5}
@@ -85,6 +88,6 @@ def test_sizes_go_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert table.exists()
     with pytest.raises(VerificationError, match="ids"):
         lowtide.verify(path, out, dims={"n": 4, "x:2": 5})
-    at_once = lowtide.plan(lowtide.load(path, {"x": (3, 4, 5)}))
+    at_once = lowtide.research.plan(lowtide.load(path, {"x": (3, 4, 5)}))
     assert at_once.dims == {"x": [3, 4, 5]}
     assert lowtide.verify(path, from_json(at_once.to_json())).numbers == lowtide.verify(path, out).numbers

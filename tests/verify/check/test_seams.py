@@ -32,13 +32,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plans(model: Path) -> dict[str, Plan]:
     """Its plans at seams, by what they may use."""
-    return {way: lowtide.plan(model, target="generic", allow=way) for way in WAYS}
+    return {way: lowtide.research.plan(model, target="generic", allow=way) for way in WAYS}
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_plan_at_seams_is_checked(way: str, model: Path, plans: dict[str, Plan]) -> None:
     """It needs less than any order, says so of the results, and comes back from its file the same."""
-    best, plan = lowtide.plan(model, target="generic"), plans[way]
+    best, plan = lowtide.research.plan(model, target="generic"), plans[way]
     assert best.optimal
     assert plan.optimal
     assert plan.peak_bytes < best.peak_bytes
@@ -52,7 +52,7 @@ def test_a_plan_at_seams_is_checked(way: str, model: Path, plans: dict[str, Plan
 def test_measured_as_planned(model: Path) -> None:
     """Under onnxruntime's rules each node has in use what was planned, and outputs are within what is promised."""
     pytest.importorskip("onnxruntime", reason="the model is run in onnxruntime, which is not installed")
-    plan = lowtide.plan(model, target="onnxruntime", allow="seams")
+    plan = lowtide.research.plan(model, target="onnxruntime", allow="seams")
     assert any(op.type.endswith("FusedConv") for op in plan.ops)
     run = lowtide.verify(model, plan, run=True).run
     assert isinstance(run, RunReport)
@@ -62,17 +62,17 @@ def test_measured_as_planned(model: Path) -> None:
 
 def test_fewest_ops_within_a_budget(model: Path, plans: dict[str, Plan]) -> None:
     """A budget that an order meets cuts nothing; the number of ops is kept."""
-    best = lowtide.plan(model, target="generic")
-    within = lowtide.plan(model, target="generic", allow="seams", budget=best.required_bytes)
+    best = lowtide.research.plan(model, target="generic")
+    within = lowtide.research.plan(model, target="generic", allow="seams", budget=best.required_bytes)
     assert within.rewrites is None
-    few = lowtide.plan(model, target="generic", allow="seams", max_ops=len(plans["seams"].order) - 1)
+    few = lowtide.research.plan(model, target="generic", allow="seams", max_ops=len(plans["seams"].order) - 1)
     assert len(few.order) < len(plans["seams"].order)
 
 
 def test_words_that_belong_together(model: Path) -> None:
     """How sums are added up is a question of seams."""
     with pytest.raises(InputError, match="seams,accumulate"):
-        lowtide.plan(model, allow="accumulate")
+        lowtide.research.plan(model, allow="accumulate")
 
 
 def test_other_formats_are_refused() -> None:
@@ -80,14 +80,14 @@ def test_other_formats_are_refused() -> None:
     tensors = (Tensor(0, 4, Kind.INPUT, "a", (1,), "float32"), Tensor(1, 4, Kind.OUTPUT, "b", (1,), "float32"))
     graph = Graph("net", tensors, (Op(0, (0,), (1,), "n", "RELU", operands=(0,)),), dialect="tflite")
     with pytest.raises(InputError, match="only ONNX models are cut at seams"):
-        lowtide.plan(graph, target="generic", allow="seams")
+        lowtide.research.plan(graph, target="generic", allow="seams")
 
 
 @pytest.mark.slow
 def test_seams_and_regions_together(model: Path, plans: dict[str, Plan]) -> None:
     """Both together are no worse than either, and are checked as either is."""
-    both = lowtide.plan(model, target="generic", allow="seams,fission")
-    assert both.peak_bytes <= min(plans["seams"].peak_bytes, lowtide.plan(model, allow="fission").peak_bytes)
+    both = lowtide.research.plan(model, target="generic", allow="seams,fission")
+    assert both.peak_bytes <= min(plans["seams"].peak_bytes, lowtide.research.plan(model, allow="fission").peak_bytes)
     lowtide.verify(model, from_json(both.to_json()))
 
 

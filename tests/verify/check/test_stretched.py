@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.plan(model, target="strict", allow="fission", time=1)
+    return lowtide.research.plan(model, target="strict", allow="fission", time=1)
 
 
 def _rough(plan: dict[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _rough(plan: dict[str, Any]) -> dict[str, Any]:
 def test_a_linear_resize_is_cut_along_its_rows(model: Path, plan: Plan) -> None:
     """It holds, and the parts give the same numbers."""
     pytest.importorskip("onnxruntime", reason="the parts are run in onnxruntime, which is not installed")
-    best = lowtide.plan(model, target="strict")
+    best = lowtide.research.plan(model, target="strict")
     assert plan.peak_bytes < best.peak_bytes
     assert any(t.piece is not None and t.piece.sure is not None for t in plan.tensors)
     report = lowtide.verify(model, from_json(plan.to_json()), prove=True, run=True, time=1)

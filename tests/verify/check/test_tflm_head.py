@@ -36,7 +36,7 @@ def test_the_heads_are_those_of_tflms_planner(tmp_path: Path) -> None:
         path = tmp_path / "m.tflite"
         path.write_bytes(net.bytes())
         graph, rules = load(path), resolve("tflm,pointer=32")
-        plan = lowtide.plan(path, target=rules)
+        plan = lowtide.research.plan(path, target=rules)
         heads = tflm_heads(graph, plan, rules)
         offsets = {int(t): at for t, at in (plan.offsets or {}).items()}
         required = runtime_of(rules).required(graph, plan.order, offsets)
@@ -64,7 +64,7 @@ def test_a_head_of_other_bytes_is_refused(tmp_path: Path, kernels: str) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(residual().bytes())
     graph, target = load(path), f"tflm,pointer=32,kernels={kernels}"
-    plan = lowtide.plan(path, target=target)
+    plan = lowtide.research.plan(path, target=target)
     assert plan.runtime_parts is not None
     lowtide.verify(path, plan)
     for by in (-16, 16, -512):
@@ -80,7 +80,7 @@ def test_a_head_that_leaves_a_library_out_is_refused(tmp_path: Path) -> None:
     """Where no kernels are named: the plan's head is the largest, and no library's arena is below its head."""
     path = tmp_path / "m.tflite"
     path.write_bytes(branches().bytes())
-    plan = lowtide.plan(path, target="tflm,pointer=32")
+    plan = lowtide.research.plan(path, target="tflm,pointer=32")
     parts = plan.runtime_parts
     assert parts is not None
     assert plan.arena_bytes is not None

@@ -42,7 +42,7 @@ def as_graph(buffers: Sequence[Buffer]) -> Graph:
 def test_what_no_placement_reaches_is_proved_again() -> None:
     """16 bytes are live at every step, and no placement has 16: the bound is 17; 18 is refuted."""
     graph = as_graph(FULL.buffers)
-    plan = lowtide.plan(graph, target="strict")
+    plan = lowtide.research.plan(graph, target="strict")
     assert (plan.peak_bytes, plan.arena_lower_bound_bytes) == (16, 17)
     proof = prove_arena(graph, plan, STRICT)
     assert proof is not None
@@ -68,7 +68,7 @@ def test_it_says_what_brute_force_says(alignment: int) -> None:
             start = rng.randrange(6)
             buffers.append(block(f"b{i}", start, rng.randint(start + 1, 6), rng.randint(1, 4)))
         graph = as_graph(buffers)
-        plan = lowtide.plan(graph, target=target)
+        plan = lowtide.research.plan(graph, target=target)
         whole = [block(b.name, b.start, b.end, -(-b.size // alignment) * alignment, alignment) for b in buffers]
         least = least_height(Problem(tuple(whole)))
         for bound in (least, least + alignment):
@@ -87,7 +87,7 @@ def test_plans_in_place_are_checked_or_left_open() -> None:
     results = set[str]()
     for seed in range(60):
         graph = replace(random_graph(Random(seed), 9), sha256="1" * 64)
-        plan = lowtide.plan(graph, target="generic")
+        plan = lowtide.research.plan(graph, target="generic")
         verify_plan(graph, plan, BUILT_IN["generic"])
         proof = prove_arena(graph, plan, BUILT_IN["generic"])
         results.add("" if proof is None else proof.result)
@@ -106,5 +106,5 @@ def test_plans_in_place_are_checked_or_left_open() -> None:
 def test_a_plan_that_spills_has_no_such_bound() -> None:
     """Nor has one without an arena."""
     graph = as_graph(FULL.buffers)
-    plan = lowtide.plan(graph, target="strict", memories={"fast": 40})
+    plan = lowtide.research.plan(graph, target="strict", memories={"fast": 40})
     assert prove_arena(graph, plan, STRICT) is None

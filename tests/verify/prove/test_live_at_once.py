@@ -34,7 +34,7 @@ def wide(method: str = "belady") -> tuple[Graph, Plan, int]:
     graph = zoo.build("random_width:width=8,n=32,seed=0").graph()
     problem = spill_problem(graph, STRICT, (Memory("fast", 1),))
     need, options = problem.largest_op[0], FEW_STATES if method == "exact" else {}
-    made = lowtide.plan(graph, target=STRICT, memories={"fast": need}, method=method, options=options, seed=0)
+    made = lowtide.research.plan(graph, target=STRICT, memories={"fast": need}, method=method, options=options, seed=0)
     return graph, made, least_peak(problem, Limits(20)).lower_bound
 
 
@@ -129,7 +129,7 @@ def test_a_flow_shows_the_peak():
     graph = zoo.build("randwire_cifar10").graph()
     problem = spill_problem(graph, STRICT, (Memory("fast", 1),))
     problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
-    plan = lowtide.plan(graph, target=STRICT, memories={"fast": problem.capacity}, method="belady")
+    plan = lowtide.research.plan(graph, target=STRICT, memories={"fast": problem.capacity}, method="belady")
     found = least_peak(problem, Limits(20))
     cut, bound = found.certificate, live_too_much(problem, found.lower_bound)
     assert isinstance(cut, CutCertificate)

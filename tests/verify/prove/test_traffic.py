@@ -102,7 +102,7 @@ def test_plans_are_proved_again():
         target = (*TARGETS, BUILT_IN["generic"])[k % 4]
         problem = random_problem(rng, 14)
         need = spill_problem(problem.model.graph, target, problem.memories).largest_op[0]
-        made = lowtide.plan(problem.model.graph, target=target, memories={"fast": need})
+        made = lowtide.research.plan(problem.model.graph, target=target, memories={"fast": need})
         if made.moves is None:
             continue
         proof = prove(problem.model.graph, made, target)

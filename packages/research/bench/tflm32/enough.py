@@ -74,7 +74,7 @@ def files(models: Path | None, every: int) -> Iterator[tuple[str, str, bytes]]:
 def figures(path: Path, out: Path | None = None) -> Iterator[tuple[str, lowtide.Plan]]:
     """The plans of a file, by the kernels that they are for; written to `out`, one at a time, if that is given."""
     for kernels in ("any", *LIBRARIES):
-        plan = lowtide.plan(path, target=f"tflm,pointer=32,kernels={kernels}", time=5)
+        plan = lowtide.research.plan(path, target=f"tflm,pointer=32,kernels={kernels}", time=5)
         if out is not None:
             plan.apply(path, out)
         yield kernels, plan

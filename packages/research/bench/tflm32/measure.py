@@ -105,7 +105,7 @@ def plans(path: Path, build: Build, folder: Path) -> Iterator[tuple[str, Path]]:
         target = f"tflm,kernels={kernels},pointer=32" + (",simd=none" if kernels == "cmsis_nn" else "")
         out = folder / f"{path.stem}.{kernels}.tflite"
         if not out.exists():
-            lowtide.plan(path, target=target, time=20).apply(path, out)
+            lowtide.research.plan(path, target=target, time=20).apply(path, out)
         yield kernels, out
 
 

@@ -1,4 +1,4 @@
-"""`lowtide bench allocate`: rows, checks, tables and files, Ctrl-C; and arenas of networks of the zoo."""
+"""`lowtide research bench allocate`: rows, checks, tables and files, Ctrl-C; and arenas of networks of the zoo."""
 
 import json
 from dataclasses import fields, replace
@@ -154,14 +154,20 @@ def test_interrupted_keeps_what_is_done(
         return real(*arguments)
 
     monkeypatch.setattr(allocation, "measure", some)
-    assert main(["bench", "allocate", "--part", "instances", "--instances", str(instances), "--json", "-q"]) == 130
+    assert (
+        main(["research", "bench", "allocate", "--part", "instances", "--instances", str(instances), "--json", "-q"])
+        == 130
+    )
     made = json.loads(capsys.readouterr().out)
     assert (made["complete"], len(made["rows"])) == (False, 2)
 
 
 def test_command_prints_and_writes(instances: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables on stdout, progress on stderr, files where -o says."""
-    words = ["bench", "allocate", "--part", "instances", "--instances", str(instances), "--allocators", "tflm,lowtide"]
+    words = [
+        "research", "bench", "allocate", "--part", "instances", "--instances", str(instances), "--allocators",
+        "tflm,lowtide",
+    ]  # fmt: skip
     assert main([*words, "-o", str(tmp_path / "out")]) == 0
     captured = capsys.readouterr()
     assert "height / load" in captured.out

@@ -41,19 +41,19 @@ CASES: list[tuple[str, Suite[object]]] = [
 @pytest.mark.parametrize(("words", "suite"), CASES)
 def test_flags_make_the_suite(words: str, suite: Suite[object]) -> None:
     """Each flag is a field, in the field's type; what is not given has the default."""
-    options = parse(["bench", *words.split()])
+    options = parse(["research", "bench", *words.split()])
     assert isinstance(options, argparse.Namespace)
     assert suite_of(options) == suite
 
 
 def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the suite, of its files, of its limits, and of all commands, in this order."""
-    assert parse(["bench", "spill", "--help"]) == 0
+    assert parse(["research", "bench", "spill", "--help"]) == 0
     shown = capsys.readouterr().out
     flags = ("--networks", "--part", "--label", "-o DIR", "--time", "--seed", "--json")
     places = [shown.rindex(f"  {name}") for name in flags]
     assert places == sorted(places)
-    assert "lowtide bench spill --graphs graphs" in shown
+    assert "lowtide research bench spill --graphs graphs" in shown
 
 
 def test_other_commands_load_no_suite() -> None:

@@ -53,12 +53,12 @@ def test_what_cannot_be_measured_is_a_row_with_the_reason(tmp_path: Path) -> Non
 
 def test_a_file_that_is_not_there_ends_before_any_is_measured(tmp_path: Path) -> None:
     """A slip of the keyboard is no row of a table."""
-    assert main(["bench", "onnxruntime", "zoo:nasnet_a_cifar", str(tmp_path / "m.onnx")]) == 2
+    assert main(["research", "bench", "onnxruntime", "zoo:nasnet_a_cifar", str(tmp_path / "m.onnx")]) == 2
 
 
 def test_the_command_writes_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON and Markdown, and the table on stdout."""
-    assert main(["bench", "onnxruntime", "zoo:swiftnet_cell_a", "-o", str(tmp_path), "-q"]) == 0
+    assert main(["research", "bench", "onnxruntime", "zoo:swiftnet_cell_a", "-o", str(tmp_path), "-q"]) == 0
     assert "swiftnet_cell_a" in capsys.readouterr().out
     assert sorted(p.name for p in tmp_path.iterdir()) == ["onnxruntime.json", "onnxruntime.md"]
 

@@ -1,4 +1,4 @@
-"""`lowtide bench space`: the sampler against its definition, the distribution, its drawing."""
+"""`lowtide research bench space`: the sampler against its definition, the distribution, its drawing."""
 
 import json
 from collections import Counter
@@ -139,7 +139,7 @@ def test_interrupted_drawing_gives_what_it_has() -> None:
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Methods on stdout, files in DIR; a file is a network too; errors are exit 2."""
     path = graph_file(tmp_path, branches())
-    words = ["bench", "space", "--network", str(path), "--orders", "300", "--methods", "own,exact"]
+    words = ["research", "bench", "space", "--network", str(path), "--orders", "300", "--methods", "own,exact"]
     assert main([*words, "-o", str(tmp_path / "out")]) == 0
     assert "lowtide" in capsys.readouterr().out
     names = sorted(p.suffix for p in (tmp_path / "out").iterdir())
@@ -147,8 +147,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert str(tmp_path) not in "".join(p.read_text() for p in (tmp_path / "out").iterdir())
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["orders"] == 300
-    assert main(["bench", "space", "--orders", "0"]) == 2
-    assert main(["bench", "space", "--network", "nowhere"]) == 2
+    assert main(["research", "bench", "space", "--orders", "0"]) == 2
+    assert main(["research", "bench", "space", "--network", "nowhere"]) == 2
 
 
 def test_wrong_calls() -> None:

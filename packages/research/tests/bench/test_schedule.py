@@ -1,4 +1,4 @@
-"""`lowtide bench schedule`: its published figures, its cells, its files, Ctrl-C and limits."""
+"""`lowtide research bench schedule`: its published figures, its cells, its files, Ctrl-C and limits."""
 
 import json
 from collections import Counter
@@ -189,7 +189,9 @@ def test_interrupted_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch, tmp_pat
         return real(*arguments, **keywords)
 
     monkeypatch.setattr(schedule, "measure", measure)
-    assert main(["bench", "schedule", "--networks", SMALL, "-o", str(tmp_path), "-q", "--label", "x"]) == 130
+    assert (
+        main(["research", "bench", "schedule", "--networks", SMALL, "-o", str(tmp_path), "-q", "--label", "x"]) == 130
+    )
     made = json.loads((tmp_path / "schedule-x.json").read_text())
     assert (made["complete"], len(made["rows"])) == (False, 2)
 
@@ -220,7 +222,7 @@ def test_wrong_calls(keywords: dict[str, Any]) -> None:
 
 def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables on stdout or JSON, progress on stderr, two files."""
-    words = ["bench", "schedule", "--networks", SMALL, "--methods", "own,exact"]
+    words = ["research", "bench", "schedule", "--networks", SMALL, "--methods", "own,exact"]
     assert main([*words, "-o", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert "32.9* ✓" in captured.out
@@ -230,7 +232,7 @@ def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert len(json.loads(captured.out)["rows"]) == 2
     assert captured.err == ""
-    assert main(["bench", "schedule", "--part", "none"]) == 2
+    assert main(["research", "bench", "schedule", "--part", "none"]) == 2
 
 
 def test_machine_says_no_names() -> None:

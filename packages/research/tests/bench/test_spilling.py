@@ -1,4 +1,4 @@
-"""`lowtide bench spill`: its cells, sums, claims and files; SERENITY's pages; what is published."""
+"""`lowtide research bench spill`: its cells, sums, claims and files; SERENITY's pages; what is published."""
 
 from __future__ import annotations
 
@@ -170,13 +170,13 @@ def test_belady_reads_least_pages() -> None:
 
 @pytest.mark.slow
 def test_the_command_writes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`lowtide bench spill`: cells on stderr, tables on stdout, two files; a wrong scheme is exit 2."""
-    words = ["bench", "spill", "--networks", "DARTS", "--schemes", "belady own,greedy exact", "--settings",
+    """`lowtide research bench spill`: cells on stderr, tables on stdout, two files; a wrong scheme is exit 2."""
+    words = ["research", "bench", "spill", "--networks", "DARTS", "--schemes", "belady own,greedy exact", "--settings",
              "activations", "-o", str(tmp_path), "--label", "two"]  # fmt: skip
     assert main(words) == 0
     said = capsys.readouterr()
     assert "DARTS activations M_R greedy exact: 1,179,136 B" in said.err
     assert "greedy exact" in said.out
     assert sorted(p.name for p in tmp_path.iterdir()) == ["spill-two.json", "spill-two.md"]
-    assert main(["bench", "spill", "--schemes", "lru"]) == 2
+    assert main(["research", "bench", "spill", "--schemes", "lru"]) == 2
     assert "there is no scheme 'lru'" in capsys.readouterr().err

@@ -27,7 +27,7 @@ WIRING = {"ws": 31_320_379_094, "er": 1_017_266_822_581, "ba": 104_279_756_465}
 
 def optimum(graph: Graph) -> int:
     """Least peak in bytes under the strict target; it must be proven."""
-    plan = lowtide.plan(graph, target="strict", time=20)
+    plan = lowtide.research.plan(graph, target="strict", time=20)
     assert plan.optimal
     return plan.peak_bytes
 

@@ -92,7 +92,7 @@ def test_series_parallel_graph_reduces_to_one_edge() -> None:
 )
 def test_small_ones_are_proven(name: str, least: int | None) -> None:
     """lowtide proves the small members at once; an in-place butterfly would need 256 bytes, strict ones two more."""
-    plan = lowtide.plan(zoo.build(name).graph(), target="strict", time=20)
+    plan = lowtide.research.plan(zoo.build(name).graph(), target="strict", time=20)
     assert plan.optimal
     assert least is None or plan.peak_bytes == least
 

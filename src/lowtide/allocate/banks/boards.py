@@ -84,7 +84,8 @@ def find_board(name: str | Path) -> Board:
         if spelling(str(name)) not in meant:
             hint = did_you_mean(str(name), (*built_in, *others))
             raise InputError(
-                f"there is no board {str(name)!r}{hint or ';'} `lowtide board` lists them; a file's name ends in .toml"
+                f"there is no board {str(name)!r}{hint or ';'} `lowtide research board` lists them; "
+                "a file's name ends in .toml"
             )
         return built_in[meant[spelling(str(name))]]
     path = Path(name)

@@ -1,8 +1,8 @@
 """Plans that cut for a fast memory: the part graph that moves the fewest bytes, with the tensors that are streamed.
 
 1. The model uncut, as `FastMemory` plans it. Where nothing moves, nothing is cut.
-2. Ways to cut its order: the front of peaks (as `lowtide curve` has it), then of working sets, what is left where all
-   that is not in use may be in slow memory. Concat elimination where it is allowed.
+2. Ways to cut its order: the front of peaks (as `lowtide research curve` has it), then of working sets, what is left
+   where all that is not in use may be in slow memory. Concat elimination where it is allowed.
 3. What each of them moves at the least, looked at quickly: in file order, with the tensors streamed that have to
    be, then with those besides by which that falls.
 4. The best of them in full, by the method that spills: all orders, a bound, addresses. The least traffic wins; of

@@ -152,7 +152,8 @@ def check_multi_pass(job: Job, goal: OneArena, problem: Problem) -> None:
             "one, as with --budget 20% or --max-overhead 200%"
         )
     if problem.graph.dialect != "onnx":
-        fix = ", or write it with `lowtide zoo NAME -o NAME.onnx` first" if problem.place.startswith("zoo:") else ""
+        written = ", or write it with `lowtide research zoo NAME -o NAME.onnx` first"
+        fix = written if problem.place.startswith("zoo:") else ""
         what = "ONNX models, and training steps whose ops have labels (zoo:magis_*),"
         raise InputError(f"only {what} are cut and run again; name recompute or fission alone{fix}", problem.place)
     if job.exact_bits:

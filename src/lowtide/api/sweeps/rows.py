@@ -28,7 +28,7 @@ OPTIONS = (
     "allow", "dims", "exact_bits", "gap", "max_ops", "max_overhead", "method", "overwrite_inputs",
     "pin_inputs", "reserve", "seed", "stream_input", "time",
 )  # fmt: skip
-"""Keywords of `lowtide.plan` that a sweep may vary."""
+"""Keywords of `lowtide.research.plan` that a sweep may vary."""
 COLUMNS = (
     "model", "target", "budget_bytes", "options", "graph", "ops", "status", "exit_status", "stopped",
     "own_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "optimal", "arena_bytes", "required_bytes", "error",

@@ -74,11 +74,11 @@ def sweep(
     Parameters
     ----------
     models
-        What `lowtide.plan` takes by name, and folders, which stand for the models below.
+        What `lowtide.research.plan` takes by name, and folders, which stand for the models below.
     targets, budgets
         Each with each; the budget None is none.
     vary
-        Options of `lowtide.plan`, each with its values, as ``{"seed": [0, 1], "allow": ["", "fission"]}``.
+        Options of `lowtide.research.plan`, each with its values, as ``{"seed": [0, 1], "allow": ["", "fission"]}``.
     out
         The table, ``.csv`` or ``.parquet``, written once all rows are there. Until then finished rows are in
         ``OUT.journal``; the same call goes on from there.
@@ -99,7 +99,7 @@ def sweep(
     Examples
     --------
     >>> import lowtide
-    >>> table = lowtide.sweep(["zoo:swiftnet_cell_a", "zoo:swiftnet_cell_b"], targets=["strict"], jobs=1)
+    >>> table = lowtide.research.sweep(["zoo:swiftnet_cell_a", "zoo:swiftnet_cell_b"], targets=["strict"], jobs=1)
     >>> [(row["graph"], row["peak_bytes"]) for row in table.rows]
     [('swiftnet_cell_a', 200704), ('swiftnet_cell_b', 81536)]
     """

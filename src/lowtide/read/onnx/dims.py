@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lowtide.errors import ForeignDimensionError, InputError
+from lowtide.errors import ForeignDimensionError, FreeDimensionError, InputError
 from lowtide.names import did_you_mean
 from lowtide.read.onnx.attributes import subgraphs
 from lowtide.read.onnx.likely_sizes import FreeDim, likely_sizes
@@ -114,10 +114,13 @@ def _bound(free: Sequence[FreeDim], sizes: Mapping[str, int], place: str) -> tup
 
 def _left_free(left: Sequence[FreeDim], works: Callable[[Mapping[str, int]], bool], place: str) -> InputError:
     """The error for dimensions without a size, with sizes at which the model can be read."""
-    flags = " ".join(f"--dim {shlex.quote(f'{key}={size}')}" for key, size in likely_sizes(left, works).items())
+    sizes = likely_sizes(left, works)
+    flags = " ".join(f"--dim {shlex.quote(f'{key}={size}')}" for key, size in sizes.items())
     keys = list(dict.fromkeys(d.key for d in left))
     noun, them = ("dimensions are free", "them") if len(keys) > 1 else ("dimension is free", "it")
-    return InputError(f"{len(keys)} {noun}: {_listed(keys)}; bind {them}, for example {flags}", place)
+    message = f"{len(keys)} {noun}: {_listed(keys)}; bind {them}, for example {flags}"
+    batches = tuple(dict.fromkeys(d.key for d in left if d.role == "batch"))
+    return FreeDimensionError(message, place, sizes, batches)
 
 
 def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:

@@ -68,6 +68,11 @@ class FreeDim:
         """``"INPUT:AXIS"``."""
         return f"{self.input}:{self.axis}"
 
+    @property
+    def role(self) -> str:
+        """What it counts: ``"batch"``, ``"height"``, ``"width"``, ``"channels"``, ``"audio"`` or ``"sequence"``."""
+        return _role(self)
+
 
 def likely_sizes(free: Sequence[FreeDim], works: Callable[[Mapping[str, int]], bool]) -> dict[str, int]:
     """A size for each free dimension, by `FreeDim.key`: the first set of usual ones for which `works` holds.
@@ -93,7 +98,7 @@ def likely_sizes(free: Sequence[FreeDim], works: Callable[[Mapping[str, int]], b
 
 
 def _usual(dim: FreeDim) -> tuple[int, ...]:
-    role = _role(dim)
+    role = dim.role
     if role in ("height", "width"):
         height_axis = 1 if _channels_last(dim) else len(dim.shape) - 2
         other = dim.shape[height_axis + (role == "height")] if len(dim.shape) > height_axis + 1 else None

@@ -1,4 +1,4 @@
-"""The benchmarks that `lowtide bench` runs: the papers' tables again, ours beside the published figures.
+"""The benchmarks that `lowtide research bench` runs: the papers' tables again, ours beside the published figures.
 
 >>> from lowtide_research.bench.registry import suites
 >>> list(suites())

@@ -1,4 +1,4 @@
-"""`lowtide bench allocate`: what arenas need, by greedy rule, by engine, by order, beside the bytes that are live."""
+"""`lowtide research bench allocate`: what arenas need, by greedy rule, engine and order, beside the live bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench allocate`."""
+"""Tables of `lowtide research bench allocate`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def page(results: Results[Row], seconds: float, published: Sequence[Figure]) -> 
     tables: list[Table] = []
     for part in dict.fromkeys(r.part for r in results.rows):
         tables += _tables(part, [r for r in results.rows if r.part == part], published)
-    return Page(f"lowtide bench {results.suite.name}", "\n".join(about), tables, remarks)
+    return Page(f"lowtide research bench {results.suite.name}", "\n".join(about), tables, remarks)
 
 
 def _tables(part: str, rows: Sequence[Row], published: Sequence[Figure]) -> list[Table]:

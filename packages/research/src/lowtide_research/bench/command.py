@@ -1,4 +1,4 @@
-"""`lowtide bench SUITE`: a parser of each suite's options, progress on stderr, results on stdout and in files."""
+"""`lowtide research bench SUITE`: a parser of each suite's options, progress on stderr, results on stdout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_suites(parser: argparse.ArgumentParser) -> None:
     """Give the command its suites, and each its options, made from the fields of its class."""
     added = parser.add_subparsers(metavar="SUITE", required=True, dest="suite")
     for suite in suites().values():
-        examples = "\n".join(f"  lowtide bench {suite.name} {example}".rstrip() for example in suite.examples)
+        examples = "\n".join(f"  lowtide research bench {suite.name} {example}".rstrip() for example in suite.examples)
         sub = added.add_parser(
             suite.name, help=suite.words, description=suite.description, epilog=f"examples:\n{examples}"
         )

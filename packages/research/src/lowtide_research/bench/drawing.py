@@ -1,4 +1,4 @@
-"""The distribution of `lowtide bench space`, and how it is drawn: as text and as a small SVG."""
+"""The distribution of `lowtide research bench space`, and how it is drawn: as text and as a small SVG."""
 
 from __future__ import annotations
 

@@ -124,16 +124,18 @@ class OnnxruntimeSuite(TableSuite[Row]):
         from lowtide.verify.check.runtime_arena import tensor_bytes
         from lowtide_research import zoo
 
-        target = lowtide.target("onnxruntime")
+        target = lowtide.research.target("onnxruntime")
         with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
             given, optimised, planned = (Path(folder) / f"{stem}.onnx" for stem in ("given", "optimised", "planned"))
             if model.startswith("zoo:"):
                 given.write_bytes(zoo.build(model[4:]).onnx(self.seed).SerializeToString(deterministic=True))
             else:
                 with_random_weights(Path(model), given, self.seed, fillers=True)
-            lowtide.runtime_optimized(given, optimised, level=self.level, dims=self.dims)
+            lowtide.research.runtime_optimized(given, optimised, level=self.level, dims=self.dims)
             graph = target.as_seen(lowtide.load(optimised))
-            plan = lowtide.plan(graph, target=target, time=self.time, search_memory=self.search_memory, seed=self.seed)
+            plan = lowtide.research.plan(
+                graph, target=target, time=self.time, search_memory=self.search_memory, seed=self.seed
+            )
             report = verify_plan(graph, plan, target, replay_bytes=False)
             apply(plan, optimised, planned)
             tensors = tensor_bytes(graph, plan, target)
@@ -185,7 +187,7 @@ def light_models() -> list[Path]:
 
 
 _ABOUT = """\
-Repeat with `lowtide bench onnxruntime [MODEL...] --level {level} -o DIR`.
+Repeat with `lowtide research bench onnxruntime [MODEL...] --level {level} -o DIR`.
 Bytes, without graph inputs and weights.
 
 - *defaults*: all optimisations, onnxruntime's own order, memory reuse and growing arena.

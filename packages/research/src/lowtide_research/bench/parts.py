@@ -1,4 +1,4 @@
-"""The parts of `lowtide bench schedule`: which networks, and which methods under which settings."""
+"""The parts of `lowtide research bench schedule`: which networks, and which methods under which settings."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lowtide.stop import Limits
 from lowtide_research.bench.timing import one_line, quickest
 
 OURS = "lowtide"
-"""All engines in turn, as `lowtide plan` and `lowtide allocate` ask them."""
+"""All engines in turn, as `lowtide research plan` and `lowtide research allocate` ask them."""
 OURS_TO_CAPACITY = "lowtide to capacity"
 
 

@@ -1,4 +1,4 @@
-"""`lowtide bench space`: how the peaks of random orders are distributed, and where the methods stand in it.
+"""`lowtide research bench space`: how the peaks of random orders are distributed, and where the methods stand in it.
 
 SERENITY (MLSys 2020, Figure 3) and HMCOS (DAC 2022, Figure 2) show such distributions. Neither says how it draws; here
 each step runs one of the ready ops, all equally likely, which is not uniform over orders.

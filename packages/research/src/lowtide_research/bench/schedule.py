@@ -1,4 +1,4 @@
-"""`lowtide bench schedule`: every method on the papers' networks, cell by cell."""
+"""`lowtide research bench schedule`: every method on the papers' networks, cell by cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench schedule`."""
+"""Tables of `lowtide research bench schedule`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(results: Results[Cell], limits: str) -> Page:
     if not results.complete:
         about.append("Interrupted: these are the cells that were done.")
     remarks = [f"{c.network}, {_label(c)}: {c.status}: {c.reason}" for c in results.rows if c.reason]
-    return Page(f"lowtide bench {results.suite.name}", "\n".join(about), tables(results.rows), remarks)
+    return Page(f"lowtide research bench {results.suite.name}", "\n".join(about), tables(results.rows), remarks)
 
 
 def tables(everything: Sequence[Cell]) -> list[Table]:

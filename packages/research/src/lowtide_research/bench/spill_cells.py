@@ -1,4 +1,4 @@
-"""Cells of `lowtide bench spill`: a network of COSMA's under a budget, and what a scheme makes of it, checked.
+"""Cells of `lowtide research bench spill`: a network of COSMA's under a budget, and what a scheme makes of it, checked.
 
 M_R is what the largest op needs, M_P the least peak of any order without spilling, M_H the mean of the two. All data
 are of 8 bits, as in the paper: sizes of the float32 graphs are divided by four.

@@ -1,4 +1,4 @@
-"""Tables of `lowtide bench spill`."""
+"""Tables of `lowtide research bench spill`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page(results: Results[SpillCell | ProgramSize | OffChip], limits: str) -> Pa
         *_sizes([row for row in results.rows if isinstance(row, ProgramSize)]),
         *_off_chip([row for row in results.rows if isinstance(row, OffChip)]),
     ]
-    return Page(f"lowtide bench {results.suite.name}", "\n".join(about), tables, _remarks(cells))
+    return Page(f"lowtide research bench {results.suite.name}", "\n".join(about), tables, _remarks(cells))
 
 
 def _remarks(cells: Sequence[SpillCell]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`lowtide bench spill`: COSMA's networks at its three budgets, every scheme beside the published figures."""
+"""`lowtide research bench spill`: COSMA's networks at its three budgets, every scheme beside the published figures."""
 
 from __future__ import annotations
 

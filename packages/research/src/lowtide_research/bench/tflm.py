@@ -1,4 +1,4 @@
-"""`lowtide bench tflite`: how far an output may overlap its input in TFLM, operator by operator."""
+"""`lowtide research bench tflite`: how far an output may overlap its input in TFLM, operator by operator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TfliteSuite(Suite[OverlapRow]):
 
             from lowtide_research.bench.tflite_overlap import overlap_rows
         except ImportError:
-            raise MissingExtraError("tflite-micro", "tflite", "lowtide bench tflite --overlap") from None
+            raise MissingExtraError("tflite-micro", "tflite", "lowtide research bench tflite --overlap") from None
         return overlap_rows(self.overlap, self.seed)
 
     def line(self, row: OverlapRow) -> str:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from lowtide.errors import InputError
-from lowtide.plan import Plan
+import os
+from pathlib import Path
+
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 
 _TEXT = '''\
-"""Opens {model} so that onnxruntime keeps lowtide's order, and takes one block of memory for all tensors.
+"""Opens {name} so that onnxruntime keeps lowtide's order, and takes one block of memory for all tensors.
+
+    from {module} import open_session
+    session = open_session()
 
 {peak:,} bytes of tensors and workspace at the peak, graph inputs and weights apart; the block has {arena:,}.
 Needs onnxruntime 1.24 or later. The block was worked out for its CPU kernels and one thread: each further one unfolds
 convolutions in 64 KiB of its own, for which there is room. What was not foreseen makes the arena grow by that alone.
 """
 
+import functools
 import os
 
 import onnxruntime as ort
 
-MODEL = {model!r}
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), {model!r})
 ARENA_BYTES = {arena}
-THREADS = os.cpu_count() or 1  # all, as onnxruntime takes if nobody says otherwise
+THREADS = os.cpu_count() or 1  # all, as onnxruntime takes by default
 
 
-def register_arena(threads: int = THREADS) -> None:
-    """Once in a process, before its sessions: one block, split as needed; then it grows by what is missing."""
+@functools.cache
+def register_arena(threads: int) -> None:
+    """Give this process one block for its sessions, split as needed; it grows by what is missing."""
     ort.create_and_register_allocator(
         ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT),
         ort.OrtArenaCfg(
@@ -50,24 +56,36 @@ def options(threads: int = THREADS) -> ort.SessionOptions:
     chosen.inter_op_num_threads = 1
     chosen.add_session_config_entry("session.use_env_allocators", "1")
     chosen.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
-    return chosen
+{more}    return chosen
 
 
 def open_session(path: str = MODEL, threads: int = THREADS) -> ort.InferenceSession:
-    """A session on the CPU; call `register_arena` with as many threads first."""
+    """A session on the CPU."""
+    register_arena(threads)
     return ort.InferenceSession(path, options(threads), providers=["CPUExecutionProvider"])
 '''
 
+_NOT_PREPACKED = """\
+    chosen.add_session_config_entry("session.disable_prepacking", "1")  # kernels would keep copies of the weights
+"""
 
-def onnxruntime_snippet(plan: Plan, model: str) -> bytes:
-    """A Python module that opens `model`, the file in the plan's order.
 
-    Raises
-    ------
-    InputError
-        The plan's target is not onnxruntime's.
+def session_module(model: str | Path, file: str | Path, sizes: tuple[int, int], *, prepacked: bool = True) -> str:
+    """The text of a Python module that opens a planned model.
+
+    Parameters
+    ----------
+    model, file
+        The model in the plan's order, and the name that the module will have.
+    sizes
+        Bytes of the peak and of the arena.
+    prepacked
+        Whether kernels may keep copies of weights in a layout of their own.
     """
-    if plan.runtime_arena_bytes is None:
-        raise InputError(f"a snippet is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime")
-    text = _TEXT.format(model=model, peak=plan.peak_bytes, arena=plan.runtime_arena_bytes, extend=EXTEND_BYTES)
-    return text.encode()
+    path = os.path.relpath(model, Path(file).absolute().parent)
+    module = Path(file).stem if Path(file).stem.isidentifier() else "session"
+    peak, arena = sizes
+    more = "" if prepacked else _NOT_PREPACKED
+    return _TEXT.format(
+        name=Path(model).name, module=module, model=path, peak=peak, arena=arena, extend=EXTEND_BYTES, more=more
+    )

@@ -1,0 +1,133 @@
+"""What `lowtide plan MODEL` gains where models run: process memory and time beside onnxruntime's defaults.
+
+    python bench/front.py MODEL.onnx ... [--random-weights] [--slower 5%] -o results/front-wild
+
+Each model is planned by the default command alone, without an option; sizes that a file leaves free are assumed.
+Both sides are measured in fresh processes, in turn, on the same random inputs. With --random-weights models without
+weights are given some. A model that cannot be planned is a row with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from lowtide.api.default import Request, plan_request
+from lowtide.errors import LowtideError
+from lowtide.report.first_screen import size_text
+from lowtide.run.random_weights import missing_weights, with_random_weights
+from lowtide.sizes import NO_DIMS
+from lowtide_research.bench.machine import machine
+
+
+def row(model: Path, slower: str | None) -> dict[str, Any]:
+    """A model's row."""
+    began = time.perf_counter()
+    made: dict[str, Any] = {"model": model.stem}
+    try:
+        plan = plan_request(Request.of(model, None, slower, None, NO_DIMS, None, ()))
+    except LowtideError as error:
+        return made | {"error": str(error), "seconds": time.perf_counter() - began}
+    seen = plan.comparison
+    assert seen is not None
+    return made | {
+        "runtime": seen.runtime,
+        "sizes": seen.sizes,
+        "today_bytes": seen.today_bytes,
+        "planned_bytes": seen.planned_bytes,
+        "base_bytes": seen.base_bytes,
+        "tensors_bytes": seen.tensors_bytes,
+        "bound_bytes": seen.tensors_bound_bytes,
+        "measured": seen.measured,
+        "today_seconds": seen.today_seconds,
+        "slowdown": seen.slowdown,
+        "outputs": seen.outputs,
+        "better": seen.better,
+        "changed": bool(plan.rewrites),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive numbers."""
+    return exp(sum(map(log, values)) / len(values))
+
+
+def page(rows: Sequence[dict[str, Any]], words: str) -> str:
+    """The rows as a table."""
+    m = machine()
+    done = [r for r in rows if r.get("measured")]
+    lines = [
+        "# The default command in onnxruntime",
+        "",
+        f"{m.cpu}, {m.cores} cores; lowtide {m.commit}; {done[0]['runtime'] if done else 'nothing measured'}.",
+        f"Repeat with `bench/front.py {words}`.",
+        "",
+        "Memory of the process above that of an empty one, and time of a run: onnxruntime's defaults, then the plan",
+        "in its session, each in a fresh process, in turn. Where no plan is better, the model stays as it is, and",
+        "both sides count as equal in the means.",
+        "",
+        "| model | inputs | today | planned | ratio | tensors | their bound | today ms | time | outputs | plan s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        if "error" in r:
+            lines.append(f"| {r['model']} | {r['error']} | | | | | | | | | {r['seconds']:.1f} |")
+            continue
+        ratio = r["planned_bytes"] / r["today_bytes"]
+        kept = "" if r["better"] else " (kept as it is)"
+        sizes = ", ".join(f"{name} {shape}" for name, shape in list(r["sizes"].items())[:2])
+        seconds = f"{1000 * r['today_seconds']:.3g}" if r["today_seconds"] else ""
+        times = f"{r['slowdown']:.2f}" if r["slowdown"] else ""
+        lines.append(
+            f"| {r['model']} | {sizes} | {size_text(r['today_bytes'])} | {size_text(r['planned_bytes'])} "
+            f"| {ratio:.2f}{kept} | {size_text(r['tensors_bytes'] or 0)} | {size_text(r['bound_bytes'] or 0)} "
+            f"| {seconds} | {times} | {r['outputs'] or 'differ'} | {r['seconds']:.1f} |"
+        )
+    if done:
+        memory = geometric_mean([r["planned_bytes"] / r["today_bytes"] if r["better"] else 1.0 for r in done])
+        speed = geometric_mean([r["slowdown"] if r["better"] else 1.0 for r in done])
+        slowest = max(r["slowdown"] if r["better"] else 1.0 for r in done)
+        lines += [
+            "",
+            f"Geometric means over {len(done)} of {len(rows)} models: memory **{memory:.3f}**, time **{speed:.3f}**; "
+            f"slowest {slowest:.2f}.",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Plan every model and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("--random-weights", action="store_true")
+    parser.add_argument("--slower")
+    parser.add_argument("-o", dest="out", type=Path, required=True)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        for model in options.models:
+            path = model
+            if options.random_weights and missing_weights(model):
+                path = Path(folder) / model.name
+                with_random_weights(model, path)
+            rows.append(row(path, options.slower))
+            print(json.dumps(rows[-1]), file=sys.stderr)
+    words = "MODEL.onnx ..." + (" --random-weights" if options.random_weights else "")
+    words += f" --slower {options.slower}" if options.slower else ""
+    document = {"machine": asdict(machine()), "rows": rows}
+    options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text(page(rows, words))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

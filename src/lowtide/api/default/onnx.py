@@ -1,0 +1,236 @@
+"""The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
+
+    model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles and recomputed ops too
+           ->  each compared with today, in turn  ->  the best that is no slower than allowed
+
+What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
+above an empty one; a plan that takes more than today, or too long, is never chosen.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lowtide.api.default.request import Request, Tell
+from lowtide.api.models import load
+from lowtide.api.optimized import OptimizedFile, optimized_file
+from lowtide.api.writing import PlanFiles, write_all
+from lowtide.comparison import Comparison, Weights
+from lowtide.plan import Plan, Status
+from lowtide.run_reports import rounding
+
+if TYPE_CHECKING:
+    from lowtide.api.job import Job
+    from lowtide.run.timing import FreshRun, Setup
+
+SECONDS = 5.0
+"""For the runs of both models in turn."""
+MANY_WEIGHTS = 2**22
+"""Bytes of an optimised file from which its weights may be mapped."""
+LEAST_GAIN = 0.02
+"""Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
+predicted."""
+
+
+def plan_onnx(request: Request, tell: Tell) -> Plan:
+    """The plan, compared with what the user has today.
+
+    Raises
+    ------
+    InputError
+        onnxruntime cannot load or run the model.
+    """
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
+        trial = Trial.of(request, Path(name), tell)
+        wanted = request.budget_bytes
+        found = trial.measured(trial.order())
+        first = _best(found, wanted)
+        if first.plan.stopped == "interrupt":
+            return trial.finished(first)
+        if wanted is None or not first.fits(wanted):
+            changed = trial.changed(first)
+            if changed is not None:
+                found += trial.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
+        return trial.finished(_best(found, wanted))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A plan, and both sides measured in one run; None where they could not be run."""
+
+    plan: Plan
+    today: FreshRun
+    planned: FreshRun
+    outputs: str
+    slower: float | None
+
+    @property
+    def slowdown(self) -> float:
+        from lowtide.run.timing import slowdown
+
+        return slowdown(self.today, self.planned)
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether a run takes longer than allowed, by more than the runs differ among themselves."""
+        if self.slower is None:
+            return False
+        ratios = [b / a for a, b in zip(self.today.seconds, self.planned.seconds, strict=True)]
+        error = 1.25 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of their median
+        return self.slowdown - error > 1 + self.slower
+
+    @property
+    def better(self) -> bool:
+        """Whether a user gains by it."""
+        return self.planned.model_bytes < self.today.model_bytes and not self.too_slow and bool(self.outputs)
+
+    def fits(self, budget: int) -> bool:
+        return self.better and self.planned.model_bytes <= budget
+
+
+def _best(found: list[_Candidate], budget: int | None) -> _Candidate:
+    """The simplest of about the least memory; with a budget the fastest that fits."""
+    good = [one for one in found if one.better] or found
+    fitting = [one for one in good if budget is not None and one.fits(budget)]
+    if fitting:
+        return min(fitting, key=lambda one: one.slowdown)
+    least = min(one.planned.model_bytes for one in good)
+    return next(one for one in good if one.planned.model_bytes <= (1 + LEAST_GAIN) * least)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model that is optimised, and a folder for what is tried."""
+
+    request: Request
+    folder: Path
+    tell: Tell
+    optimized: OptimizedFile
+
+    @classmethod
+    def of(cls, request: Request, folder: Path, tell: Tell) -> Trial:
+        """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
+        tell("onnxruntime optimises the model")
+        return cls(request, folder, tell, optimized_file(Path(request.path), folder / "optimized.onnx", request.dims))
+
+    def order(self) -> Plan:
+        """The plan of the optimised file that changes its order and places alone."""
+        job = self.request.job(self.optimized.path, {}, changes=False, target="onnxruntime")
+        return self._solved(job)
+
+    def changed(self, first: _Candidate) -> Plan | None:
+        """A plan with a changed graph; None if it does not save enough to be measured."""
+        request, settings = self.request, {}
+        block = first.plan.runtime_arena_bytes or 0
+        rest = first.planned.model_bytes - block  # what is not tensors
+        if request.budget_bytes is not None:
+            if request.budget_bytes <= rest:
+                return None
+            settings["budget"] = request.budget_bytes - rest
+        if request.slower is not None:
+            settings["max_overhead"] = request.slower
+        job = request.job(self.optimized.path, {}, changes=True, target="onnxruntime", **settings)
+        plan = self._solved(job) if job.allow else first.plan
+        saved = block - (plan.runtime_arena_bytes or 0)
+        return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
+
+    def _solved(self, job: Job) -> Plan:
+        return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
+
+    def measured(self, plan: Plan) -> list[_Candidate]:
+        """A plan compared with today, in each way to have its weights, unless the plan says one."""
+        from lowtide.run.timing import Setup, run_fresh
+
+        request, folder = self.request, self.folder
+        plans = [plan] if plan.weights is not None else [msgspec.structs.replace(plan, weights=w) for w in self._ways()]
+        today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
+        self.tell("measuring today and the plan in onnxruntime")
+        before, *after = run_fresh(
+            [today, *planned], folder / "feeds.npz", self.dims, seed=request.seed, seconds=SECONDS
+        )
+        share = rounding(t.dtype for t in plan.tensors)
+        return [
+            _Candidate(one, before, ran, _compared(today.outputs, setup.outputs, share), request.slower)
+            for one, setup, ran in zip(plans, planned, after, strict=True)
+        ]
+
+    def _ways(self) -> list[Weights | None]:
+        """Where the weights may be: in the model's file, or where they are many mapped, with and without copies."""
+        if self.optimized.path.stat().st_size < MANY_WEIGHTS:
+            return [None]
+        return [None, Weights(mapped=True), Weights(mapped=True, prepacked=False)]
+
+    def alone(self, plan: Plan) -> FreshRun:
+        """A plan's memory and time alone."""
+        from lowtide.run.timing import run_fresh
+
+        self.tell("measuring it in onnxruntime")
+        return run_fresh([self._written(plan)], self.folder / "feeds.npz", self.dims, seed=self.request.seed, runs=1)[0]
+
+    def _written(self, plan: Plan) -> Setup:
+        """The plan's model and session, to be run."""
+        from lowtide.run.timing import Setup
+
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        out, module = folder / "planned.onnx", folder / "session.py"
+        write_all(plan, self.request.path, PlanFiles(out, snippet=module))
+        return Setup(out, folder / "planned.npz", module)
+
+    @property
+    def dims(self) -> Mapping[str, int]:
+        """Sizes by name, as the inputs are drawn."""
+        return self.optimized.origin.dims
+
+    def finished(self, found: _Candidate) -> Plan:
+        """The plan with its comparison and its status."""
+        import onnxruntime
+
+        request, plan = self.request, found.plan
+        before, after = found.today, found.planned
+        comparison = Comparison(
+            model=request.name,
+            runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
+            figure="process memory",
+            today_bytes=before.model_bytes,
+            planned_bytes=after.model_bytes,
+            measured=True,
+            base_bytes=before.base_bytes,
+            tensors_bytes=plan.runtime_arena_bytes,
+            tensors_bound_bytes=plan.lower_bound_bytes,
+            today_seconds=before.median_seconds,
+            planned_seconds=after.median_seconds,
+            slowdown=found.slowdown,
+            outputs=found.outputs,
+            sizes=request.shapes(load(request.path, request.dims)),
+            assumed=request.assumed,
+            better=found.better,
+        )
+        budget = request.budget_bytes
+        status: Status = "ok" if budget is None or found.fits(budget) else "over_budget"
+        return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
+
+
+def _compared(today: Path, planned: Path, share: float) -> str:
+    """Whether outputs are equal or within the runtime's rounding, a share of the largest magnitude; empty: neither."""
+    import numpy as np
+
+    said = "equal"
+    with np.load(today) as first, np.load(planned) as second:
+        for name in first.files:
+            a, b = first[name], second[name]
+            if a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes():
+                continue
+            if a.shape != b.shape or a.dtype.kind not in "fiu":
+                return ""
+            largest = float(np.max(np.abs(a.astype(np.float64)), initial=0.0))
+            if not float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0)) <= share * largest:
+                return ""
+            said = "rounding"
+    return said

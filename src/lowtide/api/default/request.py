@@ -1,0 +1,197 @@
+"""What a person asks of `lowtide plan`, and what is searched for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from lowtide.api.job import Job, check_time
+from lowtide.api.models import load, user_function
+from lowtide.api.objects import Model, is_program
+from lowtide.api.planning import job_of, plan_job
+from lowtide.api.rewrites.means import MOST_OVERHEAD, with_all_means
+from lowtide.errors import FreeDimensionError, InputError
+from lowtide.graph import Graph, Kind
+from lowtide.names import did_you_mean
+from lowtide.plan import Plan
+from lowtide.sizes import Dims, Size, parse_overhead, parse_size
+from lowtide.stop import Progress
+from lowtide.target import Target
+
+MEANS: Mapping[str, str] = {
+    "tile": "fission",
+    "recompute-halos": "halos",
+    "nest-tiles": "rounds",
+    "concat": "seams",
+    "alias": "alias",
+    "recompute": "recompute",
+    "merge": "merge",
+    "offload": "swap",
+    "row-streaming": "loops",
+}
+"""Transformations by the names that `only` and `without` take, each with its word of `--allow`."""
+
+_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite", "torch": ".pt2"}
+"""The format of the files that a runtime opens."""
+
+Tell = Callable[[Progress | str], None]
+"""Called with how far a search is, or with what is being done."""
+
+
+def NO_PROGRESS(_: Progress | str) -> None:  # a constant that can be called
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a call of `plan` asks for.
+
+    Attributes
+    ----------
+    budget_bytes
+        None: the least memory that `slower` allows.
+    slower
+        Part of today's time that a run may take more; None, with a budget: any.
+    target
+        None: that of the model's format.
+    assumed
+        Whether lowtide chose sizes in `dims`.
+    """
+
+    model: Model
+    budget_bytes: int | None = None
+    slower: float | None = MOST_OVERHEAD
+    target: str | Target | None = None
+    dims: Dims = field(default_factory=dict[str, int])
+    only: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    assumed: bool = False
+    seconds: float = 10.0
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        budget: Size | None,
+        slower: str | float | None,
+        target: str | Target | None,
+        dims: Dims,
+        only: Sequence[str] | None,
+        without: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        seed: int = 0,
+    ) -> Request:
+        """A call's arguments. Raises `InputError` if one is wrong."""
+        for name in (*(only or ()), *without):
+            if name not in MEANS:
+                hint = did_you_mean(name, MEANS)
+                raise InputError(f"there is no transformation {name!r}; there are {', '.join(MEANS)}{hint}")
+        budget_bytes = None if budget is None else parse_size(budget, "budget")
+        unsaid = None if budget_bytes is not None else MOST_OVERHEAD
+        allowed = unsaid if slower is None else parse_overhead(slower, "slower")
+        names = None if only is None else tuple(only)
+        _check_target(model, target)
+        request = cls(model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False, seconds, seed)
+        check_time(request.seconds)
+        return request
+
+    @property
+    def path(self) -> str:
+        """The model's path or name; empty for an object."""
+        if isinstance(self.model, Graph):
+            return self.model.source
+        return "" if is_program(self.model) else str(self.model)
+
+    @property
+    def name(self) -> str:
+        """What a person calls the model."""
+        if self.path:
+            return Path(self.path).name
+        return self.model.name if isinstance(self.model, Graph) else "program"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is a file, which can be written back."""
+        return bool(self.path) and not self.path.startswith("zoo:") and user_function(self.path) is None
+
+    @property
+    def for_onnxruntime(self) -> bool:
+        """Whether onnxruntime runs the model."""
+        return self.path.lower().endswith(".onnx") and self.target in (None, "auto", "onnxruntime")
+
+    @property
+    def runs_in_onnxruntime(self) -> bool:
+        """Whether onnxruntime can be asked what the model takes: it is installed, and the weights are there."""
+        if not self.is_file or isinstance(self.model, Graph) or not self.for_onnxruntime:
+            return False
+        if find_spec("onnxruntime") is None:
+            return False
+        from lowtide.run.random_weights import missing_weights
+
+        return not missing_weights(Path(self.path))
+
+    @property
+    def target_name(self) -> str | Target:
+        """The target: that of the model's format unless the call names another."""
+        if self.target is not None:
+            return self.target
+        return "onnxruntime" if self.path.lower().endswith(".onnx") else "auto"
+
+    def with_sizes(self) -> Request:
+        """The request with a size for each free dimension: usual ones where the call says none."""
+        if not self.is_file or isinstance(self.model, Graph):
+            return self
+        try:
+            load(self.model, self.dims)
+        except FreeDimensionError as error:
+            return replace(self, dims={**self.dims, **error.sizes}, assumed=True)
+        return self
+
+    def job(self, model: Model, dims: Dims, *, changes: bool, **settings: Any) -> Job:
+        """The search for a plan of a model: the user's, or the file that a runtime makes of it.
+
+        Parameters
+        ----------
+        changes
+            Whether the graph may be changed; else only order and places are chosen.
+        settings
+            Further arguments of `lowtide.research.plan`.
+        """
+        settings = {"seed": self.seed, "time": self.seconds} | settings
+        job = job_of(model, dims=dims, allow="all" if changes else (), **settings)
+        if not changes:
+            return job
+        job = with_all_means(job)
+        words = tuple(word for word in job.allow if self._may(word))
+        return replace(job, allow=words, costs=job.costs if words else None)
+
+    def _may(self, word: str) -> bool:
+        """Whether the call lets a transformation be tried, by its word of `--allow`."""
+        name = next(name for name, own in MEANS.items() if own == word)
+        return (self.only is None or name in self.only) and name not in self.without
+
+    def solve(self, job: Job, tell: Tell) -> Plan:
+        """The plan of a job."""
+        return plan_job(job, report=tell)
+
+    def shapes(self, graph: Graph) -> dict[str, str]:
+        """Shapes of the graph inputs, where the call or lowtide chose sizes."""
+        if not self.dims:
+            return {}
+        inputs = [t for t in graph.tensors if t.kind is Kind.INPUT and t.shape is not None]
+        return {t.name: "x".join(map(str, t.shape or ())) for t in inputs}
+
+
+def _check_target(model: Model, target: str | Target | None) -> None:
+    """Raise `InputError` if a file is to run in a runtime that does not open its format."""
+    name = target.partition(",")[0] if isinstance(target, str) else ""
+    ending = Path(model).suffix.lower() if isinstance(model, str | Path) else ""
+    opens = _FORMATS.get(name)
+    if opens is not None and ending in _FORMATS.values() and ending != opens:
+        own = ", ".join(dict.fromkeys(name for name, format_ in _FORMATS.items() if format_ == ending))
+        raise InputError(f"{name} opens {opens} files; leave out --for, or name one of {own}, generic", str(model))

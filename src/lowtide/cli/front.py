@@ -1,0 +1,176 @@
+"""`lowtide plan MODEL` and `lowtide fit MODEL`: what it takes to run a model in less memory."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.cli.values import dims_of, model_sizes, seconds, seed
+
+if TYPE_CHECKING:
+    from lowtide.api.default import Request
+    from lowtide.api.writing import PlanFiles
+    from lowtide.plan import Plan
+    from lowtide.stop import Progress
+
+Add = Callable[..., Any]
+
+
+def plan_parser(add: Add, model: str) -> None:
+    """The options of `plan`; `model` says what a model is."""
+    p = add(
+        "plan", "run a model in less memory, where it runs", run,
+        "lowtide plan model.onnx -o small.onnx",
+        "lowtide plan model.tflite --budget 64KiB -o small.tflite",
+        "lowtide plan detector.onnx --dim height=640 --dim width=640 --slower 20%",
+        "lowtide plan step.graph.json --for generic -o small.graph.json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=model)
+    p.add_argument("-o", dest="out", metavar="OUT", help="write the model, its plan, and what its runtime needs")
+    _goal(p)
+
+
+def fit_parser(add: Add, model: str) -> None:
+    """The options of `fit`."""
+    p = add(
+        "fit", "find the largest batch, image or length that fits", run_fit,
+        "lowtide fit model.onnx --budget 4GiB",
+        "lowtide fit detector.onnx --dim batch=1 --budget 500MB",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=model)
+    _goal(p, required=True)
+
+
+def _goal(p: Any, *, required: bool = False) -> None:
+    """What is asked of a plan."""
+    from lowtide.api.default.request import MEANS
+
+    p.add_argument(
+        "--budget", metavar="SIZE", required=required, help="the fastest plan within so many bytes: 256KiB, 80MB"
+    )
+    p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
+    p.add_argument("--for", dest="target", metavar="TARGET", help="where it runs, if not where its format says")
+    model_sizes(p)
+    research = p.add_argument_group("for research")
+    research.add_argument("--only", metavar="A,B", help=f"try these transformations alone: {', '.join(MEANS)}")
+    research.add_argument("--without", metavar="A,B", default="", help="try all but these")
+    research.add_argument("--time", type=seconds, default=10.0, metavar="SECONDS", help="of a search (default: 10)")
+    research.add_argument("--seed", type=seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+
+
+def _request(options: argparse.Namespace) -> Request:
+    """What a command line asks for."""
+    from lowtide.api.default import Request
+
+    only = None if options.only is None else _names(options.only)
+    return Request.of(
+        options.model, options.budget, options.slower, options.target, dims_of(options.dims), only,
+        _names(options.without), seconds=options.time, seed=options.seed,
+    )  # fmt: skip
+
+
+def _teller(line: ProgressLine) -> Callable[[Progress | str], None]:
+    return lambda progress: line.doing(progress) if isinstance(progress, str) else line(progress)
+
+
+def run_fit(options: argparse.Namespace) -> int:
+    """Print the largest size."""
+    from lowtide.api.default.fit import fit_request
+    from lowtide.plan import EXIT_STATUS
+
+    found = fit_request(_request(options), _teller(options.line))
+    options.line.end()
+    if options.json:
+        show_json(found)
+    else:
+        show(repr(found))
+        if found.size:
+            sizes = " ".join(f"--dim {shlex.quote(f'{name}={found.size}')}" for name in found.names)
+            show(f"next: lowtide plan {shlex.quote(str(options.model))} {sizes} --budget {options.budget} -o OUT")
+    return 0 if found.size else EXIT_STATUS["over_budget"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, write, and print the first screen."""
+    from lowtide.api.default import plan_request
+    from lowtide.api.writing import check_outputs, data_of, write_all
+
+    line: ProgressLine = options.line
+    request = _request(options)
+    files = _files(request, options.out)
+    check_outputs(options.model, files.paths, files.out)
+
+    plan = plan_request(request, _teller(line))
+    line.end()
+    assert plan.comparison is not None
+    written: list[str] = []
+    if files.paths and plan.comparison.better and plan.status == "ok":
+        line.doing("writing, and opening what was written")
+        write_all(plan, options.model, files, dims=plan.sizes({}))
+        line.end()
+        written = [str(path) for path in files.paths]
+        if plan.weights is not None and plan.weights.mapped:
+            written.insert(1, str(data_of(Path(options.out))))
+    if options.json:
+        show_json(plan)
+    else:
+        from lowtide.report.first_screen import first_screen
+
+        show(first_screen(plan, written, _next(request, plan, options)))
+        if options.verbose:
+            from lowtide.report.text import plan_text
+
+            show(f"\n{plan_text(plan, verbose=True)}")
+    if plan.stopped == "interrupt" and not options.quiet:
+        say("interrupted: this is the best plan so far")
+    return plan.exit_status
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _files(request: Request, out: str | None) -> PlanFiles:
+    """What is written with the model: its plan, and what its runtime needs; nothing without a name."""
+    from lowtide.api.exports import Exports
+    from lowtide.api.writing import PlanFiles
+
+    if out is None:
+        return PlanFiles()
+    path = Path(out)
+    ending = path.suffix.lower()
+    session = path.with_name(f"{_module(out)}.py") if ending == ".onnx" and request.for_onnxruntime else None
+    header = path.with_name(f"{_stem(out)}.h") if ending in (".tflite", ".json") else None
+    return PlanFiles(out, path.with_name(f"{_stem(out)}.plan.json"), snippet=session, exports=Exports(header=header))
+
+
+def _stem(out: str) -> str:
+    """The name of a file without its ending."""
+    return Path(out).name.removesuffix(".json").rpartition(".")[0] or Path(out).name
+
+
+def _module(out: str) -> str:
+    """The name of the Python module that opens a file."""
+    return re.sub(r"\W", "_", f"{_stem(out)}_session")
+
+
+def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
+    """The next command, or the line of a program."""
+    found, model = plan.comparison, shlex.quote(str(options.model))
+    assert found is not None
+    if plan.status == "over_budget" or not found.better:
+        if request.slower is not None:
+            return f"lowtide plan {model} --slower {max(20, round(400 * request.slower))}%"
+        return f"lowtide inspect {model}   (what is live at the peak)"
+    if options.out is None:
+        ending = "".join(Path(str(options.model)).suffixes[-1:])
+        ending = ".graph.json" if ending in ("", ".json") else ending
+        return f"lowtide plan {model} -o small{ending}   (writes it)"
+    if found.measured:
+        return f"from {_module(options.out)} import open_session; session = open_session()"
+    return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{_stem(options.out)}.plan.json')))}"

@@ -1,0 +1,90 @@
+"""What a model takes today, as its user runs it, and what it takes with a plan: types alone."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model as its user runs it today, and with the plan. Sizes are bytes, times are seconds of a run.
+
+    Attributes
+    ----------
+    model
+        Name of the user's file.
+    runtime
+        Who runs it, and how: ``"onnxruntime 1.32.0, default options"``.
+    figure
+        What the bytes are: ``"process memory"``, ``"kTensorArenaSize"``, ``"allocator peak"`` or ``"arena"``.
+    today_bytes, planned_bytes
+        Before and after.
+    measured
+        Whether bytes and seconds were measured, each model in a fresh process; else they are predicted.
+    base_bytes
+        Of process memory: what the process took before it opened the model. It is not in the other figures.
+    tensors_bytes, tensors_bound_bytes
+        Of process memory: the arena of the tensors in it, and the lower bound of their peak.
+    today_seconds, planned_seconds
+        The median run; None if it is not known.
+    slowdown
+        How many times longer a run takes: the median over pairs of runs that followed each other; or as predicted.
+    outputs
+        ``"equal"`` bit for bit, ``"rounding"``: within what the runtime's own kernels differ by; empty: not compared.
+    sizes
+        Shape of each graph input, as ``"1x3x640x640"``, where the file leaves sizes free.
+    assumed
+        Whether lowtide chose those sizes.
+    better
+        Whether the plan takes less than today, and is no slower than was allowed.
+    """
+
+    model: str
+    runtime: str
+    figure: str
+    today_bytes: int
+    planned_bytes: int
+    measured: bool = False
+    base_bytes: int | None = None
+    tensors_bytes: int | None = None
+    tensors_bound_bytes: int | None = None
+    today_seconds: float | None = None
+    planned_seconds: float | None = None
+    slowdown: float | None = None
+    outputs: str = ""
+    sizes: dict[str, str] = {}
+    assumed: bool = False
+    better: bool = True
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where onnxruntime has a model's weights.
+
+    Attributes
+    ----------
+    mapped
+        Whether they are in a file of their own, ``OUT.data``, which onnxruntime maps instead of copying it.
+    prepacked
+        Whether kernels keep copies of them in the layout that suits them.
+    """
+
+    mapped: bool = False
+    prepacked: bool = True
+
+
+class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's model, where a plan is of the file that onnxruntime's optimiser makes of it.
+
+    Attributes
+    ----------
+    sha256
+        Of the user's file.
+    runtime, level
+        Who optimised it, as ``"onnxruntime 1.32.0"``, and at which level: ``"all"`` or ``"extended"``.
+    dims
+        Sizes of free dimensions, which are fixed in the optimised file.
+    """
+
+    sha256: str
+    runtime: str
+    level: str
+    dims: dict[str, int] = {}

@@ -1,0 +1,115 @@
+"""The first screen of a plan: what the model takes today and with the plan, in at most eight lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.comparison import Comparison
+from lowtide.plan import Plan
+from lowtide.report.columns import columns
+
+_MIB = 2**20
+
+
+def size_text(size: int) -> str:
+    """Bytes as a person reads them: exact where memories are small.
+
+    >>> size_text(82288), size_text(59453440)
+    ('82,288 B', '56.7 MiB')
+    """
+    return f"{size:,} B" if size < 4 * _MIB else f"{size / _MIB:,.1f} MiB"
+
+
+def percent(before: float, after: float) -> str:
+    """How much more or less, in percent.
+
+    >>> percent(200, 150), percent(3, 3)
+    ('-25.0 %', 'unchanged')
+    """
+    return "unchanged" if before == after or not before else f"{100 * (after / before - 1):+.1f} %"
+
+
+def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = "") -> str:
+    """Today and with the plan.
+
+    Parameters
+    ----------
+    plan
+        With a `Plan.comparison`.
+    written
+        Files that were written.
+    next_command
+        What a person may type next.
+    """
+    found = plan.comparison
+    assert found is not None, "a plan of lowtide.plan"
+    head = [found.model, *_sizes(found), found.runtime]
+    lines = [", ".join(head), columns(_rows(plan, found), right=[1, 2])]
+    budget = plan.budget_bytes
+    if budget is not None:
+        apart = found.planned_bytes - budget
+        verdict = f"{size_text(apart)} too much" if plan.status == "over_budget" else f"{size_text(-apart)} to spare"
+        lines.append(f"budget {size_text(budget)}: {verdict}")
+    if not found.better:
+        lines.append(_why_not(found))
+    if written:
+        lines.append(f"wrote {', '.join(written)}")
+    if next_command:
+        lines.append(f"next: {next_command}")
+    return "\n".join(lines)
+
+
+def _sizes(found: Comparison) -> list[str]:
+    """Shapes of the inputs where the file leaves them free."""
+    if not found.sizes:
+        return []
+    text = ", ".join(f"{name} {shape}" for name, shape in list(found.sizes.items())[:3] if shape)
+    more = ", ..." if len(found.sizes) > 3 else ""
+    return [f"{text}{more} (assumed; --dim sets them)" if found.assumed else f"{text}{more}"]
+
+
+def _rows(plan: Plan, found: Comparison) -> list[tuple[str, ...]]:
+    sure = "measured" if found.measured else "predicted"
+    if found.base_bytes is not None:
+        sure += f", above the {size_text(found.base_bytes)} of Python and onnxruntime"
+    gain = percent(found.today_bytes, found.planned_bytes)
+    rows = [
+        ("", "today", "planned", "", ""),
+        (found.figure, size_text(found.today_bytes), size_text(found.planned_bytes), gain, sure),
+    ]
+    if found.tensors_bytes is not None:
+        rows.append(("  of it tensors", "", size_text(found.tensors_bytes), "", _bound(plan)))
+    else:
+        rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
+    if found.today_seconds is not None and found.planned_seconds is not None and found.slowdown is not None:
+        times = _milliseconds(found.today_seconds), _milliseconds(found.planned_seconds)
+        rows.append(("time of a run", *times, percent(1, found.slowdown), f"{sure.partition(',')[0]}, runs in turn"))
+    elif found.slowdown is not None:
+        rows.append(("time of a run", "", "", percent(1, round(found.slowdown, 4)), "predicted from the operations"))
+    outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
+    if found.outputs:
+        checked = ", on 2 random inputs" if found.measured else ""
+        rows.append(("outputs", "", "", "", f"{outputs[found.outputs]}{checked}"))
+    return rows
+
+
+def _bound(plan: Plan) -> str:
+    """How near the peak is to the least."""
+    if plan.optimal and not plan.rewrites:
+        return "optimal: no order of its operators needs less"
+    if plan.optimal:
+        return "optimal for these tiles"
+    return f"no order needs less than {size_text(plan.lower_bound_bytes)}"
+
+
+def _why_not(found: Comparison) -> str:
+    """Why nothing was written."""
+    if found.planned_bytes >= found.today_bytes:
+        return "no plan takes less than today; nothing was written"
+    if not found.outputs:
+        return "the outputs differ by more than rounding; nothing was written"
+    return "this is slower than allowed; nothing was written (--slower allows more)"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,102 @@
+"""One ONNX model in a process of its own, as its user runs it: ``python -m lowtide.run.fresh_process``.
+
+The first line of standard input holds ``{"path", "session", "dims", "seed", "feeds", "outputs"}``: the model, or the
+Python module that opens it by `open_session`; free sizes; and files for the inputs, which are drawn if the file is not
+there yet, and for the outputs. The answer is ``{"base_bytes"}``: most memory of the process before it opened the model.
+Then each empty line is a run, answered by its ``{"seconds"}``. The end of input is answered by ``{"peak_bytes"}``: most
+memory of the process. The outputs are written after that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+INPUTS = 2
+"""Different random inputs: two show whether the outputs depend on them."""
+
+
+def main() -> None:
+    """Serve the runs that are asked for on standard input."""
+    request = json.loads(sys.stdin.readline())
+    try:
+        session, feeds, base = _open(request)
+        for feed in feeds:
+            session.run(None, feed)
+    except Exception as error:  # onnxruntime's own kinds of error have no common base
+        _say({"error": " ".join(str(error).split())[:300]})
+        return
+    _say({"base_bytes": base})
+    while sys.stdin.readline():
+        began = time.perf_counter()
+        session.run(None, feeds[0])
+        _say({"seconds": time.perf_counter() - began})
+    _say({"peak_bytes": peak_bytes()})
+    _save(session, feeds, request["outputs"])
+    _say({"saved": True})
+
+
+def peak_bytes() -> int:
+    """Most memory that this process had at once; where it cannot be read, what its parent had when it began counts."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        marks = [line.split() for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        if marks:
+            return 1024 * int(marks[0][1])
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _open(request: dict[str, Any]) -> tuple[Any, list[dict[str, Any]], int]:
+    """The session, its inputs, and the memory before."""
+    import runpy
+
+    import numpy as np
+    import onnxruntime
+
+    from lowtide.run.onnx import draw
+
+    base = peak_bytes()
+    path, file = Path(request["path"]), Path(request["feeds"])
+    if request["session"]:
+        session = runpy.run_path(request["session"])["open_session"]()
+    else:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [wanted.name for wanted in session.get_inputs()]
+    if file.exists():
+        with np.load(file) as kept:
+            return session, [{n: kept[f"{k}/{n}"] for n in names} for k in range(INPUTS)], base
+    feeds, _ = draw(session, path, request["seed"], INPUTS, request["dims"])
+    with file.open("wb") as written:
+        np.savez(written, **{f"{k}/{n}": feed[n] for k, feed in enumerate(feeds) for n in names})  # type: ignore[arg-type]
+    return session, feeds, base
+
+
+def _save(session: Any, feeds: list[dict[str, Any]], file: str) -> None:
+    """Write the outputs that are arrays."""
+    import numpy as np
+
+    names = [output.name for output in session.get_outputs()]
+    values = {
+        f"{k}/{name}": value
+        for k, feed in enumerate(feeds)
+        for name, value in zip(names, session.run(names, feed), strict=True)
+        if isinstance(value, np.ndarray) and value.dtype != object
+    }
+    with Path(file).open("wb") as written:
+        np.savez(written, **values)  # type: ignore[arg-type]
+
+
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The front door: what a model takes today, and with a plan, for every kind of model and of wish."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowtide
+from lowtide.api.default import plan
+from lowtide.api.default.fit import fit
+from lowtide.api.default.request import MEANS
+from lowtide.errors import InputError
+from lowtide.plan import read_plan
+from support.onnx_builder import constant, model, node, saved, value
+from support.small_models import branches, graph_file, onnx_file
+
+
+def convolutions(folder: Path, batch: int | str = 1, size: int | str = 96) -> Path:
+    """Three convolutions that swell and shrink, with weights."""
+    rng = np.random.default_rng(0)
+    widths = (3, 32, 32, 4)
+    weights = [
+        constant(f"w{k}", rng.standard_normal(b * a * 9).tolist(), [b, a, 3, 3])
+        for k, (a, b) in enumerate(itertools.pairwise(widths))
+    ]
+    nodes = [
+        node("Conv", "x w0", "a", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+        node("Relu", "a", "b"),
+        node("Conv", "b w1", "c", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+        node("Add", "c b", "d"),
+        node("Conv", "d w2", "y", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+    ]
+    shapes = value("x", (batch, 3, size, size)), value("y", (batch, 4, size, size))
+    return saved(model(nodes, [shapes[0]], [shapes[1]], weights), folder)
+
+
+@pytest.mark.slow
+def test_an_onnx_model_is_measured_beside_its_runtimes_defaults(tmp_path: Path) -> None:
+    """Both in fresh processes; what is written is the planned file, and the checker accepts it for the user's model."""
+    pytest.importorskip("onnxruntime")
+    source, out = convolutions(tmp_path), tmp_path / "small.onnx"
+    made = plan(source, slower=1000)
+    seen = made.comparison
+    assert seen is not None
+    assert seen.measured
+    assert seen.figure == "process memory"
+    assert seen.outputs in ("equal", "rounding")
+    assert min(seen.today_bytes, seen.planned_bytes) > seen.tensors_bytes > 0  # type: ignore[operator]
+    assert made.optimized_from is not None
+    assert made.optimized_from.level == "all"
+    assert made.model_sha256 != made.optimized_from.sha256
+    made.apply(source, out)
+    made.save(tmp_path / "p.plan.json")
+    report = lowtide.verify(source, read_plan(tmp_path / "p.plan.json"), run=True)
+    assert report.run is not None
+    assert report.run.equal
+    with pytest.raises(InputError, match="another model"):
+        lowtide.verify(onnx_file(tmp_path, "other.onnx"), made)
+
+
+@pytest.mark.slow
+def test_a_budget_that_no_process_meets(tmp_path: Path) -> None:
+    """Over budget, and never called impossible: what is not tensors was measured, not proved."""
+    pytest.importorskip("onnxruntime")
+    made = plan(convolutions(tmp_path), budget="1KiB")
+    assert made.status == "over_budget"
+    assert made.budget_bytes == 1024
+    assert "too much" in repr(made)
+
+
+@pytest.mark.slow
+def test_free_sizes_are_assumed_and_said(tmp_path: Path) -> None:
+    """Usual ones; those that a call names are taken as they are."""
+    pytest.importorskip("onnxruntime")
+    made = plan(convolutions(tmp_path, "n", "s"), dims={"s": 40}, slower=1000)
+    assert made.comparison is not None
+    assert made.comparison.assumed
+    assert made.comparison.sizes == {"x": "1x3x40x40"}
+    assert "x 1x3x40x40 (assumed; --dim sets them)" in repr(made)
+
+
+def test_optimised_files_are_the_same_in_every_process(tmp_path: Path) -> None:
+    """onnxruntime draws names of what it adds anew in each: they are numbered."""
+    pytest.importorskip("onnxruntime")
+    source = convolutions(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from lowtide.run.optimise import write_optimized; "
+        "write_optimized(Path(sys.argv[1]), Path(sys.argv[2]), {}, 'all')"
+    )
+    outs = [tmp_path / f"{k}.onnx" for k in range(3)]
+    for out in outs:
+        subprocess.run([sys.executable, "-c", code, str(source), str(out)], check=True)
+    assert len({out.read_bytes() for out in outs}) == 1
+    assert b"_token_" not in outs[0].read_bytes()
+
+
+def test_compilers_get_arenas(tmp_path: Path) -> None:
+    """A graph JSON is for a compiler of one's own: today is the file's order."""
+    made = plan(graph_file(tmp_path, branches()), target="strict")
+    assert made.comparison is not None
+    assert (made.comparison.today_bytes, made.comparison.planned_bytes) == (208, 109)
+    assert repr(made).splitlines()[2].split()[:6] == ["arena", "208", "B", "109", "B", "-47.6"]
+    assert len(repr(made).splitlines()) <= 8
+    assert plan(graph_file(tmp_path, branches()), target="strict", budget=100).status == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ({"only": ["tiles"]}, "did you mean tile"),
+        ({"slower": "a lot"}, "a lot"),
+        ({"budget": "-1"}, "budget"),
+        ({"target": "onnxrutime"}, "onnxruntime"),
+        ({"slower": float("nan")}, "slower is 'nan'"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, words: dict[str, object], match: str) -> None:
+    """In one line."""
+    with pytest.raises(InputError, match=match):
+        plan(graph_file(tmp_path, branches()), **words)  # type: ignore[arg-type]
+
+
+def test_the_largest_batch_that_fits(tmp_path: Path) -> None:
+    """As planning every size shows."""
+    source = onnx_file(tmp_path, batch="n")
+    budget = 20_000
+    found = fit(source, budget, target="generic", without=[*MEANS])
+    sizes = found.size, found.size + 1
+    takes = {k: plan(source, target="generic", dims={"n": k}, without=[*MEANS]).comparison for k in sizes}
+    assert [c.planned_bytes <= budget for c in takes.values() if c] == [True, False]
+    assert f"n = {found.size} fits 20,000 B" in repr(found)
+    assert fit(source, 400, target="generic", without=[*MEANS]).size == 0
+    with pytest.raises(InputError, match="fixed"):
+        fit(onnx_file(tmp_path), budget, target="generic")
+
+
+def test_a_runtime_opens_its_own_format(tmp_path: Path) -> None:
+    """A plan for another one would be of no use."""
+    with pytest.raises(InputError, match=r"tflm opens \.tflite files; .*one of onnxruntime, generic"):
+        plan(onnx_file(tmp_path), target="tflm")
+
+
+def test_what_onnxruntime_cannot_load_ends_in_one_line(tmp_path: Path) -> None:
+    """Its optimiser runs in another process."""
+    pytest.importorskip("onnxruntime")
+    strange = saved(model([node("NoSuchOp", "x", "y")], [value("x")], [value("y")], []), tmp_path)
+    with pytest.raises(InputError, match="NoSuchOp"):
+        plan(strange)
