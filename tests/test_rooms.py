@@ -96,6 +96,8 @@ ELSEWHERE = {
     "pytorch/test_capture.py": "torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
+    "pytorch/test_eager.py": "torch/eager torch/eager_run torch/screen",
+    "pytorch/test_habits.py": "torch/any_optimizer torch/batch torch/closed torch/flat_step torch/loss",
     "pytorch/test_frozen.py": "torch/frozen",
     "pytorch/test_spent.py": "torch/spent",
     "pytorch/test_curve.py": "torch/curve",
