@@ -133,7 +133,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _files(request: Request, out: str | None) -> PlanFiles:
-    """What is written beside the model: its plan, and what its runtime needs; nothing without a name."""
+    """Files that go with the model: its plan, and what its runtime needs; none without a name."""
     from lowtide.api.exports import Exports
     from lowtide.api.writing import PlanFiles
 
@@ -141,13 +141,13 @@ def _files(request: Request, out: str | None) -> PlanFiles:
         return PlanFiles()
     path = Path(out)
     stem = path.name.removesuffix(".json").rpartition(".")[0] or path.name
-    beside = path.with_name
+    named = path.with_name
     ending = path.suffix.lower()
     return PlanFiles(
         out,
-        beside(f"{stem}.plan.json"),
-        snippet=beside(f"{stem}_session.py") if ending == ".onnx" and request.for_onnxruntime else None,
-        exports=Exports(header=beside(f"{stem}.h")) if ending in (".tflite", ".json") else Exports(),
+        named(f"{stem}.plan.json"),
+        snippet=named(f"{stem}_session.py") if ending == ".onnx" and request.for_onnxruntime else None,
+        exports=Exports(header=named(f"{stem}.h")) if ending in (".tflite", ".json") else Exports(),
     )
 
 

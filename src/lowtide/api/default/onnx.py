@@ -1,7 +1,7 @@
 """The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
 
     model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles and recomputed ops too
-           ->  each beside today, in turn  ->  the best that is no slower than allowed
+           ->  each compared with today, in turn  ->  the best that is no slower than allowed
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
 above an empty one; a plan that takes more than today, or too long, is never chosen.
@@ -37,7 +37,7 @@ LEAST_GAIN = 0.02
 
 
 def plan_onnx(request: Request, tell: Tell) -> Plan:
-    """The plan, measured beside what the user has today.
+    """The plan, measured and compared with what the user has today.
 
     Raises
     ------
@@ -141,7 +141,7 @@ class Trial:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
 
     def measured(self, plan: Plan) -> _Candidate:
-        """A plan beside today."""
+        """A plan compared with today."""
         from lowtide.run.timing import Setup, run_fresh
 
         request, folder = self.request, self.folder
@@ -152,7 +152,7 @@ class Trial:
         return _Candidate(plan, before, after, outputs, request.slower)
 
     def alone(self, plan: Plan) -> FreshRun:
-        """A plan's memory and time without today's beside it."""
+        """A plan's memory and time, without today's."""
         from lowtide.run.timing import run_fresh
 
         self.tell("measuring it in onnxruntime")
@@ -172,7 +172,7 @@ class Trial:
         return self.optimized.origin.dims
 
     def finished(self, found: _Candidate) -> Plan:
-        """The plan with what the user has today beside it, and its status."""
+        """The plan, compared with what the user has today, and its status."""
         import onnxruntime
 
         request, plan = self.request, found.plan
