@@ -16,7 +16,7 @@ CORE = ROOT.parent.parent / "core"
 BASE = {
     "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "spill_plan",
     "run_reports", "arguments", "errors", "extensions", "files", "names", "toml_fields", "outputs", "schemas", "sizes",
-    "stop", "topological", "interrupt", "version", "_core",
+    "comparison", "stop", "topological", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",

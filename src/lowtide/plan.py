@@ -244,6 +244,13 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     aliases_least: bool = False
 
 
+SHOWN = (
+    "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes required_bytes "
+    "traffic_bytes memories status stopped"
+)
+"""What a plan in an interpreter shows of itself."""
+
+
 def exit_status(status: Status, *, interrupted: bool) -> int:
     """What a command exits with: an interrupt first, then what it reached."""
     return INTERRUPTED if interrupted else EXIT_STATUS[status]
@@ -349,10 +356,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     optimized_from: OptimizedFrom | None = None
     comparison: Comparison | None = None
 
-    def in_one_line(self) -> str:
-        """Its figures."""
-        keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "
-        return brief(self, f"{keys}required_bytes traffic_bytes memories status stopped")
+    def __repr__(self) -> str:
+        return brief(self, SHOWN)
 
     @property
     def exit_status(self) -> int:

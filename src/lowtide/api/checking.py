@@ -10,7 +10,7 @@ from lowtide.api.exported import as_file
 from lowtide.api.job import check_time
 from lowtide.api.models import load
 from lowtide.api.objects import Model
-from lowtide.api.optimizing import planned_model
+from lowtide.api.optimized import planned_model
 from lowtide.api.problem import Rules
 from lowtide.api.running import check_run, runtime_format
 from lowtide.api.running import run as run_both

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
-from lowtide.plan import Plan, read_plan
+from lowtide.names import brief
+from lowtide.plan import SHOWN, Plan, read_plan
 
 if TYPE_CHECKING:
     from lowtide.optimize.curve import Curve
@@ -268,7 +269,7 @@ def plan_words(plan: Plan) -> str:
 
 def plan_brief(plan: Plan) -> str:
     """What a plan looks like in an interpreter: its first screen, or the figures of a plan without one."""
-    return plan.in_one_line() if plan.comparison is None else plan_words(plan)
+    return brief(plan, SHOWN) if plan.comparison is None else plan_words(plan)
 
 
 def curve_words(curve: Curve) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.models import load
 from lowtide.api.objects import Model, is_program
-from lowtide.api.optimizing import planned_model
+from lowtide.api.optimized import planned_model
 from lowtide.arguments import typed
 from lowtide.errors import InputError, MissingExtraError
 from lowtide.extensions import networks

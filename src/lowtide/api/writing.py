@@ -13,7 +13,7 @@ from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
 from lowtide.api.objects import Exported
 from lowtide.api.opening import open_written
-from lowtide.api.optimizing import planned_model
+from lowtide.api.optimized import planned_model
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.arguments import typed
 from lowtide.errors import InputError

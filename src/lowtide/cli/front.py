@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -133,22 +134,27 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _files(request: Request, out: str | None) -> PlanFiles:
-    """Files that go with the model: its plan, and what its runtime needs; none without a name."""
+    """What is written with the model: its plan, and what its runtime needs; nothing without a name."""
     from lowtide.api.exports import Exports
     from lowtide.api.writing import PlanFiles
 
     if out is None:
         return PlanFiles()
     path = Path(out)
-    stem = path.name.removesuffix(".json").rpartition(".")[0] or path.name
-    named = path.with_name
     ending = path.suffix.lower()
-    return PlanFiles(
-        out,
-        named(f"{stem}.plan.json"),
-        snippet=named(f"{stem}_session.py") if ending == ".onnx" and request.for_onnxruntime else None,
-        exports=Exports(header=named(f"{stem}.h")) if ending in (".tflite", ".json") else Exports(),
-    )
+    session = path.with_name(f"{_module(out)}.py") if ending == ".onnx" and request.for_onnxruntime else None
+    header = path.with_name(f"{_stem(out)}.h") if ending in (".tflite", ".json") else None
+    return PlanFiles(out, path.with_name(f"{_stem(out)}.plan.json"), snippet=session, exports=Exports(header=header))
+
+
+def _stem(out: str) -> str:
+    """The name of a file without its ending."""
+    return Path(out).name.removesuffix(".json").rpartition(".")[0] or Path(out).name
+
+
+def _module(out: str) -> str:
+    """The name of the Python module that opens a file."""
+    return re.sub(r"\W", "_", f"{_stem(out)}_session")
 
 
 def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
@@ -163,7 +169,6 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
         return f"lowtide plan {model} -o small{ending}   (writes it)"
-    stem = Path(options.out).name.removesuffix(".json").rpartition(".")[0]
     if found.measured:
-        return f"from {stem}_session import open_session; session = open_session()"
-    return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{stem}.plan.json')))} --run"
+        return f"from {_module(options.out)} import open_session; session = open_session()"
+    return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{_stem(options.out)}.plan.json')))}"

@@ -30,7 +30,7 @@ def percent(before: float, after: float) -> str:
 
 
 def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = "") -> str:
-    """Today and the plan.
+    """Today and with the plan.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _sizes(found: Comparison) -> list[str]:
 def _rows(plan: Plan, found: Comparison) -> list[tuple[str, ...]]:
     sure = "measured" if found.measured else "predicted"
     if found.base_bytes is not None:
-        sure += f", on top of {size_text(found.base_bytes)} of Python and onnxruntime"
+        sure += f", above the {size_text(found.base_bytes)} of Python and onnxruntime"
     gain = percent(found.today_bytes, found.planned_bytes)
     rows = [
         ("", "today", "planned", "", ""),

@@ -1,7 +1,7 @@
 """The largest free size of a model with which it fits a memory: `lowtide fit MODEL --budget 4GiB`.
 
-The batch is sought where it is free, else all free sizes at once. In onnxruntime a few sizes are measured, and the
-others are predicted from their plans; elsewhere every size that is tried is planned.
+The batch is sought where it is free, else all free sizes at once. In onnxruntime a few sizes are measured, and those
+in between are predicted from their plans; elsewhere every size that is tried is planned.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import msgspec
 
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
-from lowtide.api.optimizing import OptimizedFile, optimized_file
+from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import Comparison
 from lowtide.plan import Plan, Status
@@ -37,7 +37,7 @@ LEAST_GAIN = 0.02
 
 
 def plan_onnx(request: Request, tell: Tell) -> Plan:
-    """The plan, measured and compared with what the user has today.
+    """The plan, compared with what the user has today.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class Trial:
         return _Candidate(plan, before, after, outputs, request.slower)
 
     def alone(self, plan: Plan) -> FreshRun:
-        """A plan's memory and time, without today's."""
+        """A plan's memory and time alone."""
         from lowtide.run.timing import run_fresh
 
         self.tell("measuring it in onnxruntime")
@@ -162,7 +162,7 @@ class Trial:
         """The plan's model and session, to be run."""
         from lowtide.run.timing import Setup
 
-        out, module = self.folder / "planned.onnx", self.folder / "planned_session.py"
+        out, module = self.folder / "planned.onnx", self.folder / "session.py"
         write_all(plan, self.request.path, PlanFiles(out, snippet=module))
         return Setup(out, self.folder / "planned.npz", module)
 
@@ -172,7 +172,7 @@ class Trial:
         return self.optimized.origin.dims
 
     def finished(self, found: _Candidate) -> Plan:
-        """The plan, compared with what the user has today, and its status."""
+        """The plan with its comparison and its status."""
         import onnxruntime
 
         request, plan = self.request, found.plan

@@ -1,0 +1,98 @@
+"""The graph that onnxruntime runs by default: its optimiser's, made beforehand, and plans that are of it."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.api.objects import Model
+from lowtide.comparison import OptimizedFrom
+from lowtide.errors import InputError
+from lowtide.plan import Plan
+from lowtide.run.optimise import Level, write_optimized
+from lowtide.sizes import Dims, split_dims
+
+
+def optimize(source: Path, out: Path, sizes: dict[str, int], level: Level, seed: int = 0) -> None:
+    """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell."""
+    from lowtide.run.ort_shapes import declare_shapes
+
+    write_optimized(source, out, sizes, level)
+    if not _readable(out):
+        declare_shapes(out, sizes, seed)
+
+
+@dataclass(frozen=True)
+class OptimizedFile:
+    """A file that onnxruntime's optimiser made of a model, and where it comes from."""
+
+    path: Path
+    origin: OptimizedFrom
+
+
+def optimized_file(model: Path, out: Path, dims: Dims) -> OptimizedFile:
+    """Write the graph that onnxruntime runs by default on this CPU. Raises as `runtime_optimized`."""
+    import onnxruntime
+
+    sizes = sizes_by_name(model, dims)
+    optimize(model, out, sizes, "all")
+    runtime = f"onnxruntime {onnxruntime.__version__}"
+    origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level="all", dims=sizes)
+    return OptimizedFile(out, origin)
+
+
+@contextmanager
+def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
+    """The model that a plan is of while it is needed: the user's, or what onnxruntime's optimiser makes of it.
+
+    Raises
+    ------
+    InputError
+        The plan is for another model, or this onnxruntime or CPU makes another file of it.
+    """
+    origin = plan.optimized_from
+    if origin is None or not isinstance(model, str | Path) or _is_of(plan, Path(model)):
+        yield model
+        return
+    if not Path(model).is_file() or _digest(Path(model)) != origin.sha256:
+        raise InputError("the plan is for another model; plan this one anew", str(model))
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        made = optimized_file(Path(model), Path(folder) / "optimized.onnx", origin.dims)
+        if not _is_of(plan, made.path):
+            message = f"{made.origin.runtime} on this CPU makes another file of it than {origin.runtime} made"
+            raise InputError(f"{message} when it was planned; plan it anew", str(model))
+        yield made.path
+
+
+def _is_of(plan: Plan, model: Path) -> bool:
+    return model.is_file() and _digest(model) == plan.model_sha256
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def sizes_by_name(source: Path, dims: Dims) -> dict[str, int]:
+    """Sizes of a file's free dimensions, those that inputs' shapes say among them."""
+    from lowtide.read.onnx.dims import by_name
+    from lowtide.read.onnx.wire import load_model
+
+    if not split_dims(dims)[1]:
+        return split_dims(dims)[0]
+    return by_name(load_model(source)[0].graph, dims, str(source))
+
+
+def _readable(file: Path) -> bool:
+    """Whether every shape is known without a run."""
+    from lowtide.read import read_model
+
+    try:
+        read_model(file)
+    except InputError:
+        return False
+    return True
