@@ -41,14 +41,16 @@ NEEDS = {
     "docs/means.md": {
         "Tiling": "onnxruntime", "Time": "onnxruntime", "Row streaming": "ai_edge_litert",
     },
-    "docs/onnxruntime.md": {"ONNX and onnxruntime": "onnxruntime"},
+    "docs/onnxruntime.md": dict.fromkeys(
+        ("ONNX and onnxruntime", "The largest batch", "The optimised file, by hand"), "onnxruntime"
+    ),
     "docs/pytorch.md": dict.fromkeys(
         ("The memory of a step", "Choose a budget", "Train", "Under torch.compile", "Limits of training steps",
          "Exported programs"), "torch",
     ),
     "docs/targets.md": {"onnxruntime": "onnxruntime", "torch": "torch"},
     "docs/tflite.md": {
-        "Plan and verify": "tflite_micro ai_edge_litert", "Build the firmware": "tflite_micro ai_edge_litert",
+        "Verify in TFLM": "tflite_micro ai_edge_litert", "Build the firmware": "tflite_micro ai_edge_litert",
         "A plan that is already in a file": "tflite_micro ai_edge_litert", "LiteRT": "ai_edge_litert",
     },
 }  # fmt: skip
