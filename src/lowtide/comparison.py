@@ -56,6 +56,21 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     better: bool = True
 
 
+class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where onnxruntime has a model's weights.
+
+    Attributes
+    ----------
+    mapped
+        Whether they are in a file of their own, ``OUT.data``, which onnxruntime maps instead of copying it.
+    prepacked
+        Whether kernels keep copies of them in the layout that suits them.
+    """
+
+    mapped: bool = False
+    prepacked: bool = True
+
+
 class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True):
     """The user's model, where a plan is of the file that onnxruntime's optimiser makes of it.
 

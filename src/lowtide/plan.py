@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from lowtide.certificates import Certificate
-from lowtide.comparison import Comparison, OptimizedFrom
+from lowtide.comparison import Comparison, OptimizedFrom, Weights
 from lowtide.errors import InputError
 from lowtide.files import read_all
 from lowtide.fission_plan import StepFission
@@ -283,8 +283,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     with `fission`, of type Parts. `halos` says what recomputed rows add. With `allow`, a budget is impossible only by
     what `recomputation` or `fission` proves for all plans. `profile`: what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
-    `optimized_from`: the plan is of the file that onnxruntime's optimiser makes of the user's model. `comparison`: what
-    the model takes today, as its user runs it, and with the plan.
+    `optimized_from`: the plan is of the file that onnxruntime's optimiser makes of the user's model. `weights`: where
+    its session has the weights, if not in the file. `comparison`: what the model takes today, as its user runs it, and
+    with the plan.
     """
 
     version: int
@@ -354,6 +355,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dims: dict[str, int | list[int]] | None = None
     profile: PlanProfile | None = None
     optimized_from: OptimizedFrom | None = None
+    weights: Weights | None = None
     comparison: Comparison | None = None
 
     def __repr__(self) -> str:

@@ -20,6 +20,11 @@ def user_function(model: str | Path) -> tuple[Path, str] | None:
     return (Path(file), function) if separator and file.endswith(".py") else None
 
 
+def has_operators(name: str) -> bool:
+    """Whether a network of the zoo can be written as ONNX: some have sizes, and nothing that computes them."""
+    return networks(name).build(name.removeprefix("zoo:")).runnable
+
+
 def files_read(model: Model, *settings: object, external: bool = True) -> list[Path]:
     """Files that a call reads, which nothing it writes may replace.
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lowtide.api.models import load
+from lowtide.api.models import has_operators, load
 from lowtide.api.objects import Model, is_program
 from lowtide.api.optimized import planned_model
 from lowtide.arguments import typed
@@ -83,10 +83,16 @@ def run(
             return _run_tflite(Path(model), planned, plan, Path(folder), timed)
         if kind == "pt2":
             return _run_torch(Path(model), planned, plan, dims, Path(folder), timed)
+        origin = plan.optimized_from
+        if origin is not None and planned is None:
+            from lowtide.api.writing import PlanFiles, write_all
+
+            planned = Path(folder) / "planned" / "planned.onnx"
+            planned.parent.mkdir()
+            write_all(plan, shipped, PlanFiles(planned))
         original, planned = _onnx_files(model, planned, plan, (random_weights, dims), Path(folder))
         from lowtide.run.onnx import run_onnx
 
-        origin = plan.optimized_from
         sizes = dims if origin is None else {**dims, **origin.dims}
         default = None if origin is None else shipped
         return run_onnx(
@@ -127,11 +133,6 @@ def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
     if name.lower().endswith(".onnx") or (name.startswith("zoo:") and has_operators(name)):
         return "onnx"
     raise InputError("only ONNX, TFLite and .pt2 models can be run; verify it without --run", name)
-
-
-def has_operators(name: str) -> bool:
-    """Whether a network of the zoo can be written as ONNX: some have sizes, and nothing that computes them."""
-    return networks(name).build(name.removeprefix("zoo:")).runnable
 
 
 def _onnx_files(

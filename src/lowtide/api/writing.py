@@ -138,11 +138,28 @@ def write_all(
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
                 open_written(outputs, _write_model(plan, str(source), files, Path(folder), outputs, dims))
+                if plan.weights is not None and plan.weights.mapped:
+                    _map_weights(Path(files.out), outputs)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
         files.pictures.write(plan, outputs)
+
+
+def data_of(out: Path) -> Path:
+    """The file of a model's weights."""
+    return out.with_name(f"{out.name}.data")
+
+
+def _map_weights(out: Path, outputs: Outputs) -> None:
+    """Write the weights of a written model into a file of their own."""
+    from lowtide.write.mapped_weights import move_weights
+
+    written = next(path for final, path in outputs.pending.items() if final.name == out.name)
+    data = data_of(out)
+    with outputs.create(data) as file:
+        move_weights(written, file, data.name)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:
@@ -214,7 +231,8 @@ def _session_module(plan: Plan, model: str | Path, file: str | Path) -> str:
     if plan.runtime_arena_bytes is None:
         message = f"a session is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime"
         raise InputError(message)
-    return session_module(model, file, peak_bytes=plan.peak_bytes, arena_bytes=plan.runtime_arena_bytes)
+    prepacked = plan.weights is None or plan.weights.prepacked
+    return session_module(model, file, (plan.peak_bytes, plan.runtime_arena_bytes), prepacked=prepacked)
 
 
 def check_outputs(

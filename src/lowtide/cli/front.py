@@ -98,7 +98,7 @@ def run_fit(options: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> int:
     """Plan, write, and print the first screen."""
     from lowtide.api.default import plan_request
-    from lowtide.api.writing import check_outputs, write_all
+    from lowtide.api.writing import check_outputs, data_of, write_all
 
     line: ProgressLine = options.line
     request = _request(options)
@@ -114,6 +114,8 @@ def run(options: argparse.Namespace) -> int:
         write_all(plan, options.model, files, dims=plan.sizes({}))
         line.end()
         written = [str(path) for path in files.paths]
+        if plan.weights is not None and plan.weights.mapped:
+            written.insert(1, str(data_of(Path(options.out))))
     if options.json:
         show_json(plan)
     else:

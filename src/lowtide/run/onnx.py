@@ -204,8 +204,9 @@ def _timing(original: Path, planned: Path, plan: Plan, dims: Dims) -> Timing | N
 
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as name:
         folder = Path(name)
+        prepacked = plan.weights is None or plan.weights.prepacked
         module, block = folder / "session.py", planned_block(plan) or plan.arena_bytes or plan.peak_bytes
-        module.write_text(session_module(planned, module, peak_bytes=plan.peak_bytes, arena_bytes=block))
+        module.write_text(session_module(planned, module, (plan.peak_bytes, block), prepacked=prepacked))
         setups = Setup(original, folder / "a.npz"), Setup(planned, folder / "b.npz", module)
         return time_onnx(*setups, folder / "feeds.npz", dims, plan.seed)
 

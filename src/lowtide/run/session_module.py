@@ -56,7 +56,7 @@ def options(threads: int = THREADS) -> ort.SessionOptions:
     chosen.inter_op_num_threads = 1
     chosen.add_session_config_entry("session.use_env_allocators", "1")
     chosen.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
-    return chosen
+{more}    return chosen
 
 
 def open_session(path: str = MODEL, threads: int = THREADS) -> ort.InferenceSession:
@@ -65,11 +65,27 @@ def open_session(path: str = MODEL, threads: int = THREADS) -> ort.InferenceSess
     return ort.InferenceSession(path, options(threads), providers=["CPUExecutionProvider"])
 '''
 
+_NOT_PREPACKED = """\
+    chosen.add_session_config_entry("session.disable_prepacking", "1")  # kernels would keep copies of the weights
+"""
 
-def session_module(model: str | Path, file: str | Path, *, peak_bytes: int, arena_bytes: int) -> str:
-    """The text of a Python module, to be written as `file`, that opens `model`, the file in the plan's order."""
+
+def session_module(model: str | Path, file: str | Path, sizes: tuple[int, int], *, prepacked: bool = True) -> str:
+    """The text of a Python module that opens a planned model.
+
+    Parameters
+    ----------
+    model, file
+        The model in the plan's order, and the name that the module will have.
+    sizes
+        Bytes of the peak and of the arena.
+    prepacked
+        Whether kernels may keep copies of weights in a layout of their own.
+    """
     path = os.path.relpath(model, Path(file).absolute().parent)
     module = Path(file).stem if Path(file).stem.isidentifier() else "session"
+    peak, arena = sizes
+    more = "" if prepacked else _NOT_PREPACKED
     return _TEXT.format(
-        name=Path(model).name, module=module, model=path, peak=peak_bytes, arena=arena_bytes, extend=EXTEND_BYTES
+        name=Path(model).name, module=module, model=path, peak=peak, arena=arena, extend=EXTEND_BYTES, more=more
     )

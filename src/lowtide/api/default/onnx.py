@@ -22,7 +22,7 @@ from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.writing import PlanFiles, write_all
-from lowtide.comparison import Comparison
+from lowtide.comparison import Comparison, Weights
 from lowtide.plan import Plan, Status
 from lowtide.run_reports import rounding
 
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 SECONDS = 5.0
 """For the runs of both models in turn."""
+MANY_WEIGHTS = 2**22
+"""Bytes of an optimised file from which its weights may be mapped."""
 LEAST_GAIN = 0.02
-"""Part of a model's memory that a changed graph has to save, as predicted, to be measured."""
+"""Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
+predicted."""
 
 
 def plan_onnx(request: Request, tell: Tell) -> Plan:
@@ -46,15 +49,15 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
-        first = trial.measured(trial.order())
+        wanted = request.budget_bytes
+        found = trial.measured(trial.order())
+        first = _best(found, wanted)
         if first.plan.stopped == "interrupt":
             return trial.finished(first)
-        found = [first]
-        wanted = request.budget_bytes
         if wanted is None or not first.fits(wanted):
             changed = trial.changed(first)
             if changed is not None:
-                found.append(trial.measured(changed))
+                found += trial.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
         return trial.finished(_best(found, wanted))
 
 
@@ -93,12 +96,13 @@ class _Candidate:
 
 
 def _best(found: list[_Candidate], budget: int | None) -> _Candidate:
-    """The one of least memory; with a budget the fastest that fits."""
+    """The simplest of about the least memory; with a budget the fastest that fits."""
     good = [one for one in found if one.better] or found
     fitting = [one for one in good if budget is not None and one.fits(budget)]
     if fitting:
         return min(fitting, key=lambda one: one.slowdown)
-    return min(good, key=lambda one: one.planned.model_bytes)
+    least = min(one.planned.model_bytes for one in good)
+    return next(one for one in good if one.planned.model_bytes <= (1 + LEAST_GAIN) * least)
 
 
 @dataclass(frozen=True)
@@ -140,16 +144,28 @@ class Trial:
     def _solved(self, job: Job) -> Plan:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
 
-    def measured(self, plan: Plan) -> _Candidate:
-        """A plan compared with today."""
+    def measured(self, plan: Plan) -> list[_Candidate]:
+        """A plan compared with today, in each way to have its weights, unless the plan says one."""
         from lowtide.run.timing import Setup, run_fresh
 
         request, folder = self.request, self.folder
-        planned, today = self._written(plan), Setup(Path(request.path), folder / "today.npz")
-        self.tell("measuring both in onnxruntime")
-        before, after = run_fresh([today, planned], folder / "feeds.npz", self.dims, seed=request.seed, seconds=SECONDS)
-        outputs = _compared(today.outputs, planned.outputs, rounding(t.dtype for t in plan.tensors))
-        return _Candidate(plan, before, after, outputs, request.slower)
+        plans = [plan] if plan.weights is not None else [msgspec.structs.replace(plan, weights=w) for w in self._ways()]
+        today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
+        self.tell("measuring today and the plan in onnxruntime")
+        before, *after = run_fresh(
+            [today, *planned], folder / "feeds.npz", self.dims, seed=request.seed, seconds=SECONDS
+        )
+        share = rounding(t.dtype for t in plan.tensors)
+        return [
+            _Candidate(one, before, ran, _compared(today.outputs, setup.outputs, share), request.slower)
+            for one, setup, ran in zip(plans, planned, after, strict=True)
+        ]
+
+    def _ways(self) -> list[Weights | None]:
+        """Where the weights may be: in the model's file, or where they are many mapped, with and without copies."""
+        if self.optimized.path.stat().st_size < MANY_WEIGHTS:
+            return [None]
+        return [None, Weights(mapped=True), Weights(mapped=True, prepacked=False)]
 
     def alone(self, plan: Plan) -> FreshRun:
         """A plan's memory and time alone."""
@@ -162,9 +178,10 @@ class Trial:
         """The plan's model and session, to be run."""
         from lowtide.run.timing import Setup
 
-        out, module = self.folder / "planned.onnx", self.folder / "session.py"
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        out, module = folder / "planned.onnx", folder / "session.py"
         write_all(plan, self.request.path, PlanFiles(out, snippet=module))
-        return Setup(out, self.folder / "planned.npz", module)
+        return Setup(out, folder / "planned.npz", module)
 
     @property
     def dims(self) -> Mapping[str, int]:

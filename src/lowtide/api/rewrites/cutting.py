@@ -224,7 +224,7 @@ def partly_over(target: Target) -> bool:
 
 def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
-    from lowtide.api.running import has_operators
+    from lowtide.api.models import has_operators
     from lowtide.ops.part import adapter
 
     if adapter(problem.graph) is None:
