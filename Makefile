@@ -48,7 +48,7 @@ check: $(READY)
 
 demo: $(READY)
 	mkdir -p demo
-	$(BIN)/lowtide research zoo unet:filters=32 -o demo/unet.onnx
+	$(BIN)/lowtide research zoo unet:side=128,filters=32 -o demo/unet.onnx
 	$(BIN)/lowtide plan demo/unet.onnx -o demo/small.onnx
 	$(BIN)/lowtide verify demo/unet.onnx demo/small.plan.json --run
 

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-RUNS = 3
+RUNS = 10
 INTERVAL = 0.003
 WIDTH, HEIGHT = 720, 240
 LEFT, RIGHT, TOP, BOTTOM = 60, 700, 16, 208
@@ -97,16 +97,15 @@ def picture(name: str, today: Curve, planned: Curve) -> str:
         at = y(size * MIB)
         parts.append(f'<path d="M{LEFT} {at:.1f}H{RIGHT}" stroke="#ddd"/>')
         parts.append(f'{text}end" x="{LEFT - 5}" y="{at + 4:.1f}">{size} MiB</text>')
-    for half in range(int(2 * end) + 1):
-        parts.append(f'{text}middle" x="{x(half / 2):.1f}" y="{BOTTOM + 16}">{half / 2} s</text>')
+    tick = next(seconds for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10) if end <= 11 * seconds)
+    for k in range(int(end / tick) + 1):
+        parts.append(f'{text}middle" x="{x(k * tick):.1f}" y="{BOTTOM + 16}">{k * tick:g} s</text>')
     for label, curve, colour in (("today", today, "#777"), ("with lowtide", planned, "#0072b2")):
         line = " ".join(f"{x(at):.1f},{y(size):.1f}" for at, size in _thinned(curve.points, end))
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        at = max(curve.points, key=lambda point: point[1])[0]
-        anchor = "end" if at > end / 2 else "start"
         parts.append(
-            f'<text x="{x(at):.1f}" y="{y(curve.peak_bytes) - 4:.1f}" text-anchor="{anchor}" fill="{colour}" '
-            f'font-weight="bold">{label}: {curve.peak_bytes / MIB:.0f} MiB at most</text>'
+            f'<text x="{x(curve.points[-1][0]):.1f}" y="{y(curve.peak_bytes) - 4:.1f}" text-anchor="end" '
+            f'fill="{colour}" font-weight="bold">{label}: {curve.peak_bytes / MIB:.0f} MiB at most</text>'
         )
     return "".join([*parts, "</svg>\n"])
 
