@@ -80,7 +80,7 @@ def parse_gap(text: str | float) -> float:
     return value
 
 
-def parse_overhead(text: str | float) -> float:
+def parse_overhead(text: str | float, what: str = "the overhead") -> float:
     """How much longer something may take, as a part: ``"10%"`` or 0.1.
 
     Raises
@@ -94,7 +94,7 @@ def parse_overhead(text: str | float) -> float:
     match = _GAP.fullmatch(str(text)[:100])
     value = -1.0 if match is None else float(Fraction(match[1]) / (100 if match[2] else 1))
     if not 0 <= value <= 1000:
-        raise InputError(f"the overhead is {str(text)[:100]!r}; write a part of the time, as in 10% or 0.1")
+        raise InputError(f"{what} is {str(text)[:100]!r}; write a part of the time, as in 10% or 0.1")
     return value
 
 

@@ -13,17 +13,8 @@ from lowtide.api.objects import Model
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import Plan
-from lowtide.run.optimise import Level, write_optimized
+from lowtide.run.optimise_process import optimize
 from lowtide.sizes import Dims, split_dims
-
-
-def optimize(source: Path, out: Path, sizes: dict[str, int], level: Level, seed: int = 0) -> None:
-    """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell."""
-    from lowtide.run.ort_shapes import declare_shapes
-
-    write_optimized(source, out, sizes, level)
-    if not _readable(out):
-        declare_shapes(out, sizes, seed)
 
 
 @dataclass(frozen=True)
@@ -85,14 +76,3 @@ def sizes_by_name(source: Path, dims: Dims) -> dict[str, int]:
     if not split_dims(dims)[1]:
         return split_dims(dims)[0]
     return by_name(load_model(source)[0].graph, dims, str(source))
-
-
-def _readable(file: Path) -> bool:
-    """Whether every shape is known without a run."""
-    from lowtide.read import read_model
-
-    try:
-        read_model(file)
-    except InputError:
-        return False
-    return True

@@ -9,13 +9,14 @@ from typing import Any
 
 from lowtide.api.models import files_read, user_function
 from lowtide.api.opening import not_opened
-from lowtide.api.optimized import optimize, sizes_by_name
+from lowtide.api.optimized import sizes_by_name
 from lowtide.arguments import typed
 from lowtide.errors import InputError
 from lowtide.extensions import networks
 from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
 from lowtide.run.optimise import Level
+from lowtide.run.optimise_process import optimize
 from lowtide.sizes import NO_DIMS, Dims
 
 _LEVELS: tuple[Level, ...] = ("extended", "all")

@@ -138,7 +138,7 @@ def write_all(
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
                 open_written(outputs, _write_model(plan, str(source), files, Path(folder), outputs, dims))
-                if plan.weights is not None and plan.weights.mapped:
+                if files.out is not None and plan.weights is not None and plan.weights.mapped:
                     _map_weights(Path(files.out), outputs)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)

@@ -26,6 +26,27 @@ _MODEL = (
     "FILE.py:FUNCTION (runs the user's own code)"
 )
 
+_RESEARCH = (
+    "--allow",
+    "--target",
+    "--plan",
+    "--header",
+    "--snippet",
+    "--memory",
+    "--bank",
+    "--board",
+    "--method",
+    "--set",
+    "--max-overhead",
+    "--runtime-optimized",
+    "--runtime-level",
+    "--reserve",
+    "--cost",
+    "--exact-bits",
+    "--report",
+)
+"""Options of `research plan` that people know from earlier versions of `plan`."""
+
 _WRITTEN = "files to write, together or not at all"
 
 
@@ -54,6 +75,8 @@ class _Parser(argparse.ArgumentParser):
         known = [name for action in self._actions for name in action.option_strings]
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
         hint = did_you_mean(option, known) if option else ""
+        researched = self.prog == "lowtide plan" and option in _RESEARCH
+        hint = "; that is an option of `lowtide research plan`" if researched else hint
         if option == "--emit":
             hint = "; C is written by `lowtide emit MODEL -o DIR`"
         if set(words) <= {ALL, *ALLOWED}:

@@ -30,13 +30,15 @@ _DATA_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
 tensor goes there."""
 
 
-def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended") -> None:
+def write_optimized(
+    model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended", inline_bytes: int = INLINE_BYTES
+) -> None:
     """Let onnxruntime optimise a model offline. The same onnxruntime writes the same bytes.
 
     Parameters
     ----------
     model, out
-        The model, and the file to write. Weights are inside, or, if the model has more than `INLINE_BYTES` of them
+        The model, and the file to write. Weights are inside, or, if the model has more than `inline_bytes` of them
         outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most.
     dims
         Sizes of free dimensions by their names, of unnamed ones as ``"INPUT:AXIS"``; they are fixed in the file.
@@ -68,7 +70,7 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     source, outside = _with_shapes(model, {name: size for name, size in dims.items() if ":" in name})
     if isinstance(source, bytes):
         options.add_session_config_entry(EXTERNAL_FOLDER, str(model.parent.absolute()))
-    if outside > INLINE_BYTES:
+    if outside > inline_bytes:
         options.add_session_config_entry(_DATA_FILE, f"{out.name}.data")
         options.add_session_config_entry(_DATA_LEAST, "1024")
     try:
@@ -76,7 +78,7 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         message = f"onnxruntime cannot load it, so it cannot optimise it: {_why_not(model, error)}"
         raise InputError(message, str(model)) from None
-    if 0 < outside <= INLINE_BYTES:
+    if 0 < outside <= inline_bytes:
         _take_in(out, model.parent)
     make_canonical(out)
     _mark(out, level)

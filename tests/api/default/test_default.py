@@ -116,6 +116,7 @@ def test_compilers_get_arenas(tmp_path: Path) -> None:
         ({"slower": "a lot"}, "a lot"),
         ({"budget": "-1"}, "budget"),
         ({"target": "onnxrutime"}, "onnxruntime"),
+        ({"slower": float("nan")}, "slower is 'nan'"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, words: dict[str, object], match: str) -> None:
@@ -136,3 +137,17 @@ def test_the_largest_batch_that_fits(tmp_path: Path) -> None:
     assert fit(source, 400, target="generic", without=[*MEANS]).size == 0
     with pytest.raises(InputError, match="fixed"):
         fit(onnx_file(tmp_path), budget, target="generic")
+
+
+def test_a_runtime_opens_its_own_format(tmp_path: Path) -> None:
+    """A plan for another one would be of no use."""
+    with pytest.raises(InputError, match=r"tflm opens \.tflite files; .*one of onnxruntime, generic"):
+        plan(onnx_file(tmp_path), target="tflm")
+
+
+def test_what_onnxruntime_cannot_load_ends_in_one_line(tmp_path: Path) -> None:
+    """Its optimiser runs in another process."""
+    pytest.importorskip("onnxruntime")
+    strange = saved(model([node("NoSuchOp", "x", "y")], [value("x")], [value("y")], []), tmp_path)
+    with pytest.raises(InputError, match="NoSuchOp"):
+        plan(strange)

@@ -34,6 +34,9 @@ MEANS: Mapping[str, str] = {
 }
 """Transformations by the names that `only` and `without` take, each with its word of `--allow`."""
 
+_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite", "torch": ".pt2"}
+"""The format of the files that a runtime opens."""
+
 Tell = Callable[[Progress | str], None]
 """Called with how far a search is, or with what is being done."""
 
@@ -90,8 +93,9 @@ class Request:
                 raise InputError(f"there is no transformation {name!r}; there are {', '.join(MEANS)}{hint}")
         budget_bytes = None if budget is None else parse_size(budget, "budget")
         unsaid = None if budget_bytes is not None else MOST_OVERHEAD
-        allowed = unsaid if slower is None else parse_overhead(slower)
+        allowed = unsaid if slower is None else parse_overhead(slower, "slower")
         names = None if only is None else tuple(only)
+        _check_target(model, target)
         request = cls(model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False, seconds, seed)
         check_time(request.seconds)
         return request
@@ -181,3 +185,13 @@ class Request:
             return {}
         inputs = [t for t in graph.tensors if t.kind is Kind.INPUT and t.shape is not None]
         return {t.name: "x".join(map(str, t.shape or ())) for t in inputs}
+
+
+def _check_target(model: Model, target: str | Target | None) -> None:
+    """Raise `InputError` if a file is to run in a runtime that does not open its format."""
+    name = target.partition(",")[0] if isinstance(target, str) else ""
+    ending = Path(model).suffix.lower() if isinstance(model, str | Path) else ""
+    opens = _FORMATS.get(name)
+    if opens is not None and ending in _FORMATS.values() and ending != opens:
+        own = ", ".join(dict.fromkeys(name for name, format_ in _FORMATS.items() if format_ == ending))
+        raise InputError(f"{name} opens {opens} files; leave out --for, or name one of {own}, generic", str(model))
