@@ -42,7 +42,7 @@ NEEDS = {
         "Tiling": "onnxruntime", "Time": "onnxruntime", "Row streaming": "ai_edge_litert",
     },
     "docs/onnxruntime.md": dict.fromkeys(
-        ("ONNX and onnxruntime", "The largest batch", "The optimised file, by hand"), "onnxruntime"
+        ("ONNX and onnxruntime", "The largest batch", "Every option"), "onnxruntime"
     ),
     "docs/pytorch.md": dict.fromkeys(
         ("The memory of a step", "Choose a budget", "Train", "Under torch.compile", "Limits of training steps",
