@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from lowtide.api.objects import Model
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import Plan
+from lowtide.run.optimise import Level
 from lowtide.run.optimise_process import optimize
 from lowtide.sizes import Dims, split_dims
 
@@ -25,14 +27,14 @@ class OptimizedFile:
     origin: OptimizedFrom
 
 
-def optimized_file(model: Path, out: Path, dims: Dims) -> OptimizedFile:
-    """Write the graph that onnxruntime runs by default on this CPU. Raises as `runtime_optimized`."""
+def optimized_file(model: Path, out: Path, dims: Dims, level: Level = "all") -> OptimizedFile:
+    """Write the graph that onnxruntime runs by default on this CPU, or one of a lower level; raises as `optimize`."""
     import onnxruntime
 
     sizes = sizes_by_name(model, dims)
-    optimize(model, out, sizes, "all")
+    optimize(model, out, sizes, level)
     runtime = f"onnxruntime {onnxruntime.__version__}"
-    origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level="all", dims=sizes)
+    origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level=level, dims=sizes)
     return OptimizedFile(out, origin)
 
 
@@ -52,7 +54,7 @@ def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
     if not Path(model).is_file() or _digest(Path(model)) != origin.sha256:
         raise InputError("the plan is for another model; plan this one anew", str(model))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        made = optimized_file(Path(model), Path(folder) / "optimized.onnx", origin.dims)
+        made = optimized_file(Path(model), Path(folder) / "optimized.onnx", origin.dims, cast(Level, origin.level))
         if not _is_of(plan, made.path):
             message = f"{made.origin.runtime} on this CPU makes another file of it than {origin.runtime} made"
             raise InputError(f"{message} when it was planned; plan it anew", str(model))

@@ -163,9 +163,13 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
     """The next command, or the line of a program."""
     found, model = plan.comparison, shlex.quote(str(options.model))
     assert found is not None
-    if plan.status == "over_budget" or not found.better:
+    if plan.status != "ok" or not found.better:
+        if str(options.model).lower().endswith(".tflite"):
+            return f"lowtide emit {model} -o firmware   (C without an interpreter needs less)"
         if request.slower is not None:
             return f"lowtide plan {model} --slower {max(20, round(400 * request.slower))}%"
+        if found.sizes:
+            return f"lowtide fit {model} --budget {options.budget}   (the largest size that fits)"
         return f"lowtide inspect {model}   (what is live at the peak)"
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])

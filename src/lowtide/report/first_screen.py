@@ -103,12 +103,12 @@ def _bound(plan: Plan) -> str:
 
 
 def _why_not(found: Comparison) -> str:
-    """Why nothing was written."""
+    """Why the model is not written."""
     if found.planned_bytes >= found.today_bytes:
-        return "no plan takes less than today; nothing was written"
+        return "no plan takes less than today: keep the model as it is"
     if not found.outputs:
-        return "the outputs differ by more than rounding; nothing was written"
-    return "this is slower than allowed; nothing was written (--slower allows more)"
+        return "the outputs differ by more than rounding: keep the model as it is"
+    return "this is slower than allowed: keep the model as it is, or allow more with --slower"
 
 
 def _milliseconds(seconds: float) -> str:

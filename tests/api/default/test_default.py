@@ -151,3 +151,13 @@ def test_what_onnxruntime_cannot_load_ends_in_one_line(tmp_path: Path) -> None:
     strange = saved(model([node("NoSuchOp", "x", "y")], [value("x")], [value("y")], []), tmp_path)
     with pytest.raises(InputError, match="NoSuchOp"):
         plan(strange)
+
+
+def test_impossible_is_said_of_all_that_is_allowed(tmp_path: Path) -> None:
+    """A bound of the orders of an unchanged graph refutes nothing where the graph may be changed."""
+    source = onnx_file(tmp_path, batch=2)
+    least = plan(source, target="generic", without=[*MEANS])
+    assert least.optimal
+    below = least.lower_bound_bytes - 1
+    assert plan(source, target="generic", budget=below, without=[*MEANS]).status == "impossible"
+    assert plan(source, target="generic", budget=below).status != "impossible"

@@ -31,6 +31,8 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
         changed = request.solve(job, tell) if job.allow else plain
         if (changed.status != "ok", changed.required_bytes) < (plain.status != "ok", plain.required_bytes):
             best = changed
+        elif best.status == "impossible" != changed.status:  # with its graph unchanged alone
+            best = msgspec.structs.replace(best, status="over_budget")
     return msgspec.structs.replace(best, comparison=_comparison(request, best, request.shapes(graph)))
 
 

@@ -136,6 +136,11 @@ class Request:
         return not missing_weights(Path(self.path))
 
     @property
+    def may_be_slow(self) -> bool:
+        """Whether more time is allowed than by default."""
+        return self.slower is None or self.slower > MOST_OVERHEAD
+
+    @property
     def target_name(self) -> str | Target:
         """The target: that of the model's format unless the call names another."""
         if self.target is not None:
