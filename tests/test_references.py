@@ -33,7 +33,8 @@ FILE = re.compile(
 NAME = re.compile(r"`(lowtide(?:\.\w+)+)(?:\(\))?`")
 
 NOT_OURS = {
-    "FILE.py", "S.py", "s.py", "run.py", "session.py", "net.py",  # the user's
+    "FILE.py", "S.py", "s.py", "run.py", "session.py", "net.py", "NAME_session.py", "small_session.py",
+    "demo/small_session.py",  # the user's
     "tests/PACKAGE/test_MODULE.py", "src/lowtide/PACKAGE/MODULE.py",
     "onnx_ml_pb2.py", "ethosu/vela/hillclimb_allocation.py", "torch/_inductor/memory.py",  # of other packages
     "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn", "src/converter.h",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lowtide.run.timing import RUNS, Setup, time_onnx
+from lowtide.run import timing
+from lowtide.run.timing import RUNS, Setup, run_fresh, time_onnx
 from support.small_models import onnx_file
 
 pytest.importorskip("onnxruntime", reason="pip install '.[run]'")
@@ -18,13 +20,13 @@ def test_both_run_in_turn_and_say_what_their_process_had(tmp_path: Path) -> None
     path = onnx_file(tmp_path)
     ballast = bytearray(2**29)
     setups = Setup(path, tmp_path / "a.npz"), Setup(path, tmp_path / "b.npz")
-    timing = time_onnx(*setups, tmp_path / "feeds.npz", {}, 0)
+    seen = time_onnx(*setups, tmp_path / "feeds.npz", {}, 0)
     del ballast
-    assert timing is not None
-    assert timing.runs == RUNS
-    assert timing.original_seconds > 0
-    assert timing.planned_seconds > 0
-    for peak in (timing.original_peak_bytes, timing.planned_peak_bytes):
+    assert seen is not None
+    assert seen.runs == RUNS
+    assert seen.original_seconds > 0
+    assert seen.planned_seconds > 0
+    for peak in (seen.original_peak_bytes, seen.planned_peak_bytes):
         assert peak is not None
         assert 2**24 < peak < 2**29
 
@@ -37,3 +39,19 @@ def test_a_model_that_does_not_run_is_not_timed(tmp_path: Path) -> None:
     good, broken, feeds = Setup(path, tmp_path / "a.npz"), Setup(bad, tmp_path / "b.npz"), tmp_path / "feeds.npz"
     assert time_onnx(good, broken, feeds, {}, 0) is None
     assert time_onnx(broken, good, feeds, {}, 0) is None
+
+
+@pytest.mark.slow
+def test_inputs_are_drawn_in_a_process_that_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes memory, which would count for the first of two equal models alone."""
+    path, feeds, there = onnx_file(tmp_path), tmp_path / "feeds.npz", list[bool]()
+
+    class Watched(timing._Worker):
+        def __init__(self, *arguments: Any) -> None:
+            there.append(feeds.exists())
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(timing, "_Worker", Watched)
+    measured = run_fresh([Setup(path, tmp_path / "a.npz"), Setup(path, tmp_path / "b.npz")], feeds, {}, runs=1)
+    assert there == [False, True, True]
+    assert len(measured) == 2

@@ -1,7 +1,8 @@
 """Code blocks of Markdown pages, run as a reader would run them: a page from top to bottom, in one empty folder.
 
 - ``console`` (and a bare block that begins with ``$``): each line behind ``$`` runs in bash, `lowtide` on the path;
-  what stands below it is what it prints on stdout, where ``...`` stands for anything, and seconds for any seconds.
+  what stands below it is what it prints on stdout, where ``...`` stands for anything, seconds for any seconds, and
+  measured numbers for any (of memory with their sign; whether weights get a file of their own hangs on them).
   ``pip`` is not called. A line that is one call of `lowtide`, perhaps with ``; echo exit status $?`` behind, is called
   in this process, which has imported already what each would import anew; and `measure`, `curve` and a plan with
   `--allow` of which nothing is printed have 1.5 seconds, whatever time is named, but for a budget without one.
@@ -166,8 +167,11 @@ def _same(expected: str, printed: str) -> bool:
 
 
 def _timeless(text: str) -> str:
-    """Seconds and milliseconds are another's on another machine; so are blank lines, which a doctest marks."""
+    """Seconds and measured figures are another's on another machine; so are blank lines, which a doctest marks."""
     text = re.sub(r"^seconds .*$", "seconds", text, flags=re.MULTILINE)
+    text = re.sub(r"^(?:time of a run|latency) .*$", "time", text, flags=re.MULTILINE)
+    text = re.sub(r"^process .*$", lambda line: re.sub(r"\d[\d,.]*", "N", line[0]), text, flags=re.MULTILINE)
+    text = re.sub(r"onnxruntime \d+\.\d+\.\d+,| \S+\.onnx\.data,", "", text)
     return re.sub(r"\b\d+(\.\d+)? (m?s)\b", r"N \2", "\n".join(line for line in text.splitlines() if line.strip()))
 
 

@@ -24,7 +24,6 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model, rounded_up
 from lowtide.api.models import load
-from lowtide.cli import main as command
 from lowtide.run.random_weights import with_random_weights
 from lowtide.run_reports import RunReport
 from lowtide.schedule.exact import Exact
@@ -36,26 +35,6 @@ README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("READM
 PATIENCE = 3.0
 Finding = tuple[bool, str]
 """Whether a claim holds, and what was found."""
-
-
-def screen(*arguments: object) -> str:
-    """What a command prints on stdout."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        command([str(a) for a in arguments])
-    return out.getvalue()
-
-
-def sample_output(_: Path) -> Finding:
-    """The first screen, line by line, seconds apart."""
-    block = README.split("```")[1]
-    said = block[block.index("model ") : block.index("$ lowtide verify")].strip().splitlines()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "nasnet.onnx"
-        screen("research", "zoo", "nasnet_a_cifar", "-o", path)
-        printed = screen("research", "plan", path).splitlines()
-    missing = [line for line in said if line.strip(". ") and not line.startswith("seconds") and line not in printed]
-    return not missing, f"{len(said) - len(missing)} of {len(said)} lines as printed {missing[:1] or ''}"
 
 
 def python_sample(_: Path) -> Finding:
@@ -179,7 +158,6 @@ def below(models: Path) -> Finding:
 
 
 CLAIMS: dict[str, tuple[str, Callable[[Path], Finding]]] = {
-    "the first screen": ("", sample_output),
     "the Python lines": ("", python_sample),
     "order: real graphs": ("graphs", graphs_proved),
     "order: 50,256 ops": ("", large_network),

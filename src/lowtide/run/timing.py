@@ -49,7 +49,7 @@ def run_fresh(
     Parameters
     ----------
     feeds
-        The file of the inputs, which the first process draws if it is not there.
+        The file of the inputs, which a process of its own draws if it is not there.
     runs, seconds
         Runs of each model; fewer, but three at least, if they take longer.
 
@@ -60,6 +60,8 @@ def run_fresh(
     """
     workers: list[_Worker] = []
     try:
+        if not feeds.exists():
+            _Worker(setups[0], feeds, dims, seed).stop()  # what draws them is not measured: it takes memory itself
         for setup in setups:
             workers.append(_Worker(setup, feeds, dims, seed))
         taken = in_turn([worker.run for worker in workers], runs, seconds)
