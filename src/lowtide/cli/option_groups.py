@@ -28,6 +28,7 @@ def fixed(p: Any) -> None:
 
 
 def budget(p: Any) -> None:
+    """Bytes that there are, and those that stay free."""
     p.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
     p.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
 
