@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import compile_step
+from lowtide.torch import compile_step, curve
 from lowtide.torch.meter import allocator_peak
 
 torch: Any = None
@@ -68,6 +68,9 @@ def test_what_clipping_costs_is_said() -> None:
     assert clipped.plan.update_saving_bytes == inside.plan.update_saving_bytes > 0
     assert "\n  clipping " in repr(clipped)
     assert "\n  updates " in repr(inside)
+    points = curve(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, costs=clipped.costs, time=1).points
+    again = compile_step(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, plan=points[-1].plan)
+    assert again.plan.peak_bytes == points[-1].peak_bytes
     with pytest.raises(InputError, match="optimizer= brings into the step"):
         compile_step(model, loss_fn, batch, clip_grad_norm=1.0)
     with pytest.raises(InputError, match="clip_grad_norm is -1"):
