@@ -81,8 +81,9 @@ def _rows(plan: Plan, found: Comparison) -> list[tuple[str, ...]]:
         rows.append(("  of it tensors", "", size_text(found.tensors_bytes), "", _bound(plan)))
     else:
         rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
-    if found.today_seconds is not None and found.planned_seconds is not None and found.slowdown is not None:
-        times = _milliseconds(found.today_seconds), _milliseconds(found.planned_seconds)
+    if found.today_seconds is not None and found.slowdown is not None:
+        # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
+        times = _milliseconds(found.today_seconds), _milliseconds(found.today_seconds * found.slowdown)
         rows.append(("time of a run", *times, percent(1, found.slowdown), f"{sure.partition(',')[0]}, runs in turn"))
     elif found.slowdown is not None:
         rows.append(("time of a run", "", "", percent(1, round(found.slowdown, 4)), "predicted from the operations"))
