@@ -68,11 +68,11 @@ def combination(number: int) -> dict[str, bool]:
     return {name: bool(number >> i & 1) for i, name in enumerate(SWITCHES)}
 
 
-def combinations(index: int) -> list[dict[str, bool]]:
-    """Eight that differ in the last three switches; an eighth as many graphs as there are combinations see all."""
-    eighth = 1 << len(SWITCHES) - 3
-    number = index * 1_597 & eighth - 1
-    return [combination(number + k * eighth) for k in range(8)]
+def combinations(index: int, many: int = 8) -> list[dict[str, bool]]:
+    """So many, a power of two, that differ in the last switches; the graphs for all are fewer by this factor."""
+    graphs = (1 << len(SWITCHES)) // many
+    number = index * 1_597 & graphs - 1
+    return [combination(number + k * graphs) for k in range(many)]
 
 
 def can_prove(switches: dict[str, bool]) -> bool:
@@ -102,8 +102,8 @@ def sample(seed: int, index: int) -> tuple[Random, Graph, Target]:
     return rng, graph, TARGETS[rng.randrange(len(TARGETS))]
 
 
-def flaws(seed: int, index: int) -> list[str]:
-    """What is wrong with the answers on one graph."""
+def flaws(seed: int, index: int, many: int = 8) -> list[str]:
+    """What is wrong with the answers on one graph, by so many combinations of switches."""
     rng, graph, target = sample(seed, index)
     model, n = memory_model(graph, target), len(graph.ops)
     best, core = optimum(graph, target), core_model(model)
@@ -120,7 +120,7 @@ def flaws(seed: int, index: int) -> list[str]:
             found.append(f"{what}: optimum {best}, peak {peak}, bound {bound}, {result.stopped}")
 
     check("all rules", solve(core, n))
-    for switches in combinations(index):
+    for switches in combinations(index, many):
         check(f"without {_off(switches)}", solve(core, n, switches, first_slice=20), can_prove(switches))
     switches = {**combination(rng.getrandbits(len(SWITCHES))), "beams": False, "cut": False}
     switches[rng.choice(("forward", "reversed"))] = switches[rng.choice(("best_first", "nested"))] = True

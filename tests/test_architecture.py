@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -26,10 +27,17 @@ FRONT = {"api", "cli", "__init__", "__main__", "executorch", "research", "torch"
 RESEARCH = ROOT.parent.parent / "packages/research/src/lowtide_research"
 
 
+@cache
+def import_statements(path: Path) -> list[ast.AST]:
+    """Those of a file, anywhere in it."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports(path: Path) -> set[str]:
     """Rooms of lowtide that a file imports, anywhere in it."""
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -133,7 +141,7 @@ def test_no_solver_takes_ctrl_c() -> None:
 def imported_files(path: Path) -> set[Path]:
     """Files of both packages that a file imports, anywhere in it; a package stands for its ``__init__.py``."""
     files = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

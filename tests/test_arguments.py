@@ -47,6 +47,7 @@ TAKES: dict[str, set[str]] = {
     "Sequence[float]": {"wholes", "numbers"},
     "Sequence[Any]": LISTS,
     "Example": LISTS,
+    "Batch": {*LISTS, "sizes", "by number"},
     "Sequence[str | Path]": {"texts"},
     "Sequence[str | int | None]": {"texts", "wholes"},
     "Sequence[Model]": {"texts"},

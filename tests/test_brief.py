@@ -21,11 +21,11 @@ def results() -> dict[str, Any]:
     plan = lowtide.research.plan(NETWORK, target="strict")
     return {
         "plan": plan,
-        "spilled": lowtide.research.plan(NETWORK, target="strict", memories=["fast=1.75MiB"], time=2),
+        "spilled": lowtide.research.plan(NETWORK, target="strict", memories=["fast=1.75MiB"], time=0.5),
         "load": lowtide.load(NETWORK),
         "inspect": lowtide.inspect(NETWORK, target="strict"),
         "check": lowtide.check(NETWORK, "1MiB", target="strict"),
-        "compare": lowtide.research.compare(NETWORK, ["own"], target="strict")[0],
+        "compare": lowtide.research.compare(NETWORK, ["exact"], target="strict")[0],
         "verify": lowtide.verify(NETWORK, plan, target="strict"),
         "share": lowtide.research.share([NETWORK, "zoo:swiftnet_cell_a"], target="strict"),
         "allocate": lowtide.research.allocate([block(f"b{i}", i, i + 2, 16) for i in range(1000)]),

@@ -50,14 +50,14 @@ def test_one_reader_needs_all_rows_and_one_goes_along() -> None:
 @pytest.mark.parametrize("seed", [1])
 def test_no_bound_is_above_a_plan_of_the_oracle(seed: int) -> None:
     """Of drawn nets, and of nets in which it pays to run ops again; `make stress` asks it of a hundred thousand."""
-    count = run(seed, 0, 120, every=6)
+    count = run(seed, 0, 80, every=6)
     assert not count.failures, count.failures[0]
-    assert count.held["planner: bound over regions"] >= 120
+    assert count.held["planner: bound over regions"] >= 80
     assert count.seen["plans where the oracle's is below every order"] >= 1
     assert count.seen["nets with costs where running ops again needs less"] >= 5
     assert count.held["again: least cost"] >= 5
     assert count.seen["nets with costs and views that take no bytes"] >= 2
-    assert count.held["moved: least time"] >= 3
+    assert count.held["moved: least time"] >= 2
 
 
 def test_a_tensor_leaves_memory_and_comes_back() -> None:
@@ -106,7 +106,7 @@ def test_a_bound_with_a_broken_rule_is_seen(rule: str, monkeypatch: pytest.Monke
 def test_what_the_oracle_finds_computes_what_the_net_computes() -> None:
     """Its plans are run with numbers, step by step, beside the whole ops."""
     seen = Counter[str]()
-    for net, target in cases(2, 0, 120):
+    for net, target in cases(2, 0, 80):
         oracle = Oracle(net, RULES[target])
         whole = oracle.whole()
         wanted = outputs(net, whole, range(len(whole.steps)))

@@ -18,11 +18,11 @@ PLAIN = {name: Speed(1.0, 0.0, 0.0, overlapped=False) for name in ("other", "sli
 @pytest.mark.slow
 def test_no_bound_is_above_a_plan_of_the_oracle() -> None:
     """Least bytes within a time, least time within bytes, and what whole plans say of both."""
-    count = steps(0, 0, 60, every=15)
+    count = steps(0, 0, 45, every=15)
     assert not count.failures, count.failures[0]
     assert count.seen["steps where parts need less than any plan without"] >= 5
-    assert count.seen["bounds on a step's peak that are reached"] >= 30
-    assert count.seen["bounds on a step's time above all ops once"] >= 10
+    assert count.seen["bounds on a step's peak that are reached"] >= 20
+    assert count.seen["bounds on a step's time above all ops once"] >= 5
     assert count.held["steps: least time of a plan"] >= 3
 
 

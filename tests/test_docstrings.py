@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def _functions(node: ast.AST, public: bool = True) -> Iterator[tuple[ast.Functio
             yield from _functions(child, public)
 
 
+@cache
+def _all_functions(tree: ast.Module) -> list[tuple[ast.FunctionDef, bool]]:
+    """Those of a file, looked for once."""
+    return list(_functions(tree))
+
+
 def _raised(node: ast.AST) -> Iterator[str]:
     """Names of the exceptions that a function's own statements raise."""
     for child in ast.iter_child_nodes(node):
@@ -61,7 +68,7 @@ def test_parameters_are_named_by_role(files: dict[Path, ast.Module]):
     bad = [
         f"{path}:{argument.lineno}: {function.name}({argument.arg})"
         for path, tree in files.items()
-        for function, _ in _functions(tree)
+        for function, _ in _all_functions(tree)
         for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         if argument.arg in NO_ROLES
     ]
@@ -70,7 +77,7 @@ def test_parameters_are_named_by_role(files: dict[Path, ast.Module]):
 
 def test_functions_are_named_by_what_they_return(files: dict[Path, ast.Module]):
     """A past participle alone is no name of a function either."""
-    bad = [f"{path}:{f.lineno}: {f.name}" for path, tree in files.items() for f, _ in _functions(tree)
+    bad = [f"{path}:{f.lineno}: {f.name}" for path, tree in files.items() for f, _ in _all_functions(tree)
            if f.name.lstrip("_") in NO_ROLES]  # fmt: skip
     assert not bad, "\n".join(bad)
 
@@ -83,7 +90,7 @@ def test_what_is_raised_is_reported(files: dict[Path, ast.Module]):
         f"{path}:{function.lineno}: {function.name} raises {name}"
         for path, tree in files.items()
         if path.parts[0] != "cli"
-        for function, public in _functions(tree)
+        for function, public in _all_functions(tree)
         if public and function.name not in promised
         for name in set(_raised(function))
         if name[0].isupper() and name != "AssertionError"

@@ -19,9 +19,9 @@ from stress_onnx import Flaw, apart, check, compare, drawn_model
 def test_drawn_models_are_as_their_plans_say(block: int) -> None:
     """Of all versions, in float32, float16, with quantised tensors between, and of quantised ops."""
     count = Counter[str]()
-    for seed in range(1000 * block, 1000 * block + 10):
+    for seed in range(1000 * block, 1000 * block + 6):
         check(seed, count)
-    assert count["models"] == 10
+    assert count["models"] == 6
     assert any(count[what] for what in count if what.startswith("plans, ") and what != "plans, order alone")
 
 

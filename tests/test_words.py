@@ -51,7 +51,8 @@ def words_of(path: Path) -> Iterator[str]:
 def count(terms: list[str], text: str) -> Counter[str]:
     """How often each term is in a text, as whole words; a line's end is a blank."""
     flat = " ".join(text.split())
-    found = {term: len(re.findall(rf"(?<![\w-]){re.escape(term)}(?![\w-])", flat)) for term in terms}
+    words = {term: re.escape(term) for term in terms}  # in front of what looks back: letters are found faster
+    found = {term: len(re.findall(rf"{word}(?<![\w-]{word})(?![\w-])", flat)) for term, word in words.items()}
     return Counter({term: n for term, n in found.items() if n})
 
 

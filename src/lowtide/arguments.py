@@ -21,6 +21,8 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 Fits = Callable[[object], bool]
 Example = Sequence[Any]
 """What a module is called with, as ``(x, y)``."""
+Batch = Example | Mapping[str, Any]
+"""What a training step is called with: an `Example`, or a dict of names."""
 
 _SHOWN = 40
 """Letters of a value that are shown; of one with more, its type alone."""
@@ -90,6 +92,11 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
         "a tuple of what a call takes, as (x, y) or (x,)",
         "tuples",
         lambda value: _is_sequence(value, Iterable),
+    ),
+    "Batch": (
+        "a tuple of what a call takes, as (x, y) or (x,), or a dict",
+        "batches",
+        lambda value: isinstance(value, Mapping) or _is_sequence(value, Iterable),
     ),
     # What these should be is said where they are read, with the way there: `lowtide.load`, `lowtide.torch.asked`.
     "Any": ("anything", "anything", _anything),

@@ -6,9 +6,11 @@ can say where it comes from. Nothing here imports another package by name.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
@@ -49,7 +51,13 @@ def entry_points(group: str) -> list[metadata.EntryPoint]:
     """Entry points of a group, by name."""
     from importlib import metadata  # slow to load, and most calls need none
 
-    return sorted(metadata.entry_points(group=group), key=lambda point: (point.name, point.value))
+    return _find_points(metadata.entry_points, group, tuple(sys.path))
+
+
+@cache
+def _find_points(find: Callable[..., Any], group: str, _: tuple[str, ...]) -> list[metadata.EntryPoint]:
+    """The same, looked for once on each path: that reads a file of each installed package."""
+    return sorted(find(group=group), key=lambda point: (point.name, point.value))
 
 
 def extension(group: str, name: str) -> Any:

@@ -118,7 +118,7 @@ def test_heights_are_multiples_of_what_all_sizes_share() -> None:
 @pytest.mark.slow
 def test_the_same_every_time_and_no_work_without_leave() -> None:
     """The result does not depend on the clock; with no time, or no work, what is known is returned."""
-    problem = Problem(random_buffers(8, 60, 40, 9))
+    problem = Problem(random_buffers(3, 36, 14, 9))
     assert ExactFit(work=10**7).pack(problem, Limits()) == ExactFit(work=10**7).pack(problem, Limits())
     known = Portfolio().pack(problem, Limits())
     assert not known.optimal
@@ -140,7 +140,7 @@ def test_with_a_capacity_it_ends_at_the_first_fit_or_at_the_proof() -> None:
 @pytest.mark.slow
 def test_an_interrupt_keeps_what_was_found() -> None:
     """Ctrl-C while it reports: the best so far, marked as such, and no other engine is asked."""
-    problem = Problem(random_buffers(8, 60, 40, 9))
+    problem = Problem(random_buffers(3, 36, 14, 9))
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:

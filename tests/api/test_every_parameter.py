@@ -59,7 +59,7 @@ PLAN: dict[str, Rows] = {
         "spread": Changes(True, "offsets", {"budget": "1KiB"}),
         "quick": Shows(True, "replayed", False),
         "trace": Reports(a_list),
-        "report": Reports(a_function, HARD | {"time": 1.0}),
+        "report": Reports(a_function, HARD | {"time": 0.4}),
     },
     "several memories": {
         "example": Refused((), "example= is what a torch.nn.Module is called with"),
@@ -74,10 +74,10 @@ PLAN: dict[str, Rows] = {
         "method": Changes("own", "order"),
         "options": Changes({"cut": "false"}, "states"),
         "time": Shows(0.2, "stopped", "time", HARD),
-        "search_memory": Shows("1KiB", "stopped", "memory", HARD | {"time": 3.0}),
+        "search_memory": Shows("1KiB", "stopped", "memory", HARD | {"time": 1.0}),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", {"model": "free", "target": "generic", "dims": {"n": 4}}),
-        "gap": Shows("90%", "stopped", "complete", HARD | {"time": 3.0}),
+        "gap": Shows("90%", "stopped", "complete", HARD | {"time": 1.0}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
         "allow": Refused("fission", "--allow is for one arena"),
         "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
@@ -94,7 +94,7 @@ PLAN: dict[str, Rows] = {
         "spread": Refused(True, "--spread is for one arena with a budget; leave it out"),
         "quick": Shows(True, "replayed", False),
         "trace": Reports(a_list),
-        "report": Reports(a_function, HARD | {"time": 1.0}),
+        "report": Reports(a_function, HARD | {"time": 0.4}),
     },
     "a fast memory": {
         "example": Refused((), "example= is what a torch.nn.Module is called with"),
@@ -333,7 +333,7 @@ def test_the_job_says_what_the_call_asks_for(
     assert at == {"search_memory": 1024}.get(name, tuple(given) if isinstance(given, list) else given)
 
 
-SHARE: Rows = {"budget": Changes(10, "status"), "report": Reports(a_function, {"hard": True, "time": 1.0})}
+SHARE: Rows = {"budget": Changes(10, "status"), "report": Reports(a_function, {"hard": True, "time": 0.4})}
 
 
 @pytest.mark.slow
@@ -361,7 +361,7 @@ def test_every_parameter_has_its_row() -> None:
 
 INSPECT: dict[str, Row] = {
     "options": Refused({"cut": "perhaps"}, "exact.cut is 'perhaps'"),
-    "report": Reports(a_function, {"hard": True, "time": 1.0}),
+    "report": Reports(a_function, {"hard": True, "time": 0.4}),
 }
 
 

@@ -123,7 +123,7 @@ def test_what_goes_wrong_in_a_method_is_its_row(tmp_path: Path, monkeypatch: pyt
 def test_each_method_has_its_own_time(tmp_path: Path):
     """One that does not end in time is a timeout, with the best it found."""
     rows = lowtide.research.compare(
-        graph_file(tmp_path, matrix_product(6)), ["own", "exact"], target="strict", time=0.5
+        graph_file(tmp_path, matrix_product(6)), ["own", "exact"], target="strict", time=0.3
     )
     assert [row.status for row in rows] == ["ok", "timeout"]
     assert rows[1].reason == "stopped by time"

@@ -47,7 +47,7 @@ def _searched(graph: Graph, target: Target) -> BestAliases:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.integers(0, 10**6), st.sampled_from((4, 6, 8)), st.sampled_from((1, 2)), st.sampled_from(tuple(TARGETS)))
 def test_no_choice_of_aliases_needs_less(seed: int, ops: int, outer: int, pieces: str):
     """Up to ten aliases, every set of them that can be, each with the least peak over all orders."""

@@ -110,7 +110,7 @@ def test_what_others_read_in_parts_is_there_once(source: Path, plan: Plan, tmp_p
 @pytest.mark.slow
 def test_onnxruntime_has_in_use_what_is_planned(source: Path):
     """To the byte, at every op."""
-    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission,unjoined", time=3)
+    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission,unjoined", time=1)
     run = lowtide.verify(source, plan, run=True, timed=False).run
     assert isinstance(run, RunReport)
     assert run.planned.peak_bytes < run.original.peak_bytes
@@ -225,7 +225,7 @@ def test_what_stays_in_pieces_is_said_and_checked(tmp_path: Path):
     path = tmp_path / "net.onnx"
     path.write_bytes(pyramid().model().SerializeToString())
     graph = lowtide.load(path)
-    plan = lowtide.research.plan(path, target="generic", allow="fission", time=3)
+    plan = lowtide.research.plan(path, target="generic", allow="fission", time=1)
     kept = [r for r in plan.rewrites or () if not isinstance(r, Split)]
     whole = [t for op in graph.ops if op.id in plan.order for t in op.outputs]
     made = [t.id for t in plan.tensors if t.kind == "output"]

@@ -79,6 +79,7 @@ def test_marks_are_where_one_tensor_is_there(tmp_path: Path):
 def test_more_work_buys_a_lower_peak(tmp_path: Path):
     """Without work the statistics have to stay in whole tensors; the estimates are those of the whole plan."""
     search = _search(saved(_chain(2).model(), tmp_path))
+    search.limits = cast(Limits, _Tries(search, 100))
     free, dear = least(search, search.peak, 0), least(search, search.peak, 3 * search.flops)
     assert dear is not None
     bytes_needed = [max(run.peak for run in runs) for runs in (free, dear) if runs is not None]

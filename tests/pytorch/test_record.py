@@ -125,7 +125,7 @@ def test_what_would_be_replayed_wrongly_is_refused(cuda: None) -> None:
         parameter.grad = None
     with pytest.raises(InputError, match="another tensor than recorded; keep gradients"):
         recorded(*net.batch)
-    with pytest.raises(InputError, match="the step is planned for"):
+    with pytest.raises(InputError, match="the step is recorded for another batch or mode"):
         recorded(*(x[:1] for x in net.batch))
     with pytest.raises(InputError, match="a step is recorded on CUDA, and tensors of this one are on cpu"):
         record(step, net.batch)

@@ -222,7 +222,7 @@ def test_within_a_bound_on_time_attention_is_cut_as_well() -> None:
     """Of 256 places it takes less than three quarters of what running ops again alone does in a quarter more time."""
     net = pictures(batch_norm=True)
     table = by_operations(torch, compile_step(net.model, net.loss_fn, net.batch, measure=False).program)
-    given = {"costs": table, "measure": False, "overhead": 0.25}
+    given = {"costs": table, "measure": False, "slower": 0.25}
     peaks = [
         compile_step(net.model, net.loss_fn, net.batch, time=6, allow=allow, **given).plan.peak_bytes
         for allow in ("recompute", "recompute,fission")

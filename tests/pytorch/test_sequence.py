@@ -154,7 +154,7 @@ def test_the_bound_is_the_overhead_where_there_is_but_one_way() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6))
 def test_nothing_runs_again_behind_what_changes_what_it_reads(length: int, seed: int) -> None:
     """Random changes in the core of a step whose last ops update what the first ones read: each sequence may be run,

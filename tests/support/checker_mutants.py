@@ -77,7 +77,7 @@ class _Mutator(ast.NodeTransformer):
     """Puts the switches in."""
 
     def __init__(self, module: str, source: str) -> None:
-        self.module, self.source = module.removeprefix(f"{ROOM}."), source
+        self.module, self.lines = module.removeprefix(f"{ROOM}."), source.splitlines()
         self.function: list[str] = []
         self.count: dict[str, int] = {}
         self.by_conditions: set[int] = set()
@@ -89,8 +89,12 @@ class _Mutator(ast.NodeTransformer):
         SWITCHES.rules[name] = " ".join(what.split())
         return name
 
-    def _text(self, node: ast.AST) -> str:
-        return ast.get_source_segment(self.source, node) or ""
+    def _text(self, node: ast.expr | ast.stmt) -> str:
+        """As `ast.get_source_segment`, which takes the module apart into lines each time."""
+        lines = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return b"\n".join(lines).decode()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return self._inside(node)

@@ -5,7 +5,7 @@
   measured numbers for any (of memory with their sign; whether weights get a file of their own hangs on them).
   ``pip`` is not called. A line that is one call of `lowtide`, perhaps with ``; echo exit status $?`` behind, is called
   in this process, which has imported already what each would import anew; and `measure`, `curve` and a plan with
-  `--allow` of which nothing is printed have three seconds, whatever time is named, but for a budget without one.
+  `--allow` of which nothing is printed have 1.5 seconds, whatever time is named, but for a budget without one.
 - ``python``: the blocks of a page are one program; one with ``>>>`` is compared line by line.
 - ``{code-block}`` with a ``:caption:``: a file of that name, which the block becomes.
 - ``c``, ``cpp``, ``text``, ``html``: for reading; commands of other programs, and pieces of code, are ``text``.
@@ -151,7 +151,7 @@ def _called(command: str, printed: bool) -> subprocess.CompletedProcess[str] | N
         return None
     searches = words[1:3] in (["research", "curve"], ["research", "measure"]) or "--allow" in words
     if not printed and searches and ("--time" in words or "--budget" not in words):
-        words += ["--time", "3"]  # of two the last one counts
+        words += ["--time", "1.5"]  # of two the last one counts
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(words[1:])

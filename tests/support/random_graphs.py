@@ -9,6 +9,7 @@ from random import Random
 from lowtide.graph import Graph, Kind, Op, Tensor, alias_roots
 from lowtide.ops.folding import fold_constants
 from lowtide.target import BUILT_IN
+from lowtide.verify.check.memory import work_out
 from support.brute import peak_of
 
 VIEW_TYPES = ("Reshape", "Flatten", "Identity", "Dropout")
@@ -207,4 +208,8 @@ def _finish(rng: Random, tensors: list[Tensor], ops: list[Op]) -> Graph:
     orders = [random_order(rng, graph) for _ in range(rng.choice((0, 1, 8)))]
     if not orders:
         return graph
-    return with_own_order(graph, max(orders, key=lambda order: peak_of(graph, BUILT_IN["generic"], order)))
+    if len(orders) == 1:
+        return with_own_order(graph, orders[0])
+    target = BUILT_IN["generic"]
+    memory = work_out(graph, target)
+    return with_own_order(graph, max(orders, key=lambda order: peak_of(graph, target, order, memory)))

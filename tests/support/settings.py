@@ -1,6 +1,8 @@
 """What every test relies on: an interrupt that arrives, and the same random cases each time."""
 
+import os
 import signal
+import sys
 from importlib import import_module
 
 from hypothesis import HealthCheck, settings
@@ -9,10 +11,22 @@ from hypothesis import HealthCheck, settings
 # processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same commit gives the same result: what chance finds later must not refuse somebody else's change. Fresh draws are
-# for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no clock decides.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Hundreds of tests start a process: without its bytecode each compiles all of lowtide anew, and pytest rewrites the
+# assertions of every file in every run. Images for containers often switch it off.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# The same commit gives the same result: what chance finds later must not refuse somebody else's change. Fresh draws,
+# and twice as many, are for `make hunt`, which names the profile `default`. A busy machine is no fault of a test's: no
+# clock decides.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 # A plan over its budget is followed by searches for what would fit; what a test asks about is there at once.
 import_module("lowtide.api.ways_to_fit").RUNG_SECONDS = 0.2
+
+# Models of tests are small: a search that gained nothing for a second gains nothing in five.
+for _name in ("stop", "api.rewrites.cut_search", "api.rewrites.cut_orders"):
+    import_module(f"lowtide.{_name}").PATIENCE_SECONDS = 1.0

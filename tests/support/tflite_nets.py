@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteFile, parse_file
 from lowtide.read.tflite.reader import graph_of
-from lowtide.transform.cut import PACES, Cutter, Region
+from lowtide.transform.cut import PACES, Cutter, Pace, Region
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.transform.tflite_file import TfliteParts, with_file
 from lowtide.write.tflite_parts import parts_bytes
@@ -221,9 +221,10 @@ def litert(data: bytes, feeds: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
 
 def tflm(data: bytes, feeds: Sequence[np.ndarray], outputs: int) -> list[list[np.ndarray]]:
     """Outputs for each input, in TFLM."""
-    from tflite_micro import runtime
+    from lowtide.run.tflite_process import tflm_interpreter
 
-    session = runtime.Interpreter.from_bytes(data, arena_size=_ARENA)
+    session = tflm_interpreter(data, _ARENA)
+    assert session is not None
     results = []
     for feed in feeds:
         session.set_input(feed, 0)
@@ -265,8 +266,8 @@ def difference(before: list[list[np.ndarray]], after: list[list[np.ndarray]]) ->
     return worst
 
 
-def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
-    """Regions for each way to cut ops of a graph together, as far as they are needed and as far as they can run."""
+def ways_to_cut(cutter: Cutter) -> Iterator[tuple[dict[int, int], Pace]]:
+    """Each way to cut ops of a graph together, as far as they are needed and as far as they can run."""
     graph: Graph = cutter.graph
     known = set()
     for op in graph.ops:
@@ -276,7 +277,12 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
                     for pace in PACES[: len(axes)]:
-                        yield cutter.region(graph.own_order, axes, stripes, pace)
+                        yield axes, pace
+
+
+def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
+    """Regions for each of these ways."""
+    return (cutter.region(cutter.graph.own_order, axes, stripes, pace) for axes, pace in ways_to_cut(cutter))
 
 
 class Whole:

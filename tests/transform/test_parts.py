@@ -53,7 +53,7 @@ def _random_parts(source: Path, ways: list[Drawn]) -> parts.PartGraph:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
 def test_random_networks_in_parts(drawn: tuple[bytes, list[Drawn]]) -> None:
     """Up to three regions of a random network: equal to the bit where that is said, else to 1e-5; every tensor is the

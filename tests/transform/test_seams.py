@@ -119,7 +119,7 @@ def _cases(draw: st.DrawFn) -> tuple[bytes, list[int], list[int], int, bool]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=35, suppress_health_check=list(HealthCheck))
 @given(_cases())
 def test_random_networks_at_seams(case: tuple[bytes, list[int], list[int], int, bool]) -> None:
     """Equal to the bit where that is said, else to 1e-5; nothing runs for nobody, and each op has each of its rows."""

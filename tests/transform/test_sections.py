@@ -71,7 +71,7 @@ def test_sections_as_they_are_read_need_no_other_op(tmp_path: Path):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_networks_give_the_same(data: st.DataObject):
     """All products of a network at once."""

@@ -82,7 +82,7 @@ def test_many_numbers_lose_no_more_than_few(tmp_path: Path):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_networks_give_the_same(data: st.DataObject):
     """All statistics of a network at once, in order."""

@@ -19,16 +19,17 @@ from lowtide.transform.tflite_file import TfliteParts, with_file
 pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
 pytest.importorskip("ai_edge_litert", reason="parts are run in LiteRT, which is not installed")
 from support.tflite_builder import SAME, Net, residual
-from support.tflite_nets import Whole, graph_with_file, random_tflite, regions
+from support.tflite_nets import Whole, graph_with_file, random_tflite, regions, ways_to_cut
 
 
 def _random_cuts(seed: int, dtype: str = "int8") -> list[str]:
     """What is wrong with cuts of a random network: up to twelve regions, then two at once."""
     rng = random.Random(seed)
     whole = Whole(random_tflite(rng.choice, rng.choice((3, 5, 7)), dtype).bytes())
-    every = list(regions(whole.cutter, rng.choice((2, 3, 5))))
-    rng.shuffle(every)
-    wrong = [whole.differs([region]) for region in every[:12]]
+    stripes, ways = rng.choice((2, 3, 5)), list(ways_to_cut(whole.cutter))
+    rng.shuffle(ways)
+    every = [whole.cutter.region(whole.graph.own_order, axes, stripes, pace) for axes, pace in ways[:12]]
+    wrong = [whole.differs([region]) for region in every]
     for a, b in zip(every[:6], every[6:12], strict=False):
         if not a.of.keys() & b.of.keys():
             with suppress(ValueError):  # one would have to run before and behind the other

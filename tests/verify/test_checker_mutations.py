@@ -39,7 +39,7 @@ def test_a_broken_rule_is_caught(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_every_rule_of_a_module_is_caught() -> None:
     """The status is 1 where a rule refuses nothing that a plan file may say, as of one kind of plan alone."""
-    command = [sys.executable, TESTS / "checker_mutations.py", "--seeds", "1", "--each", "1", "--most", "40"]
+    command = [sys.executable, TESTS / "checker_mutations.py", "--seeds", "1", "--each", "1", "--most", "12"]
     command += ["--strict", "--only", "check/unread", "--kinds", "own order, plain"]
     assert subprocess.run([*command, "spill"], check=False, capture_output=True).returncode == 0
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 1
+    assert subprocess.run([*command, "--most", "4"], check=False, capture_output=True).returncode == 1

@@ -155,7 +155,7 @@ def test_head_and_arena_are_as_planned(target: str, stride: int, tmp_path: Path)
     net.ends([x], [net.conv(b, 4, (3, 3), (2, 2))])
     model = tmp_path / "m.tflite"
     model.write_bytes(net.bytes())
-    plan = lowtide.research.plan(model, target=target, allow="fission", time=2, max_ops=120)
+    plan = lowtide.research.plan(model, target=target, allow="fission", time=1, max_ops=120)
     assert plan.rewrites
     report = lowtide.run(model, None, plan)
     assert isinstance(report, TfliteRunReport)
@@ -189,7 +189,7 @@ def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
     """A cut whose rows are not those of the parts is not written."""
     model = tmp_path / "m.tflite"
     model.write_bytes(pyramid().bytes())
-    plan = lowtide.research.plan(model, target="tflm", allow="fission", time=5)
+    plan = lowtide.research.plan(model, target="tflm", allow="fission", time=1.8)
     text = plan.to_json()
     changed = msgspec.json.decode(text)
     ends = changed["rewrites"][0]["ops"][0]["ends"]

@@ -118,7 +118,7 @@ class Bench:
         options = PlanOptions(costs=self.costs, measure=False, time=SECONDS, allow=("recompute", "fission"))
         rows["found"] = []
         for overhead in OVERHEADS:
-            planned = plan_program(self.torch, self.own.program, replace(options, overhead=overhead))
+            planned = plan_program(self.torch, self.own.program, replace(options, slower=overhead))
             rows["found"].append({"overhead": overhead, **self.row(planned.plan)})
         if self.head.name in REPORTED:
             budget = REPORTED[self.head.name][1] - self.there

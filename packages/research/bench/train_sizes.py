@@ -37,7 +37,7 @@ def traced(torch: Any, make: Callable[[], Training]) -> tuple[Program, float]:
     with torch.device("meta"):
         net = make()
     began = time.process_time()
-    _, program = Job(net.model, net.loss_fn, None, (), PlanOptions(measure=False), True, False).traced(net.batch)
+    _, program, _ = Job(net.model, net.loss_fn, None, (), PlanOptions(measure=False), True, False).traced(net.batch)
     return program, time.process_time() - began
 
 

@@ -53,16 +53,19 @@ class TfliteRunner(Runner):
         tensors = [None if t is None else graph.tensor_by_id[t] for t in op.operands or op.inputs]
         results = [graph.tensor_by_id[t] for t in op.outputs]
         held = [t is not None and t.kind is Kind.CONSTANT for t in tensors]
+        last: dict[tuple[object, ...], Any] = {}  # an interpreter by what its model says: probes change little
 
         def kernel(given: Arrays) -> list[np.ndarray]:
             arrays = [
                 array if operand is None or operand.value is None else operand.value
                 for array, operand in zip(given, operands, strict=True)
             ]
-            model = self._model(op, tensors, arrays, held, results)
-            return self._invoke(
-                model, [a for a, fixed in zip(arrays, held, strict=True) if a is not None and not fixed]
-            )
+            fed = [(a, fixed) for a, fixed in zip(arrays, held, strict=True) if a is not None]
+            key = tuple(None if a is None else a.shape for a in arrays) + tuple(a.tobytes() for a, f in fed if f)
+            if key not in last:
+                last.clear()
+                last[key] = self._interpreter_of(self._model(op, tensors, arrays, held, results))
+            return self._invoke(last[key], [a for a, fixed in fed if not fixed])
 
         return kernel
 
@@ -143,7 +146,7 @@ class TfliteRunner(Runner):
             setattr(options, field, list(value) if isinstance(value, tuple) else value)
         node.builtinOptions, node.builtinOptionsType = options, getattr(s.BuiltinOptions, name)
 
-    def _invoke(self, model: bytes, fed: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _interpreter_of(self, model: bytes) -> Any:
         kinds = self._interpreter
         try:
             interpreter = kinds.Interpreter(
@@ -152,6 +155,13 @@ class TfliteRunner(Runner):
                 experimental_op_resolver_type=kinds.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             )
             interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as error:
+            raise RefusedError(first_line(error)) from None
+        return interpreter
+
+    def _invoke(self, interpreter: Any, fed: Sequence[np.ndarray]) -> list[np.ndarray]:
+        try:
+            interpreter.reset_all_variables()
             for detail, array in zip(interpreter.get_input_details(), fed, strict=True):
                 interpreter.set_tensor(detail["index"], array)
             interpreter.invoke()

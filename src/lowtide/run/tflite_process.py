@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -236,12 +237,28 @@ def _tflm(_: str, file: str) -> _Tflm:
 
 def tflm_interpreter(data: bytes, arena: int) -> Any:
     """An interpreter, or None if the arena is too small or the model not one for TFLM."""
-    from tflite_micro.python.tflite_micro import runtime
-
     try:
-        return runtime.Interpreter.from_bytes(data, arena_size=arena)
+        return _tflm_runtime().Interpreter.from_bytes(data, arena_size=arena)
     except RuntimeError:
         return None
+
+
+@cache
+def _tflm_runtime() -> Any:
+    """The module of TFLM's interpreter. To count a model's resource variables it unpacks all of the model, weights too,
+    which takes longer than all else; here it does so only for models with an operator that makes such a variable."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    unpacked = runtime.count_resource_variables
+
+    def count_resource_variables(data: bytes) -> int:
+        model = runtime.schema_fb.Model.GetRootAsModel(data, 0)
+        codes = (model.OperatorCodes(i) for i in range(model.OperatorCodesLength()))
+        made = any(c and c.BuiltinCode() == runtime.schema_fb.BuiltinOperator.VAR_HANDLE for c in codes)
+        return unpacked(data) if made else 0
+
+    runtime.count_resource_variables = count_resource_variables
+    return runtime
 
 
 def smallest_arena(data: bytes, used: int) -> int:

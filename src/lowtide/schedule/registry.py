@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lowtide.errors import InputError
@@ -13,6 +14,9 @@ from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.greedy import Greedy, Lpmf
 from lowtide.schedule.method import Method
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
+
+_hints = cache(get_type_hints)
+"""Types of a method's fields. Python reads their annotations anew in each call."""
 
 
 def built_in() -> dict[str, type[Method]]:
@@ -30,7 +34,7 @@ def methods() -> dict[str, type[Method]]:
 
 def options_of(method: type) -> dict[str, str]:
     """Each option of a method and a few words on what it takes, for messages and ``--help``."""
-    hints = get_type_hints(method)
+    hints = _hints(method)
     return {f.name: _describe(hints[f.name], f) for f in fields(cast(Any, method)) if f.init}
 
 
@@ -86,7 +90,7 @@ def with_options(kind: type[Optioned], name: str, options: Mapping[str, str]) ->
     InputError
         No such option; a value of the wrong type; an option that has no default is missing.
     """
-    hints, defined = get_type_hints(kind), options_of(kind)
+    hints, defined = _hints(kind), options_of(kind)
     listing = ", ".join(f"{option} ({text})" for option, text in defined.items()) or "none"
     values: dict[str, Any] = {}
     for option, text in options.items():

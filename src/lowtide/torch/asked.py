@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
+from lowtide.sizes import parse_size
+from lowtide.torch.capture import Capture
+from lowtide.torch.cost import Costs, read_costs
+from lowtide.torch.planning import PlanOptions
+from lowtide.torch.step_plan import StepPlan, read_step_plan
+
+_CHANGES = ("recompute", "fission", "swap")
+"""What of a step may be changed."""
 
 
 def part_of(budget: str | float) -> float | None:
-    """A budget in per cent as a part of one; None where it is bytes.
+    """A budget in per cent of eager's peak as a part of one; None where it is bytes.
 
     Raises
     ------
@@ -23,7 +34,7 @@ def part_of(budget: str | float) -> float | None:
     (0.6, None)
     """
     if isinstance(budget, float) and 0 < budget <= 1:
-        part = f'write "{100 * budget:g}%" for that part of what own order takes'
+        part = f"write '{100 * budget:g}%' for that share of eager's peak"
         raise InputError(f"budget={budget!r} is no number of bytes; {part}")
     if not isinstance(budget, str) or not budget.strip().endswith("%"):
         return None
@@ -32,7 +43,7 @@ def part_of(budget: str | float) -> float | None:
     except ValueError:
         part = -1.0
     if not 0 < part <= 1:
-        raise InputError(f"budget={budget!r} is no part of what the step takes; write 60%, or bytes as 1GiB")
+        raise InputError(f"budget={budget!r} is no share of eager's peak; write 60%, or bytes as 1GiB")
     return part
 
 
@@ -49,30 +60,30 @@ def seconds_of(time: float) -> float:
     return float(time)
 
 
-def overhead_of(overhead: float | str | None) -> float | None:
-    """A part of the time, as a number or in per cent.
+def slower_of(slower: float | str | None) -> float | None:
+    """A share of the time, as a number or in per cent.
 
     Raises
     ------
     InputError
         No number, or below zero.
 
-    >>> overhead_of("10%"), overhead_of(0.1)
+    >>> slower_of("10%"), slower_of(0.1)
     (0.1, 0.1)
     """
-    if overhead is None:
+    if slower is None:
         return None
-    part: Any = overhead
-    if isinstance(overhead, str) and overhead.strip().endswith("%"):
+    part: Any = slower
+    if isinstance(slower, str) and slower.strip().endswith("%"):
         with contextlib.suppress(ValueError):
-            part = float(overhead.strip().removesuffix("%")) / 100
+            part = float(slower.strip().removesuffix("%")) / 100
     if isinstance(part, bool) or not isinstance(part, Real) or not 0 <= float(part) < math.inf:
-        raise InputError(f'overhead is a part of the time, such as 0.1 or "10%", and not {overhead!r}')
+        raise InputError(f"slower is a share of eager's time, such as 0.1 or '10%', and not {slower!r}")
     return float(part)
 
 
-def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
-    """That a module, a loss and a batch are what they are called, so that torch's words about them need not be read.
+def check_call(torch: Any, model: Any, loss_fn: Any) -> None:
+    """That a module and a loss are what they are called, so that torch's words about them need not be read.
 
     Raises
     ------
@@ -90,10 +101,6 @@ def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
             f"loss_fn is of type {type(loss_fn).__name__}; give a function of the module's output and the rest of the "
             "batch, or None where the module returns the loss"
         )
-    if isinstance(example, str | Mapping) or not isinstance(example, tuple | list):
-        raise InputError(
-            f"the example is of type {type(example).__name__}; give a tuple of what a call takes, as (x, y) or (x,)"
-        )
 
 
 def check_gradient_hooks(model: Any) -> None:
@@ -110,3 +117,64 @@ def check_gradient_hooks(model: Any) -> None:
                 call = "register_hook" if made_by == "_backward_hooks" else "register_post_accumulate_grad_hook"
                 message = f"parameter {name!r} has a hook on its gradient ({call}), which a step does not run"
                 raise InputError(f"{message}; remove it, and change .grad between the step and the optimizer")
+
+
+def clip_of(norm: float | None, optimizer: Any) -> float | None:
+    """The norm that gradients are clipped to.
+
+    Raises
+    ------
+    InputError
+        It is not above zero; or there is no optimizer in the step.
+    """
+    if norm is None:
+        return None
+    if not 0 < norm < math.inf:
+        raise InputError(f"clip_grad_norm is {norm!r}; write the most that the gradients' norm may be, such as 1.0")
+    if optimizer is None:
+        message = "clip_grad_norm= clips before the update, which optimizer= brings into the step; give both, or call"
+        raise InputError(f"{message} torch.nn.utils.clip_grad_norm_ between the step and your optimizer")
+    return float(norm)
+
+
+def measurable(options: PlanOptions, captured: Capture) -> PlanOptions:
+    """The settings, without measuring where a model has no memory."""
+    return replace(options, measure=options.measure and not captured.empty)
+
+
+def options_of(
+    budget: int | str | None,
+    costs: Costs | str | Path | None,
+    measure: bool,
+    plan: StepPlan | str | Path | None,
+    time: float,
+    report: Callable[[str], None] | None,
+    allow: str | Sequence[str] = "recompute",
+    slower: float | str | None = None,
+) -> PlanOptions:  # fmt: skip
+    """What a call asks for, its words read and its files.
+
+    Raises
+    ------
+    InputError
+        A word or a file is not what it should be; or both bytes and time are bounded.
+    """
+    if slower is not None and (budget is not None or plan is not None):
+        raise InputError("slower= asks for the least bytes within a time; leave budget= and plan= out")
+    table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
+    saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
+    part = None if budget is None else part_of(budget)
+    least = None if budget is None or part is not None else parse_size(budget, "budget")
+    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part)
+
+
+def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+    """What may be changed of a step. Raises `InputError` for an unknown word."""
+    listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
+    for word in listed:
+        if word not in _CHANGES:
+            hint = did_you_mean(word, _CHANGES)
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
+    if "recompute" not in listed:
+        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
+    return tuple(listed)

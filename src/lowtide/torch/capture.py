@@ -19,7 +19,9 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, first_line, raised_at
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
-from lowtide.torch.frozen import Assigned, PythonState
+from lowtide.torch.closed import Slot, closed_over
+from lowtide.torch.eager_run import EagerRun, eager_run
+from lowtide.torch.flat_step import VARIABLE, flat_step
 from lowtide.torch.meta import as_on_cpu
 from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Word
 
@@ -75,7 +77,8 @@ class Capture:
     """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form.
 
     `empty`: whether they have no memory, so that nothing can be measured. `changed`: what Python changes on the module
-    while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers.
+    while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers; `eager`: what
+    the same step takes in eager mode, where that is known; `slots`: variables that hold tensors which the loss reads.
     """
 
     traced: Traced
@@ -84,6 +87,8 @@ class Capture:
     empty: bool = False
     changed: tuple[str, ...] = ()
     draws: bool = False
+    eager: EagerRun | None = None
+    slots: Mapping[str, Slot] = field(default_factory=dict)
 
 
 def capture(
@@ -96,7 +101,8 @@ def capture(
     model
         A `torch.nn.Module`, in the mode (training or not) in which it will run.
     loss_fn
-        ``loss_fn(model(batch[0]), *batch[1:])``; None: ``model(*batch)`` is the loss, or the output.
+        ``loss_fn(model(batch[0]), *batch[1:])`` (`step_output`): the loss, or the loss and then metrics. None: the
+        module's own loss, or its output.
     example
         A batch: tensors, or tuples, lists and dicts of them. Only shapes, types and devices matter.
     backward
@@ -114,7 +120,8 @@ def capture(
         raise InputError("a batch is a tuple of tensors; write (x, y), or (x,)", type(model).__name__)
     leaves, spec = torch.utils._pytree.tree_flatten(tuple(example))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    wrapper = _wrapper(torch, model, loss_fn, (leaves, spec, places))
+    closed = closed_over(torch, model, loss_fn, example)
+    wrapper = flat_step(torch, (model, loss_fn, closed), (leaves, spec, places), backward)
     tensors = [leaves[k].detach() for k in places]
     state = wrapper.state
     try:
@@ -122,12 +129,16 @@ def capture(
             _prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
+            run = eager_run(torch, wrapper, tensors, backward=backward)
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
-            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             traced = reader.traced(type(model).__name__)
+            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             given = {name: replaced.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
-            return Capture(traced, given, output, bool(replaced), _of_user(state.changed()), state.draws())
+            changed, draws = _of_user(state.changed()), state.draws()
+            read = [(g.name, g.target.removeprefix(VARIABLE)) for g in traced.givens if g.target.startswith(VARIABLE)]
+            slots = {name: closed.slots[int(k)] for name, k in read}
+            return Capture(traced, given, output, bool(replaced), changed, draws, run, slots)
     except InputError:
         raise
     except (ImportError, AttributeError) as error:
@@ -136,7 +147,7 @@ def capture(
         message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
         raise InputError(message, type(model).__name__) from error
     except Exception as error:  # a user's module raises whatever it likes
-        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_named(loss_fn, example)}"
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
         raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
@@ -160,20 +171,28 @@ def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple([path.removeprefix("model.") for path in paths if path.startswith(("model.", "loss."))])
 
 
-def _named(loss_fn: Callable[..., Any] | None, example: Sequence[Any]) -> str:
-    """What to do if a module that is its own loss was to get a batch by names; with a semicolon before it."""
-    if loss_fn is not None or not example or not isinstance(example[0], Mapping):
+def _unseen(error: Exception) -> str:
+    """What to do if the step reads a tensor that is not given to it; with a semicolon before it."""
+    if "convert all Tensors to FakeTensors" not in str(error):
         return ""
-    return "; without a loss_fn the module gets the dict itself: for its names give loss_fn=lambda output: output.loss"
+    return "; it reads a tensor that is not its own: put it into the batch, or into the module with register_buffer"
 
 
 def _decided(torch: Any, error: Exception) -> str:
-    """Where a tensor's value decides in Python, if that is what an error of the trace is of; with a comma before it."""
-    if type(error).__name__ != "DataDependentOutputException":
+    """Where a tensor's values decide, if that is what an error of the trace is of; with a comma before it."""
+    what = _BY_VALUE.get(type(error).__name__)
+    if what is None:
         return ""
-    at = raised_at(error, str(Path(torch.__file__).parent), __file__)
+    at = raised_at(error, str(Path(torch.__file__).parent), str(Path(__file__).parent))
     where = f" at {at}" if at else ""
-    return f", a value decides in Python{where}; write it with tensors, as torch.where does"
+    return f", {what}{where}; write it with tensors, as torch.where does"
+
+
+_BY_VALUE = {
+    "DataDependentOutputException": "a value decides in Python",
+    "DynamicOutputShapeException": "values decide the size of a result, as a mask does",
+}
+"""Errors of torch's fake tensors, and what they mean."""
 
 
 _REWRITTEN = (
@@ -227,56 +246,6 @@ def _frozen(model: Any) -> Iterator[None]:
     finally:
         for p in wanted:
             p.requires_grad_(True)
-
-
-def _wrapper(
-    torch: Any, model: Any, loss_fn: Callable[..., Any] | None, batch: tuple[list[Any], Any, list[int]]
-) -> Any:
-    """A module of flat tensors around the user's, which it holds as ``model``."""
-    leaves, spec, places = batch
-    fixed = [None if k in set(places) else leaf for k, leaf in enumerate(leaves)]
-
-    class FlatStep(torch.nn.Module):
-        """The step as one module."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-            if isinstance(loss_fn, torch.nn.Module):
-                self.loss = loss_fn  # its weights are given ones too
-            self.state = PythonState(torch, self)
-
-        def forward(self, *tensors: Any) -> Any:
-            self.state.put_back(traced=True)
-            assigned = Assigned(self)
-            values = list(fixed)
-            for k, tensor in zip(places, tensors, strict=True):
-                values[k] = tensor
-            parts = torch.utils._pytree.tree_unflatten(values, spec)
-            leaves, self.structure = torch.utils._pytree.tree_flatten(step_output(self.model, loss_fn, parts))
-            assigned.check()
-            self.plain = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            self.holes = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-            outputs = tuple([leaves[k] for k in self.holes])
-            return outputs if len(outputs) != 1 else outputs[0]
-
-    step = FlatStep()
-    step.training = model.training
-    return step
-
-
-def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[Any]) -> Any:
-    """What eager computes of a batch: the loss, or the output where there is no loss function."""
-    if loss_fn is None:
-        return model(*batch)
-    first = batch[0]
-    if isinstance(first, tuple | list):
-        output = model(*first)
-    elif isinstance(first, Mapping):
-        output = model(**first)
-    else:
-        output = model(first)
-    return loss_fn(output, *batch[1:])
 
 
 @dataclass
@@ -443,15 +412,15 @@ class _Reader:
                     raise InputError("the step changes its batch or a parameter; copy it first")
                 results.append(Result("buffer", self._parameter(desc.mutated_input.target), reference))
             elif kind == "PlainAOTOutput":
-                results.append(Result("loss" if self.backward else "output", str(plain), reference))
+                results.append(Result("loss" if plain == self.step.loss_at else "output", str(plain), reference))
                 plain += 1
             elif kind == "GradAOTOutput":
                 if type(desc.grad_of).__name__ == "ParamAOTInput":
                     results.append(Result("gradient", self._parameter(desc.grad_of.target), reference))
             else:
                 raise InputError(f"torch traced an output of kind {kind}, which no step can return")
-        if self.backward and plain != 1:
-            raise InputError(f"the step returns {plain} values; return the loss alone")
+        if self.backward and not any(r.kind == "loss" for r in results):
+            raise InputError("the loss is no tensor; return a scalar tensor, or the loss and then metrics")
         assert values
         return results
 

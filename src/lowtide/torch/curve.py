@@ -7,24 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.arguments import Example, typed
+from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
+from lowtide.torch.asked import allowed, measurable, options_of
+from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
 from lowtide.torch.planning import POINTS, PlanOptions, plan_front
-from lowtide.torch.step import Job, allowed, measurable, options_of
+from lowtide.torch.step import Job
 from lowtide.torch.step_plan import StepPlan
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Bytes that a call allocates at once, the part by which its ops take longer than in own order, and the plan, for
-    ``compile_step(..., plan=point.plan)``."""
+    """Bytes that a call allocates at once, the share of eager's time that it takes in addition (predicted), and the
+    plan, for ``compile_step(..., plan=point.plan)``."""
 
     peak_bytes: int
-    overhead: float
+    slower: float
     plan: StepPlan
 
 
@@ -43,15 +45,15 @@ class Curve:
         return f"Curve({'; '.join([f'{self.name}: {len(self.points)} points', *self.caveats])})"
 
     def __str__(self) -> str:
-        rows = [f"{format_size(p.peak_bytes):>12}  {p.overhead:+8.2%}" for p in self.points]
-        return "\n".join([f"{self.name}: bytes at once, added time over own order's", *rows, *self.caveats])
+        rows = [f"{format_size(p.peak_bytes):>12}  {p.slower:+8.2%}" for p in self.points]
+        return "\n".join([f"{self.name}: peak bytes, added time over eager's", *rows, *self.caveats])
 
 
 @typed
 def curve(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Example,
+    example: Batch,
     *,
     optimizer: Any = None,
     costs: Costs | str | Path | None = None,
@@ -84,11 +86,12 @@ def curve(
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
     if "swap" in allowed(allow):
-        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or overhead=")
+        raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
     options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
     job = Job(model, loss_fn, optimizer, rules, options, True, False)
-    captured, program = job.traced(example)
-    found = plan_front(torch, program, measurable(options, captured), points)
-    rows = [CurvePoint(p.plan.peak_bytes, p.plan.seconds / p.plan.own_order_seconds - 1, p.plan) for p in found]
-    caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, example)) if words]
+    batch = as_batch(example)
+    captured, program, compared = job.traced(batch)
+    found = plan_front(torch, program, measurable(options, captured), points, compared)
+    rows = [CurvePoint(p.plan.peak_bytes, p.plan.slower, p.plan) for p in found]
+    caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, batch)) if words]
     return Curve(program.name, tuple(rows), tuple(caveats))

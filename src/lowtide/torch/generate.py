@@ -77,7 +77,8 @@ def expression(value: Any, names: Mapping[str, str] | None = None) -> str:
         parts = [expression(arg, names) for arg in value.args]
         parts += [f"{key}={expression(arg, names)}" for key, arg in value.kwargs]
         space, _, name = value.target.partition(".")
-        target = {"aten": value.target, "body": name}.get(space, f"torch.ops.{value.target}")
+        known = {"aten": value.target, "body": name, "optimizer": f'h["{name}"]'}
+        target = known.get(space, f"torch.ops.{value.target}")
         picked = "" if value.pick is None else f"[{value.pick}]"
         return f"{target}({', '.join(parts)}){picked}"
     if isinstance(value, tuple):

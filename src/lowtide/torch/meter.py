@@ -12,7 +12,7 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -173,10 +173,13 @@ def _inside(events: Sequence[Any]) -> dict[int, int]:
 
 
 class _Numbers:
-    """Any number that an optimizer would give."""
+    """Any number that an optimizer would give, and its own code on tensors to measure."""
+
+    def __init__(self, updates: Mapping[str, Any]) -> None:
+        self._updates = updates
 
     def __getitem__(self, name: str) -> Any:
-        return False if name.endswith("is_first_step") else 0.5
+        return self._updates.get(name, False if name.endswith("is_first_step") else 0.5)
 
 
 class _SingleOp:
@@ -184,7 +187,7 @@ class _SingleOp:
 
     def __init__(self, torch: Any, program: Program, action: Action) -> None:
         self.torch, self.action, self.failure, self.sizes = torch, action, "", [0]
-        self.device = program.device
+        self.device, self.numbers = program.device, _Numbers(program.updates)
         self.names = list(dict.fromkeys(ref.name for ref in refs(action.call)))
         self.forms = [program.forms[name] for name in self.names]
         source = f"def op({', '.join([*self.names, 'h'])}):\n    return {expression(action.call)}\n"
@@ -197,8 +200,8 @@ class _SingleOp:
         """Run it twice, the second time under a meter."""
         given = [_filled(self.torch, form) for form in self.forms]
         try:
-            self.function(*given, _Numbers())
-            returned = meter(lambda: self.function(*given, _Numbers()))
+            self.function(*given, self.numbers)
+            returned = meter(lambda: self.function(*given, self.numbers))
         except Exception as error:  # numbers drawn at random may be none that a kernel takes
             self.failure = first_line(error)
             return
@@ -209,7 +212,7 @@ class _SingleOp:
         given = [_filled(self.torch, form) for form in self.forms]
         seconds: list[float] = []
         while len(seconds) < RUNS and sum(seconds) < LONG_SECONDS:
-            seconds.append(run_seconds(lambda: self.function(*given, _Numbers()), self.device))
+            seconds.append(run_seconds(lambda: self.function(*given, self.numbers), self.device))
         return statistics.median(seconds)
 
 

@@ -1,50 +1,54 @@
 """An optimizer's update inside the step: right behind each gradient, which dies there.
 
-The operators are those of torch's own code for one tensor at a time (`torch.optim`, ``foreach=False``), or its fused
-kernels (``fused=True``), so that parameters and state are equal bit by bit. Learning rates and their like are numbers
-that the optimizer is asked for at every call (`ready`); whether there is momentum or weight decay at all is
-fixed when the step is made.
+For SGD and Adam the operators are those of torch's own code for one tensor at a time (``foreach=False``), or its fused
+kernels (``fused=True``), so that parameters and state are equal bit by bit. Other optimizers run their own code
+(`lowtide.torch.any_optimizer`). Learning rates and their like are numbers that the optimizer is asked for at every call
+(`ready`); whether there is momentum or weight decay at all is fixed when the step is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from lowtide.errors import InputError
-from lowtide.read.aten.trace import Ref
+from lowtide.read.aten.trace import Form, Ref
+from lowtide.torch.any_optimizer import check_single_updates, update, words_of
 from lowtide.torch.program import Action, Call, Given, Program, Result, Word, refs
 from lowtide.torch.storages import root_of
 
 GRADIENT = "grad"
 """Name of the state in which gradients add up."""
 
-_FIX = "leave the optimizer out, and call its step() behind lowtide's, which leaves gradients in .grad"
-
 
 @dataclass(frozen=True)
 class Rule:
     """What one group of an optimizer's parameters is updated by; everything that changes the ops.
 
-    `kind` is ``"sgd"`` or ``"adam"``, or ``"sum"`` where the gradient is added to what is there; `decoupled`: decay
-    apart from the gradient (AdamW).
+    `kind` is ``"sgd"`` or ``"adam"``; ``"any"`` where the optimizer's own code runs (`lowtide.torch.any_optimizer`);
+    ``"sum"`` where the gradient is added to what is there. `decoupled`: decay apart from the gradient (AdamW). `words`:
+    the optimizer's name and options.
     """
 
     group: int
     kind: str
-    decay: bool
-    momentum: bool
-    nesterov: bool
-    maximize: bool
-    decoupled: bool
-    fused: bool
+    decay: bool = False
+    momentum: bool = False
+    nesterov: bool = False
+    maximize: bool = False
+    decoupled: bool = False
+    fused: bool = False
+    words: str = ""
 
     @property
     def states(self) -> tuple[str, ...]:
         """Names of what is kept of each parameter, as torch names them."""
         if self.kind == "sum":
             return (GRADIENT,)
+        if self.kind == "any":
+            return ()
         if self.kind == "sgd":
             return ("momentum_buffer",) if self.momentum else ()
         return ("exp_avg", "exp_avg_sq", "step") if self.fused else ("exp_avg", "exp_avg_sq")
@@ -54,7 +58,7 @@ class Rule:
         return Word(f'h["{self.group}.{name}"]')
 
 
-ACCUMULATE = Rule(0, "sum", False, False, False, False, False, False)
+ACCUMULATE = Rule(0, "sum")
 """No optimizer: each gradient is added to the parameter's ``.grad``."""
 
 
@@ -66,18 +70,17 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
     InputError
         An optimizer, or an option of it, that cannot stand in a planned step.
     """
-    kinds = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adam"}
-    kind = kinds.get(type(optimizer))
     if isinstance(optimizer, type):
         name = optimizer.__name__
         raise InputError(f"optimizer= is the class {name}; make one, as {name}(model.parameters())")
-    if kind is None:
-        raise InputError(f"{type(optimizer).__name__} is none of SGD, Adam, AdamW; {_FIX}")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError(f"optimizer= is of type {type(optimizer).__name__}; give a torch.optim.Optimizer")
+    kind = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adam"}.get(type(optimizer))
     rules = []
     for k, group in enumerate(optimizer.param_groups):
-        for option in ("foreach", "amsgrad", "capturable", "differentiable"):
-            if group.get(option):
-                raise InputError(f"{option}=True cannot stand in a planned step; drop it, or {_FIX}")
+        if kind is None or any(group.get(option) for option in _OTHER_CODE):
+            rules.append(Rule(k, "any", words=words_of(optimizer, group)))
+            continue
         decoupled = group.get("decoupled_weight_decay", type(optimizer) is torch.optim.AdamW)
         fused = bool(group.get("fused"))
         rules.append(
@@ -86,10 +89,24 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
                 kind == "sgd" and bool(group["nesterov"]), bool(group["maximize"]), kind == "adam" and decoupled, fused,
             )
         )  # fmt: skip
+    if any(rule.kind == "any" for rule in rules):
+        check_single_updates(torch, optimizer)
     return tuple(rules)
 
 
-def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
+_OTHER_CODE = ("foreach", "amsgrad", "capturable", "differentiable")
+"""Options with which SGD and Adam run other code than the ops below."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Gradients are scaled so that their norm is `most` at most; `names` of parameters, in the order of its sum."""
+
+    most: float
+    names: tuple[str, ...]
+
+
+def with_updates(program: Program, rules: Mapping[str, Rule], clip: Clip | None = None) -> Program:
     """The program with each gradient's update as early as no reader of the parameter is left.
 
     Buffers are written at the end: what reads them may then be recomputed at any time.
@@ -98,7 +115,11 @@ def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
     ----------
     rules
         By name of the parameter; gradients of others stay results.
+    clip
+        Updates then wait for the norm of all gradients, which is a result too.
     """
+    if clip is not None:
+        program = _clipped(program, clip)
     readers: dict[str, int] = {}
     makers: dict[str, int] = {}
     for k, action in enumerate(program.actions):
@@ -125,6 +146,55 @@ def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
         actions += [action, *behind.get(k, ())]
     actions += behind.get(len(program.actions), [])
     return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms, results=tuple(kept))
+
+
+def _clipped(program: Program, clip: Clip) -> Program:
+    """The program with its gradients scaled as `torch.nn.utils.clip_grad_norm_` scales them, and their norm."""
+    gradients = {r.target: r for r in program.results if r.kind == "gradient" and r.target in clip.names}
+    forms, actions = dict(program.forms), list(program.actions)
+
+    def add(name: str, target: str, form: Form, *args: Any) -> Ref:
+        forms[name] = form
+        actions.append(Action(name, Call(target, args), (name,)))
+        return Ref(name)
+
+    norms = []
+    for name in clip.names:
+        if name in gradients:
+            form = replace(forms[name], shape=(), strides=(), offset=0)
+            norms.append(add(f"norm_{name}", "aten.linalg_vector_norm.default", form, gradients[name].value, 2.0))
+    if not norms:
+        return program
+    stacked = Call("aten.stack.default", (tuple(norms),))
+    norm = add("gradient_norm", "aten.linalg_vector_norm.default", forms[norms[0].name], stacked, 2.0)
+    inverse = Call("aten.reciprocal.default", (Call("aten.add.Tensor", (norm, 1e-6)),))
+    share = Call("aten.mul.Tensor", (inverse, clip.most))
+    share = add("gradient_share", "aten.clamp.default", forms[norm.name], share, None, 1.0)
+    results = [Result("norm", "", norm)]
+    for result in program.results:
+        if result.kind == "gradient" and result.target in gradients:
+            name = f"clipped_{result.target}"
+            value = add(name, "aten.mul.Tensor", forms[result.target], result.value, share)
+            result = replace(result, value=value)
+        results.append(result)
+    return replace(program, actions=tuple(actions), forms=forms, results=tuple(results))
+
+
+def after_backward(program: Program, rules: Mapping[str, Rule]) -> tuple[Program, int]:
+    """The program as eager mode runs it: all gradients stay, and the updates come behind the backward pass, parameter
+    by parameter; and of how many ops these are. Gradients that are added to ``.grad`` are added where they are made, as
+    autograd does."""
+    added = {name: rule for name, rule in rules.items() if rule.kind == "sum"}
+    program = with_updates(program, added)
+    forms, givens, actions = dict(program.forms), list(program.givens), list(program.actions)
+    by_name, count = {given.name: given for given in program.givens}, len(actions)
+    for result in program.results:
+        rule = rules.get(result.target) if result.kind == "gradient" else None
+        if rule is not None:
+            update = _Updating(rule, by_name[result.target], forms)
+            actions += update.actions(result.value)
+            givens += update.states
+    return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms), len(actions) - count
 
 
 def _written(result: Result) -> Action:
@@ -154,6 +224,9 @@ class _Updating:
             into, added = Ref(self.states[0].name), list[Action]()
             self._write(added, "add", Call("aten.add_.Tensor", (into, gradient)), into)
             return added
+        if rule.kind == "any":
+            call = Call(f"optimizer.{rule.group}.{rule.words}", (self.own, gradient))
+            return [Action(f"update_{self.own.name}", call, writes=(self.own.name,))]
         if rule.fused:
             return self._fused(gradient)
         before: list[Action] = []
@@ -243,6 +316,9 @@ def ready(torch: Any, optimizer: Any, rules: Sequence[Rule], parameters: Sequenc
     """
     numbers: dict[str, Any] = {}
     for rule, group, tensors in zip(rules, optimizer.param_groups, parameters, strict=True):
+        if rule.kind == "any":
+            numbers[f"{rule.group}.{rule.words}"] = partial(update, optimizer, group)
+            continue
         _same_rule(rule, group)
         counts = {_count(torch, optimizer, rule, tensor) for tensor in tensors}
         if len(counts) > 1:

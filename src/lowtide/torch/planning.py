@@ -17,6 +17,7 @@ from lowtide.torch.capture import check_offloading
 from lowtide.torch.cost import Costs
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import is_cuttable, least_largest_op, proposals, recut, usual
+from lowtide.torch.eager import EagerStep
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
@@ -41,8 +42,8 @@ _CUTTING = 0.6
 @dataclass(frozen=True)
 class PlanOptions:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
-    a plan to replay, the callback for progress, what may be changed of the step; `overhead`: instead of bytes, the part
-    by which its time may grow; `part`: instead of bytes, the part of what own order takes."""
+    a plan to replay, the callback for progress, what may be changed of the step; `slower`: instead of bytes, the share
+    of eager's time that it may take in addition; `part`: instead of bytes, the share of eager's peak."""
 
     budget: int | None = None
     costs: Costs | None = None
@@ -51,13 +52,22 @@ class PlanOptions:
     plan: StepPlan | None = None
     report: Callable[[str], None] | None = None
     allow: tuple[str, ...] = ("recompute",)
-    overhead: float | None = None
+    slower: float | None = None
     part: float | None = None
 
     def say(self, line: str) -> None:
         """Report progress to the callback, if there is one."""
         if self.report is not None:
             self.report(line)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The same step to compare with: as `eager` mode runs it, and with its updates `inside` the backward pass, as it is
+    planned unless gradients are clipped."""
+
+    eager: EagerStep
+    inside: Program
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,8 +99,8 @@ def unmeasured_words(count: int, ops: int) -> str:
     return f"{count} of {ops} ops not measured: their workspace is not counted" if count else ""
 
 
-def plan_program(torch: Any, program: Program, options: PlanOptions) -> Planned:
-    """Plan a program.
+def plan_program(torch: Any, program: Program, options: PlanOptions, compared: Compared | None = None) -> Planned:
+    """Plan a program; without `compared` it is its own eager step.
 
     Raises
     ------
@@ -98,13 +108,14 @@ def plan_program(torch: Any, program: Program, options: PlanOptions) -> Planned:
         No plan within the budget is known; or the plan to replay is not of this program.
     """
     own, costs = _own(torch, program, options)
+    before = _before(torch, own, costs, compared)
     if options.part is not None:
-        options = replace(options, budget=max(1, int(own.own.peak_bytes * options.part)), part=None)
+        options = replace(options, budget=max(1, int(before.eager * options.part)), part=None)
     if options.plan is not None:
         chosen = _replayed(torch, own, options.plan, costs)
     else:
-        chosen = _sought(torch, own, options, costs)
-    planned = _planned(torch, own, chosen, options)
+        chosen = _sought(torch, own, options, costs, before)
+    planned = _planned(torch, own, chosen, options, before)
     if planned.unmeasured:
         options.say(planned.unmeasured)
     if options.budget is not None and planned.plan.peak_bytes > options.budget:
@@ -118,14 +129,17 @@ def plan_program(torch: Any, program: Program, options: PlanOptions) -> Planned:
     return planned
 
 
-def plan_front(torch: Any, program: Program, options: PlanOptions, count: int) -> tuple[Planned, ...]:
+def plan_front(
+    torch: Any, program: Program, options: PlanOptions, count: int, compared: Compared | None = None
+) -> tuple[Planned, ...]:
     """Plans of ever lower peaks, each of more seconds than the one before; own order first, and about `count` of them.
 
     Budgets descend evenly from own order's peak to what the largest op takes.
     """
     own, costs = _own(torch, program, options)
+    before = _before(torch, own, costs, compared)
     steps = candidates(torch, own, options, costs)
-    options.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {options.time:g} s at most")
+    options.say(f"{before.words}; seeking less for {options.time:g} s at most")
     budgets = _budgets(own, steps, count)
     found = []
     for step, cuts, table in steps:
@@ -137,7 +151,7 @@ def plan_front(torch: Any, program: Program, options: PlanOptions, count: int) -
     for _, seconds, _, chosen in sorted(found, key=lambda entry: entry[:3]):
         if seconds < cheapest:
             cheapest = seconds
-            kept.append(_planned(torch, own, chosen, options))
+            kept.append(_planned(torch, own, chosen, options, before))
     if kept[0].unmeasured:
         options.say(kept[0].unmeasured)
     return tuple(reversed(kept))
@@ -157,17 +171,41 @@ def _own(torch: Any, program: Program, options: PlanOptions) -> tuple[Costed, Co
     return costed(torch, program, costs), costs
 
 
+@dataclass(frozen=True)
+class _Before:
+    """Peaks before anything is planned, in bytes: eager's, and the file order's; and how much lower the file order is
+    with updates inside the backward pass than behind it."""
+
+    eager: int
+    own: int
+    saved: int
+
+    @property
+    def words(self) -> str:
+        return f"eager takes {format_size(self.eager)}, file order {format_size(self.own)}"
+
+
+def _before(torch: Any, own: Costed, costs: Costs | None, compared: Compared | None) -> _Before:
+    peak = own.own.peak_bytes
+    if compared is None:
+        return _Before(peak, peak, 0)
+    behind = costed(torch, compared.eager.program, costs).own.peak_bytes
+    inside = costed(torch, compared.inside, costs).own.peak_bytes
+    return _Before(compared.eager.peak_bytes(torch, own, costs), peak, max(0, behind - inside))
+
+
 def _digest(own: Costed) -> str:
     return hashlib.sha256(source_of(own.program, own.own).encode()).hexdigest()
 
 
-def _planned(torch: Any, own: Costed, chosen: _Chosen, options: PlanOptions) -> Planned:
+def _planned(torch: Any, own: Costed, chosen: _Chosen, options: PlanOptions, before: _Before) -> Planned:
     """A choice as a plan and as source."""
     step, table, sequence = chosen.step, chosen.costs, sequence_of(chosen.step.graph, chosen.order)
     plan = StepPlan(
         program_sha256=_digest(own), costs_sha256="" if table is None else table.sha256, torch=str(torch.__version__),
         ops=list(chosen.order), budget_bytes=options.budget, peak_bytes=sequence.peak_bytes,
-        own_order_peak_bytes=own.own.peak_bytes, floor_bytes=largest_op(step.graph)[0],
+        eager_peak_bytes=before.eager, own_order_peak_bytes=before.own, update_saving_bytes=before.saved,
+        floor_bytes=largest_op(step.graph)[0],
         seconds=step.seconds_of(chosen.order), own_order_seconds=own.seconds_of(own.graph.own_order),
         unmeasured=step.unmeasured, cuts=list(chosen.cuts),
     )  # fmt: skip
@@ -184,7 +222,7 @@ class _Chosen:
     cuts: tuple[StepCut, ...] = ()
 
 
-def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) -> _Chosen:
+def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
     """The order of least time within the budget, of the step as it is or cut.
 
     Raises
@@ -193,12 +231,12 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) 
         A single op takes more.
     """
     budget = options.budget
-    if options.overhead is not None:
-        return _lowest(torch, own, options, costs)
+    if options.slower is not None:
+        return _lowest(torch, own, options, costs, before)
     if budget is None:
         return _Chosen(own, own.graph.own_order, costs)
-    own_size, size = format_size(own.own.peak_bytes), format_size(budget)
-    options.say(f"own order takes {own_size}; seeking {size} for {options.time:g} s at most")
+    size = format_size(budget)
+    options.say(f"{before.words}; seeking {size} for {options.time:g} s at most")
     if own.own.peak_bytes <= budget:
         return _Chosen(own, own.graph.own_order, costs)
     least, at = largest_op(own.graph)
@@ -213,8 +251,8 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) 
         least, label = least_largest_op(torch, own, costs) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         uncuttable = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
-        share = -(-100 * least // max(1, own.own.peak_bytes))
-        more = f"; give that, about {share}% of what own order takes, or more"
+        share = -(-100 * least // max(1, before.eager))
+        more = f"; give that, about {share}% of eager's peak, or more"
         more += "" if uncuttable else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
@@ -238,11 +276,11 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) 
     return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
 
 
-def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None) -> _Chosen:
+def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
     """The order of least peak within a part of more time, of the step as it is or cut: a point of its curve."""
     once = own.seconds_of(own.graph.own_order)
-    most = once * (1 + (options.overhead or 0))
-    options.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {options.time:g} s at most")
+    most = once * (1 + (options.slower or 0))
+    options.say(f"{before.words}; seeking less for {options.time:g} s at most")
     steps = candidates(torch, own, options, costs, most)
     budgets = _budgets(own, steps, POINTS)
     found = []

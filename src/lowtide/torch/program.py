@@ -90,9 +90,10 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What comes out: the loss, the gradient of the parameter `target`, a buffer's or an output's new value."""
+    """What comes out: the loss, the gradient of the parameter `target`, the norm of all gradients, a buffer's or an
+    output's new value."""
 
-    kind: Literal["loss", "gradient", "buffer", "output"]
+    kind: Literal["loss", "gradient", "norm", "buffer", "output"]
     target: str
     value: Ref | Call
 
@@ -140,7 +141,8 @@ class Body:
 
 @dataclass(frozen=True)
 class Program:
-    """A step in its own order. `outputs` are what it returns, in the order of `results`; `bodies` functions by name."""
+    """A step in its own order. `outputs` are what it returns, in the order of `results`; `bodies` functions by name;
+    `updates` are an optimizer's own code to measure: functions of a parameter and its gradient."""
 
     name: str
     givens: tuple[Given, ...]
@@ -148,6 +150,7 @@ class Program:
     forms: Mapping[str, Form]
     results: tuple[Result, ...]
     bodies: Mapping[str, Body] = field(default_factory=dict)
+    updates: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def device(self) -> tuple[str, int | None]:

@@ -51,8 +51,8 @@ class Recorded:
             recorded one.
         """
         torch, step = library(), self.step
-        if step.for_batch(*batch) is not step:
-            raise InputError("the batch or the module's mode is another than recorded; record again", step.program.name)
+        if not step.fits(*batch):
+            raise InputError("the step is recorded for another batch or mode; record again", step.program.name)
         for given, tensor, recorded in zip(step.program.givens, step.given(*batch), self._given, strict=True):
             if given.role == "batch":
                 recorded.copy_(tensor.detach())

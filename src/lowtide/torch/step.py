@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lowtide.arguments import Example, typed
+from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.names import did_you_mean
 from lowtide.outputs import Outputs
-from lowtide.sizes import Size, format_size, parse_size
-from lowtide.torch.asked import check_call, check_gradient_hooks, overhead_of, part_of, seconds_of
+from lowtide.sizes import Size
+from lowtide.torch.any_optimizer import stand_in
+from lowtide.torch.asked import check_call, check_gradient_hooks, clip_of, measurable, options_of
+from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
+from lowtide.torch.closed import closed_over
 from lowtide.torch.cost import Costs, read_costs
+from lowtide.torch.eager import EagerStep
 from lowtide.torch.frozen import DRAWS, words_of
 from lowtide.torch.generate import executable
+from lowtide.torch.loss import as_loss
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.mode import Mode, Modes, plain
-from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, ready, rules_of, with_updates
-from lowtide.torch.planning import Planned, PlanOptions, plan_program
+from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Clip, Rule, after_backward, ready, rules_of, with_updates
+from lowtide.torch.planning import Compared, Planned, PlanOptions, plan_program
 from lowtide.torch.program import Given, Program
+from lowtide.torch.screen import first_screen
 from lowtide.torch.sequence import Sequence as Steps
 from lowtide.torch.spent import check_unspent, is_spent, spend
-from lowtide.torch.step_plan import StepPlan, read_step_plan
+from lowtide.torch.step_plan import StepPlan
 from lowtide.torch.storages import settle
 
-_CHANGES = ("recompute", "fission", "swap")
-"""What of a step may be changed."""
+SHAPES = 3
+"""Batches of other sizes that a step plans by itself, such as the last one of an epoch."""
+
+_SCALED = (
+    "the loss scales by a GradScaler, which looks for infinities before the update; leave optimizer= out of "
+    "compile_step, and call scaler.step(optimizer) and scaler.update() behind the step"
+)
 
 
 @dataclass(frozen=True)
 class Job:
     """What a step is made of: module, loss, optimizer with its rules, and what was asked of the plan.
 
-    `training`: whether gradients are wanted; `replan`: whether a batch of other sizes gets a plan of its own;
-    `accumulate`: whether gradients are added to ``.grad`` one by one.
+    `training`: whether gradients are wanted; `replan`: how many batches of other sizes get a plan of their own;
+    `accumulate`: whether gradients are added to ``.grad`` one by one; `clip`: what their norm is clipped to.
     """
 
     model: Any
@@ -46,18 +56,21 @@ class Job:
     rules: tuple[Rule, ...]
     options: PlanOptions
     training: bool
-    replan: bool
+    replan: bool | int
     accumulate: bool = False
+    clip: float | None = None
 
-    def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program]:
-        """The step for batches of these sizes, traced, with the optimizer's updates.
+    def __post_init__(self) -> None:
+        check_call(library(), self.model, self.loss_fn)
+
+    def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
+        """The step for batches of these sizes, traced, with the optimizer's updates; and what it is compared with.
 
         Raises
         ------
         InputError
             torch cannot trace it; or the optimizer has none of the module's parameters.
         """
-        check_call(library(), self.model, self.loss_fn, batch)
         if self.training:
             check_gradient_hooks(self.model)
         self.options.say("tracing")
@@ -67,19 +80,32 @@ class Job:
         if self.training and not gradients:
             message = "no parameter gets a gradient: requires_grad is False, or the loss reads none; for a forward pass"
             raise InputError(f"{message} there is lowtide.torch.compile", program.name)
+        names = {id(tensor): name for name, tensor in captured.tensors.items()}
         rules = dict.fromkeys(gradients if self.accumulate else [], ACCUMULATE)
         if self.optimizer is not None:
-            names = {id(tensor): name for name, tensor in captured.tensors.items()}
-            if not any(id(p) in names for group in self.optimizer.param_groups for p in group["params"]):
-                message = "the optimizer has no parameter of this module; make it of model.parameters()"
-                raise InputError(message, program.name)
-            for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
-                rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
-        program = with_updates(program, rules)
+            rules, updates = self._updates(names, program.name)
+            program = replace(program, updates=updates)
+        eager = EagerStep(*after_backward(program, rules), captured.eager)
+        inside = with_updates(program, rules)
+        order = dict.fromkeys([names[id(p)] for p in self.model.parameters() if id(p) in names])
+        program = inside if self.clip is None else with_updates(program, rules, Clip(self.clip, tuple(order)))
         self.options.say(f"traced {len(program.actions)} ops")
         for words in self.caveats(captured, batch):
             self.options.say(words)
-        return captured, program
+        return captured, program, Compared(eager, inside)
+
+    def _updates(self, names: Mapping[int, str], place: str) -> tuple[dict[str, Rule], dict[str, Any]]:
+        """The rule of each parameter by its name; and the optimizer's own code, to measure it."""
+        groups = self.optimizer.param_groups
+        if not any(id(p) in names for group in groups for p in group["params"]):
+            raise InputError("the optimizer has no parameter of this module; make it of model.parameters()", place)
+        rules: dict[str, Rule] = {}
+        updates: dict[str, Any] = {}
+        for rule, group in zip(self.rules, groups, strict=True):
+            rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
+            if rule.kind == "any":
+                updates[f"{rule.group}.{rule.words}"] = stand_in(self.optimizer, group)
+        return rules, updates
 
     def caveats(self, captured: Capture, batch: Sequence[Any]) -> list[str]:
         """In what the module's steps may differ from eager's, in words."""
@@ -95,17 +121,26 @@ class Job:
         ]
         return [words for words in said if words]
 
-    def build(self, batch: Sequence[Any]) -> Step:
-        """Capture and plan the step for batches of these sizes."""
+    def build(self, batch: Batch) -> Step:
+        """Capture and plan the step for batches of these sizes.
+
+        Raises
+        ------
+        InputError
+            As `traced` and `plan_program` raise it; or the loss scales by a GradScaler, and there is an optimizer.
+        """
         torch = library()
-        check_call(torch, self.model, self.loss_fn, batch)
-        modes = Modes.of(torch, self.model, batch)
+        batch = as_batch(batch)
+        closed = closed_over(torch, self.model, self.loss_fn, batch)
+        modes = Modes.of(torch, torch.nn.ModuleList([self.model, *closed.modules.values()]), batch)
         mode = modes.now()
-        captured, program = self.traced(batch)
+        if closed.scalers and self.optimizer is not None:
+            raise InputError(_SCALED, type(self.model).__name__)
+        captured, program, compared = self.traced(batch)
         with plain(torch, mode):
-            planned = plan_program(torch, program, measurable(self.options, captured))
+            planned = plan_program(torch, program, measurable(self.options, captured), compared)
         caveats = self.caveats(captured, batch)
-        return Step(self, planned, captured, caveats, (_key(torch, batch), modes, mode))
+        return Step(self, planned, captured, caveats, (batch, key_of(torch, batch), modes, mode))
 
 
 class Step:
@@ -122,14 +157,18 @@ class Step:
         planned: Planned,
         captured: Capture,
         caveats: Sequence[str],
-        key: tuple[tuple[Any, ...], Modes, Mode],
+        key: tuple[Sequence[Any], Key, Modes, Mode],
     ) -> None:
         tensors = captured.tensors
         self._job, self._planned, self._tensors, self._output = job, planned, tensors, captured.output
         self._said = caveats
-        self._key, self._modes, self._mode = key
+        example, self._key, self._modes, self._mode = key
+        self._names = tuple([dict.fromkeys(part) if isinstance(part, Mapping) else None for part in example])
+        self._slots = captured.slots
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
+        self.gradient_norm: Any = None
+        """With ``clip_grad_norm=``, the norm of the last call's gradients before they were clipped."""
         self._spent: dict[int, Any] = {}
         states = {g.target.partition(":")[2] for g in self.program.givens if g.role == "state"}
         updated = {name for action in self.program.actions for name in action.writes} & set(tensors)
@@ -138,10 +177,15 @@ class Step:
         self._groups = [[p for p in group["params"] if id(p) in held] for group in groups]
 
     def __repr__(self) -> str:
-        own = format_size(self.plan.own_order_peak_bytes)
-        caveats = [words for words in (self._planned.unmeasured, *self._said) if words]
-        words = [f"{format_size(self.plan.peak_bytes)}, {own} in its own order", *caveats]
-        return f"Step({self.program.name}: {'; '.join(words)})"
+        notes = [words for words in (self._planned.unmeasured, *self._said) if words]
+        return first_screen(
+            self.program.name,
+            self.plan,
+            self.graph,
+            notes,
+            training=self._job.training,
+            clipped=self._job.clip is not None,
+        )
 
     @property
     def plan(self) -> StepPlan:
@@ -192,17 +236,29 @@ class Step:
         """Write the plan, for ``plan=`` in another process. Raises `InputError` if it cannot be written."""
         self.plan.save(path)
 
-    def __call__(self, *batch: Any) -> Any:
-        """Run the step: the loss, or the module's output.
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the step: the loss, with metrics if ``loss_fn`` returns some, or the module's output.
+
+        Parameters
+        ----------
+        args, named
+            A batch like the example: ``step(x, y)``, ``step(x=x, y=y)``, ``step(**batch)``.
 
         Raises
         ------
         InputError
-            The batch has other sizes than those planned for, or the module another mode, and ``replan`` was not asked
-            for; or the optimizer now needs other ops.
+            The batch is another than those planned for, or the module is in another mode, and ``replan`` does not
+            allow that; or the optimizer now needs other ops.
         """
+        batch = called(self._job.model, self._job.loss_fn, self._names, args, named)
         step = self.for_batch(*batch)
-        return step.finish(step.prepare(*batch)())
+        returned = step.finish(step.prepare(*batch)())
+        self.gradient_norm = step.gradient_norm
+        return returned
+
+    def fits(self, *batch: Any) -> bool:
+        """Whether this step is planned for a batch of these sizes and for the module's present mode."""
+        return key_of(library(), as_batch(batch, self._names)) == self._key and self._modes.now() == self._mode
 
     def for_batch(self, *batch: Any) -> Step:
         """The step for a batch of these sizes, and for the present module: this one, or one planned anew.
@@ -210,20 +266,31 @@ class Step:
         Raises
         ------
         InputError
-            The sizes, or modes, frozen parameters, autocast are others, and ``replan`` was not asked for.
+            The sizes, or modes, frozen parameters, autocast are others, and ``replan`` does not allow that.
         """
-        key, mode = _key(library(), batch), self._modes.now()
-        if key == self._key and mode == self._mode:
+        batch = as_batch(batch, self._names)
+        if self.fits(*batch):
             return self
-        if not self._job.replan:
-            if key == self._key:
-                message = f"the step is {self._mode.difference(mode)}; or compile with replan=True"
-                raise InputError(message, self.program.name)
-            message = f"the step is planned for {_text(self._key)}, and got {_text(key)}{_other(self._key, key)}"
-            raise InputError(f"{message}; give batches of one size, or compile with replan=True", self.program.name)
-        if (key, mode) not in self._others:
-            self._others[key, mode] = replace(self._job, options=replace(self._job.options, plan=None)).build(batch)
+        key, mode, replan = key_of(library(), batch), self._modes.now(), self._job.replan
+        if (key, mode) in self._others:
+            return self._others[key, mode]
+        if mode != self._mode and replan is not True:
+            words = self._mode.difference(mode)
+            raise InputError(f"the step is {words}; or compile with replan=True", self.program.name)
+        if replan is not True and not other_sizes(self._key, key):
+            raise InputError(f"{difference(self._key, key)}; or compile with replan=True", self.program.name)
+        if replan is not True and len(self._others) >= replan:
+            more = f"and plans {replan:d} other shapes at most; give batches of one size, or compile with replan=True"
+            raise InputError(f"{difference(self._key, key)}, {more}", self.program.name)
+        self._others[key, mode] = replace(self._job, options=self._options_for(key)).build(batch)
         return self._others[key, mode]
+
+    def _options_for(self, key: Key) -> PlanOptions:
+        """What is asked of a plan for another batch: a smaller one may take what this one takes."""
+        options = replace(self._job.options, plan=None)
+        if (options.part is None and options.slower is None) or elements(key) > elements(self._key):
+            return options
+        return replace(options, part=None, slower=None, budget=self.plan.peak_bytes)
 
     def prepare(self, *batch: Any) -> Callable[[], list[Any]]:
         """All that a call does before its first op; a function that runs the ops alone, for meters."""
@@ -242,6 +309,7 @@ class Step:
     def given(self, *batch: Any) -> list[Any]:
         """The tensors that the ops are given: parameters, buffers, batch, and the state once there is one."""
         torch = library()
+        batch = as_batch(batch, self._names)
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
         return [self._tensor(g, leaves) for g in self.program.givens]
 
@@ -253,14 +321,19 @@ class Step:
             if state == GRADIENT:
                 return _gradient(library(), self._tensors[parameter])
             return self._job.optimizer.state[self._tensors[parameter]][state]
-        return self._tensors[given.name]
+        slot = self._slots.get(given.name)
+        tensor = self._tensors[given.name]
+        return tensor if slot is None else slot.read_like(tensor)
 
     def finish(self, results: Sequence[Any]) -> Any:
         """What a call returns, of what its ops returned; gradients go where they belong."""
         outputs: list[Any] = []
         for result, value in zip(self.program.results, results, strict=True):
+            if result.kind == "norm":
+                self.gradient_norm = value
+                continue
             if result.kind != "gradient":
-                outputs.append(value)
+                outputs.append(as_loss(value) if result.kind == "loss" else value)
                 continue
             parameter = self._tensors[result.target]
             if is_spent(parameter.grad):
@@ -276,18 +349,19 @@ class Step:
 def compile_step(
     model: Any,
     loss_fn: Callable[..., Any] | None,
-    example: Example,
+    example: Batch,
     *,
     budget: Size | None = None,
+    slower: float | str | None = None,
     optimizer: Any = None,
+    clip_grad_norm: float | None = None,
+    accumulate: bool = False,
+    replan: bool | int = SHAPES,
+    allow: str | Sequence[str] = "recompute",
+    time: float = 10.0,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    replan: bool = False,
-    accumulate: bool = False,
-    time: float = 10.0,
-    overhead: float | str | None = None,
-    allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,
 ) -> Step:
     """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
@@ -297,16 +371,41 @@ def compile_step(
     model
         A `torch.nn.Module`, in the mode (training or not) in which it will run.
     loss_fn
-        ``loss_fn(model(batch[0]), *batch[1:])``, a scalar; where ``batch[0]`` is a tuple or a dict, the module gets its
-        parts. None: ``model(*batch)`` is the loss.
+        ``loss_fn(model(batch[0]), *batch[1:])``: a scalar, or the scalar and metrics, as ``return loss, accuracy`` or a
+        dict with ``"loss"``. Where ``batch[0]`` is a tuple or a dict, the module gets its parts; keys of a dict that
+        ``forward`` does not take go to the loss. It may close over modules and tensors. None: the module returns the
+        loss, or something with ``loss``, as models of transformers do.
     example
-        A batch: tensors, or tuples, lists and dicts of them. Only shapes, strides, types and devices matter.
+        A batch: tensors, or tuples, lists and dicts of them; or one dict. Only shapes, strides, types and devices
+        matter.
     budget
-        Most bytes that a call may allocate at once, as ``"2GiB"``, or a part of what own order takes, as ``"60%"``;
-        parameters, buffers, batch and the optimizer's state are there before and do not count. None: own order.
+        Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
+        parameters, buffers, batch and the optimizer's state are there before and do not count. None: file order.
+    slower
+        Instead of a budget: the share of eager's time that the step may take in addition, as 0.1 or ``"10%"``; the
+        least bytes within it are sought. Both times are predicted from single ops.
     optimizer
-        A `torch.optim.SGD`, `Adam` or `AdamW`: its updates stand behind each gradient. None: gradients are left in
-        ``.grad``.
+        Each parameter is updated as soon as its gradient is there, and the gradient is freed. `torch.optim.SGD`, `Adam`
+        and `AdamW` become ops of the step; others run their own code on one parameter at a time, and are refused where
+        that is not what they do. None: gradients are left in ``.grad``.
+    clip_grad_norm
+        With an optimizer: the most that the norm of the gradients of ``model.parameters()`` may be, as
+        `torch.nn.utils.clip_grad_norm_` clips it; ``step.gradient_norm`` is the norm before. All gradients are then
+        live at the end of the backward pass, and the updates come behind it: the step's `repr` says what that costs.
+    accumulate
+        Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
+        These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
+        are results, which live to the end of the step.
+    replan
+        How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
+        and modules in another mode too. What is not planned is an error.
+    allow
+        What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
+        along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
+        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
+        run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
+    time
+        Seconds of search.
     costs
         A cost table (`measure`), or its file.
     measure
@@ -315,22 +414,6 @@ def compile_step(
         more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
     plan
         A saved plan to replay instead of a search.
-    replan
-        Whether a batch of other sizes is planned anew when it comes, and so is a module in another mode; otherwise it
-        is an error.
-    accumulate
-        Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
-        These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
-        are results, which live to the end of the step.
-    time
-        Seconds of search.
-    overhead
-        Instead of a budget: the part by which the ops' time may grow, as 0.1 or ``"10%"``; the least bytes are sought.
-    allow
-        What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
-        along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
-        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
-        run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -345,21 +428,22 @@ def compile_step(
     torch = library()
     if accumulate and optimizer is not None:
         raise InputError("accumulate=True leaves gradients in .grad for an optimizer that you call; drop optimizer=")
+    clip = clip_of(clip_grad_norm, optimizer)
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    options = options_of(budget, costs, measure, plan, time, report, allow, overhead)
-    return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate).build(example)
+    options = options_of(budget, costs, measure, plan, time, report, allow, slower)
+    return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate, clip).build(example)
 
 
 @typed
 def compile(
     model: Any,
-    example: Example,
+    example: Batch,
     *,
     budget: Size | None = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    replan: bool = False,
+    replan: bool | int = SHAPES,
     time: float = 10.0,
     report: Callable[[str], None] | None = None,
 ) -> Step:
@@ -401,78 +485,8 @@ def measure(
     return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
 
 
-def measurable(options: PlanOptions, captured: Capture) -> PlanOptions:
-    """The settings, without measuring where a model has no memory."""
-    return replace(options, measure=options.measure and not captured.empty)
-
-
-def options_of(
-    budget: int | str | None,
-    costs: Costs | str | Path | None,
-    measure: bool,
-    plan: StepPlan | str | Path | None,
-    time: float,
-    report: Callable[[str], None] | None,
-    allow: str | Sequence[str] = "recompute",
-    overhead: float | str | None = None,
-) -> PlanOptions:  # fmt: skip
-    """What a call asks for, its words read and its files.
-
-    Raises
-    ------
-    InputError
-        A word or a file is not what it should be; or both bytes and time are bounded.
-    """
-    if overhead is not None and (budget is not None or plan is not None):
-        raise InputError("overhead= asks for the least bytes within a time; leave budget= and plan= out")
-    table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
-    saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
-    part = None if budget is None else part_of(budget)
-    least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return PlanOptions(
-        least, table, measure, seconds_of(time), saved, report, allowed(allow), overhead_of(overhead), part
-    )
-
-
-def allowed(words: str | Sequence[str]) -> tuple[str, ...]:
-    """What may be changed of a step. Raises `InputError` for an unknown word."""
-    listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
-    for word in listed:
-        if word not in _CHANGES:
-            hint = did_you_mean(word, _CHANGES)
-            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be {', '.join(_CHANGES)}{hint}")
-    if "recompute" not in listed:
-        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
-    return tuple(listed)
-
-
 def _gradient(torch: Any, parameter: Any) -> Any:
     """Where a parameter's gradient is added."""
     if is_spent(parameter.grad):
         parameter.grad = torch.zeros_like(parameter, memory_format=torch.preserve_format)
     return parameter.grad
-
-
-def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
-    """What a plan depends on in a batch."""
-    leaves, spec = torch.utils._pytree.tree_flatten(tuple(batch))
-    return (str(spec), *(
-        (str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape), tuple(leaf.stride()), str(leaf.device))
-        if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
-    ))  # fmt: skip
-
-
-def _text(key: tuple[Any, ...]) -> str:
-    leaves = [f"{leaf[0]}{list(leaf[1])}" if isinstance(leaf, tuple) else repr(leaf) for leaf in key[1:]]
-    return ", ".join(leaves) or "nothing"
-
-
-def _other(key: tuple[Any, ...], got: tuple[Any, ...]) -> str:
-    """In what batches differ whose types and sizes are the same."""
-    if _text(key) != _text(got):
-        return ""
-    if key[0] != got[0]:
-        return ", put together in another way (a step is called as step(x, y), like its example)"
-    pairs = [(a, b) for a, b in zip(key[1:], got[1:], strict=True) if a != b]
-    (_, _, strides, device), (_, _, other, elsewhere) = pairs[0]
-    return f" on {elsewhere}, not on {device}" if device != elsewhere else f" with strides {other}, not {strides}"

@@ -11,7 +11,7 @@ from lowtide.files import read_all
 from lowtide.names import brief
 from lowtide.outputs import Outputs
 
-VERSION = 1
+VERSION = 2
 
 
 class StepCut(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +53,13 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
         has been stored on the host, and n + 2 t + 1 where it begins to be loaded.
     budget_bytes
         What was asked for, or None.
-    peak_bytes, own_order_peak_bytes
-        Most bytes that a call allocates at once, as planned and in its own order; parameters, buffers, batch and the
+    peak_bytes, own_order_peak_bytes, eager_peak_bytes
+        Most bytes that a call allocates at once: as planned; in file order, where parameters are updated inside the
+        backward pass; and in eager mode, where they are updated behind it. Parameters, buffers, batch and the
         optimizer's state are there before and do not count.
+    update_saving_bytes
+        By how much the file order's peak is lower with updates inside the backward pass than behind it. With clipped
+        gradients, which are all live until their norm is known, that is what clipping costs.
     floor_bytes
         What the largest op takes with what it reads, workspace included: no plan of these ops is below.
     seconds, own_order_seconds
@@ -72,14 +76,23 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     budget_bytes: int | None
     peak_bytes: int
     own_order_peak_bytes: int
+    eager_peak_bytes: int
+    update_saving_bytes: int
     floor_bytes: int
     seconds: float
     own_order_seconds: float
     unmeasured: int
     cuts: list[StepCut] = []
 
+    @property
+    def slower(self) -> float:
+        """The predicted share of eager's time that the plan takes in addition."""
+        return self.seconds / self.own_order_seconds - 1 if self.own_order_seconds else 0.0
+
     def __repr__(self) -> str:
-        return brief(self, "peak_bytes own_order_peak_bytes budget_bytes floor_bytes ops unmeasured torch")
+        return brief(
+            self, "peak_bytes eager_peak_bytes own_order_peak_bytes budget_bytes floor_bytes ops unmeasured torch"
+        )
 
     def to_json(self) -> bytes:
         """The file."""

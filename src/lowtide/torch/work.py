@@ -63,6 +63,8 @@ def _counted(torch: Any, program: Program, action: Action) -> int:
     if space == "body":
         return sum(_counted(torch, program, inner) for inner in program.bodies[name].actions)
     elements = sum(math.prod(program.forms[name].shape) for name in action.outputs if name is not None)
+    if space == "optimizer":
+        return sum(math.prod(program.forms[ref.name].shape) for ref in refs(action.call))
     registry = import_module("torch.utils.flop_counter").flop_registry
     name, _, overload = name.partition(".")
     packet = getattr(getattr(torch.ops, space), name)

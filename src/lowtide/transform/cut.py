@@ -108,6 +108,7 @@ class Cutter:
         self.graph, self.exact_bits, self.only, self.recompute = graph, exact_bits, only, recompute
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
+        self._reads: dict[int, tuple[tuple[int, int, tuple[Index | None, ...]], ...]] = {}
 
     def meaning(self, op: int) -> Meaning | None:
         """What an op means."""
@@ -150,14 +151,17 @@ class Cutter:
         dims = known.access.outputs[self.graph.op_by_id[op].outputs.index(tensor)]
         return dims.index(axis) if axis in dims else None
 
-    def reads(self, op: int) -> Iterable[tuple[int, int, tuple[Index | None, ...]]]:
+    def reads(self, op: int) -> tuple[tuple[int, int, tuple[Index | None, ...]], ...]:
         """Operands of an op that are no constants: (position, tensor, index of each dimension)."""
-        known = self.meaning(op)
-        graph = self.graph
-        given = graph.op_by_id[op].operands or graph.op_by_id[op].inputs
-        for i, t in enumerate(given):
-            if t is not None and known is not None and graph.tensor_by_id[t].kind is not Kind.CONSTANT:
-                yield i, t, known.access.inputs[i] or ()
+        if op not in self._reads:
+            known, graph = self.meaning(op), self.graph
+            given = graph.op_by_id[op].operands or graph.op_by_id[op].inputs
+            self._reads[op] = tuple(
+                (i, t, known.access.inputs[i] or ())
+                for i, t in enumerate(given)
+                if t is not None and known is not None and graph.tensor_by_id[t].kind is not Kind.CONSTANT
+            )
+        return self._reads[op]
 
     def grow(self, ops: Iterable[int], op: int, axis: int) -> dict[int, int] | None:
         """The axis of each op that is tiled with `op`, among `ops`; None if they cannot be tiled together.

@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def _planned(model: Path) -> lowtide.Plan:
-    return lowtide.research.plan(model, target="strict", memories={"fast": FAST}, allow="fission", time=20)
+    return lowtide.research.plan(model, target="strict", memories={"fast": FAST}, allow="fission", time=8)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_parts_that_are_cut_again_move_less(tmp_path: Path) -> None:
     model = tmp_path / "net.tflite"
     model.write_bytes(wide_net().bytes())
     once, again = (
-        lowtide.research.plan(model, target="generic", memories={"fast": 3072}, allow=words, time=8)
+        lowtide.research.plan(model, target="generic", memories={"fast": 3072}, allow=words, time=4)
         for words in ("fission", "fission,rounds")
     )
     assert (again.traffic_bytes or 0) < (once.traffic_bytes or 0)

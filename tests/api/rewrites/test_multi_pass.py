@@ -37,7 +37,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(source: Path) -> Plan:
     """Of the least peak for at most three times the operations."""
-    return lowtide.research.plan(source, target="generic", allow="fission,recompute", max_overhead="200%", time=20)
+    return lowtide.research.plan(source, target="generic", allow="fission,recompute", max_overhead="200%", time=10)
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_parts_that_run_again_are_shown_as_such(source: Path, plan: Plan):
 @pytest.mark.slow
 def test_onnxruntime_has_in_use_what_is_planned(source: Path):
     """To the byte, at every op."""
-    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission,recompute", max_overhead="200%", time=20)
+    plan = lowtide.research.plan(source, target="onnxruntime", allow="fission,recompute", max_overhead="200%", time=10)
     assert plan.recomputation is not None
     run = lowtide.verify(source, plan, run=True, timed=False).run
     assert isinstance(run, RunReport)

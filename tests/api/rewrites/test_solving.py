@@ -33,14 +33,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tiled(model: Path) -> Plan:
     """A plan with tiles on tiles, and rows that run again."""
-    return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=3)
+    return lowtide.research.plan(model, target="generic", allow="fission,seams,rounds,halos", time=2)
 
 
 def test_all_that_tiles_goes_together(model: Path) -> None:
     """No pair of words is refused, and the checker takes what comes of all of them."""
     assert set(TILED) < set(ALLOWED)
-    plan = lowtide.research.plan(model, target="generic", allow=TILED, time=3)
-    once = lowtide.research.plan(model, target="generic", allow="fission", time=3)
+    plan = lowtide.research.plan(model, target="generic", allow=TILED, time=1)
+    once = lowtide.research.plan(model, target="generic", allow="fission", time=1)
     assert plan.required_bytes <= once.required_bytes
     lowtide.verify(model, plan)
 
@@ -129,8 +129,8 @@ def test_all_means_what_the_model_its_target_and_the_goal_have(
 
 def test_all_is_no_worse_than_a_word_and_keeps_its_bound(model: Path) -> None:
     """One plan of all means, and one that may run 5 % more operations."""
-    every = lowtide.research.plan(model, target="generic", allow="all", time=10)
-    tiles = lowtide.research.plan(model, target="generic", allow="fission", time=10)
+    every = lowtide.research.plan(model, target="generic", allow="all", time=5)
+    tiles = lowtide.research.plan(model, target="generic", allow="fission", time=5)
     assert every.required_bytes <= tiles.required_bytes
     assert every.halos is None or every.halos.extra_macs <= MOST_OVERHEAD * every.halos.macs
     lowtide.verify(model, every)
@@ -140,7 +140,7 @@ def test_all_of_a_tflite_model_is_bounded_by_operations(tmp_path: Path) -> None:
     """No cost file is of such a model, and none is needed."""
     path = tmp_path / "net.tflite"
     path.write_bytes(tflite_pyramid().bytes())
-    plan = lowtide.research.plan(path, target="generic", allow="all", time=5)
+    plan = lowtide.research.plan(path, target="generic", allow="all", time=2)
     assert plan.allow == ["fission", "halos", "rounds", "alias"]
     assert plan.cost is None
     lowtide.verify(path, plan)

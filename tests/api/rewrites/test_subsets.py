@@ -15,7 +15,7 @@ from lowtide.plan import Plan
 from support.steps import random_attention_step, random_image_step, random_sibling_step, random_step
 
 PLAIN = ("recompute,fission", "recompute,fission,swap", "recompute,fission,merge", "recompute,fission,swap,merge")
-SECONDS, SHARE = 5, 0.015
+SECONDS, SHARE = 2.5, 0.015
 """Of all words; and the part of it that fewer have, which a search by all words gives these at the least."""
 
 KINDS = (random_step, random_attention_step, random_image_step, random_sibling_step)

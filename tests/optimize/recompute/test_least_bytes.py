@@ -54,7 +54,7 @@ def test_no_sequence_within_the_bound_is_lower_than_the_price_cut_says(seed: int
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seeds)
 def test_what_is_found_costs_no_more_and_is_no_lower_than_the_least(seed: int):
     """Peaks and costs are those of a walk through the sequence, ever lower, and never below brute force."""
@@ -132,7 +132,7 @@ def test_points_that_another_is_as_good_as_are_left_out():
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seeds)
 def test_more_time_takes_no_more_bytes_and_never_more_than_the_front(seed: int):
     """What is read off a front is within its bound, as low as the front, and no higher where the bound is larger."""

@@ -73,7 +73,7 @@ def test_the_script_is_small():
 @pytest.mark.slow
 def test_a_thousand_ops_take_little():
     """At most 300 kB, all in all."""
-    view = PlanView.of(lowtide.research.plan("zoo:series_parallel:n=1000", time=1))
+    view = PlanView.of(lowtide.research.plan("zoo:series_parallel:n=1000", time=0.3))
     assert view.steps >= 1000
     assert len(page(view).encode()) <= 300_000
 

@@ -55,7 +55,7 @@ def check_enough(path: Path, out: Path, pointer: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pointer", "every"), [(32, 12), (64, 48)])
+@pytest.mark.parametrize(("pointer", "every"), [(32, 24), (64, 48)])
 def test_enough_whichever_kernels_run(tmp_path: Path, pointer: int, every: int) -> None:
     """On the tests' nets and models of one operator each (of all kinds: research's test_tflm_enough.py); each library
     decides some."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
@@ -147,7 +148,12 @@ def pattern(path: Path) -> str:
 
 def listed(table: dict[str, Any], name: str) -> bool:
     """Whether a table of patterns has this one."""
-    return any(fnmatchcase(name, p) for p in table)
+    return _listed(tuple(table), name)
+
+
+@cache
+def _listed(patterns: tuple[str, ...], name: str) -> bool:
+    return any(fnmatchcase(name, p) for p in patterns)
 
 
 def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

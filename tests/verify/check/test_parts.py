@@ -412,7 +412,7 @@ def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Pa
 )
 def test_words_that_a_plan_cannot_have_are_not_read(model: Path, key: str, value: Any) -> None:
     """Exit status 2: the file is none of a plan; as it was, it is."""
-    made = lowtide.research.plan(model, target="strict", allow="fission", max_overhead=4.0, time=2.0)
+    made = lowtide.research.plan(model, target="strict", allow="fission", max_overhead=4.0, time=1.0)
     document = msgspec.json.decode(made.to_json())
     assert from_json(msgspec.json.encode(document)) == made
     document[key] = {**document[key], **value} if isinstance(value, dict) else value

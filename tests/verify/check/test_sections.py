@@ -101,7 +101,7 @@ def test_plans_of_random_networks_hold_and_run(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         path.write_bytes(nets.model().SerializeToString())
-        made = lowtide.research.plan(path, target="onnxruntime", allow="fission", time=3)
+        made = lowtide.research.plan(path, target="onnxruntime", allow="fission", time=1.5)
         run = lowtide.verify(path, made, run=True).run
         assert isinstance(run, RunReport)
         assert all(n.planned_bytes in (None, n.in_use_bytes) for n in run.planned.nodes)

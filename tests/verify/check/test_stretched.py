@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(model: Path) -> Plan:
     """Its plan with cuts."""
-    return lowtide.research.plan(model, target="strict", allow="fission", time=1)
+    return lowtide.research.plan(model, target="strict", allow="fission", time=0.5)
 
 
 def _rough(plan: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_a_linear_resize_is_cut_along_its_rows(model: Path, plan: Plan) -> None:
     best = lowtide.research.plan(model, target="strict")
     assert plan.peak_bytes < best.peak_bytes
     assert any(t.piece is not None and t.piece.sure is not None for t in plan.tensors)
-    report = lowtide.verify(model, from_json(plan.to_json()), prove=True, run=True, time=1)
+    report = lowtide.verify(model, from_json(plan.to_json()), prove=True, run=True, time=0.3)
     assert "parts" in [rule.name for rule in report.checks]
     assert report.run is not None
 

@@ -66,7 +66,7 @@ def test_rows_as_json(instances: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_hmcos_table_1_beside_ours() -> None:
     """On HMCOS's networks no byte is lost: the arena is the peak, rounded up, and 11 % or more below what it prints."""
-    found = run(AllocateSuite(parts=["hmcos-1"], networks=["darts_imagenet", "nasnet_a_imagenet"], time=3))
+    found = run(AllocateSuite(parts=["hmcos-1"], networks=["darts_imagenet", "nasnet_a_imagenet"], time=2))
     ours = [r for r in found.rows if r.order == OURS]
     assert [r.instance for r in ours] == ["nasnet_a_imagenet", "darts_imagenet"]
     for row in ours:

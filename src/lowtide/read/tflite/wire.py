@@ -21,6 +21,8 @@ from lowtide.files import Buffer
 READ_LIMIT = 1 << 20
 """As many elements may be read from any file, and as many again for each of its bytes."""
 
+_NUMBERS = {form: struct.Struct(f"<{form}") for form in "bBhHiIqQfd"}
+
 
 class WireError(ValueError):
     """The bytes are no flatbuffer, or an offset leads out of the file."""
@@ -46,9 +48,10 @@ class Flatbuffer:
 
     def number(self, form: str, at: int) -> Any:
         """A little-endian number of `struct` form ``form``. Raises `WireError` if it is outside of the file."""
-        if not 0 <= at <= self.size - struct.calcsize(form):
+        layout = _NUMBERS[form]
+        if not 0 <= at <= self.size - layout.size:
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
-        return struct.unpack_from("<" + form, self.data, at)[0]
+        return layout.unpack_from(self.data, at)[0]
 
     def bytes_at(self, at: int, size: int) -> bytes:
         """So many bytes. Raises `WireError` when they are not all in the file."""

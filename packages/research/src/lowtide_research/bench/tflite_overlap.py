@@ -28,12 +28,12 @@ from lowtide_research.bench.tflite_rows import OverlapRow
 _ARENA = 4 * 2**20
 
 
-def overlap_rows(shapes: int, seed: int) -> Iterator[OverlapRow]:
-    """Try every kind on so many shapes."""
-    return (_row(kind, dtype, make, shapes, seed) for (kind, dtype), make in kinds().items())
+def overlap_rows(shapes: int, seed: int, *, slack: bool = True) -> Iterator[OverlapRow]:
+    """Try every kind on so many shapes; without `slack` the figures of elements are 0, and not looked for."""
+    return (_row(kind, dtype, make, shapes, seed, slack) for (kind, dtype), make in kinds().items())
 
 
-def _row(kind: str, dtype: str, make: Make, shapes: int, seed: int) -> OverlapRow:
+def _row(kind: str, dtype: str, make: Make, shapes: int, seed: int, of_elements: bool) -> OverlapRow:
     draw = random.Random(f"{seed} {kind} {dtype}")
     tried = equal = rows = elements = most_slack = 0
     for _ in range(shapes):
@@ -53,6 +53,8 @@ def _row(kind: str, dtype: str, make: Make, shapes: int, seed: int) -> OverlapRo
             width = read.size // int(np.prod(shape))
             row = read.size // int(np.prod(shape[:-2] or (1,)))
             rows += case.spoilt(over, distance, row)
+            if not of_elements:
+                continue
             slack = 0
             while slack <= 4 * row and not case.spoilt(over, distance, slack + width):
                 slack += width

@@ -196,7 +196,7 @@ def test_same_call_same_order(solver: Solver, hrnet: MemoryModel) -> None:
 def test_time_limit_is_kept(solver: Solver) -> None:
     """What has been found by then is returned, and called no optimum."""
     model = model_of(unit_matrix_product(4))
-    found = Zhong(solver=solver, partition="none").schedule(model, Limits(1.0))
+    found = Zhong(solver=solver, partition="none").schedule(model, Limits(0.4))
     assert found.stopped == "time"
     assert is_topological(model, found.order)
     assert found.counters["ilp_optimal"] is False

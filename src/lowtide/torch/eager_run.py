@@ -1,0 +1,145 @@
+"""What the same step takes in eager mode: the figure that plans are compared with.
+
+Eager is run on fake tensors, which have sizes and no memory: forward, ``loss.backward()``, every gradient in ``.grad``.
+Storages are counted as operators make them and as they are freed, so saved tensors and Python's own references count as
+they do in eager. Workspace of kernels is added where it was measured. The optimizer's update comes behind, one
+parameter at a time; with ``foreach=True`` eager holds the temporaries of all of them at once, and this counts one.
+
+::
+
+    eager       forward, backward, all gradients live; then optimizer.step()
+    file order  the same operators; each parameter is updated inside the backward pass, and its gradient is freed
+
+Parameters, buffers, the batch and the optimizer's state are there before the call and do not count.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+Kernel = tuple[str, tuple[tuple[int, ...], ...]]
+"""An operator's name and the shapes of its results."""
+
+Event = tuple[Kernel, tuple[tuple[int, int, int], ...]]
+"""An operator that ran, and the storages that it made: number, bytes, which of its results."""
+
+
+@dataclass
+class EagerRun:
+    """A forward and a backward pass as operators that make storages, and storages that are freed: `events` holds an
+    `Event` for each operator, and the number of each storage where it is freed."""
+
+    events: list[Event | int] = field(default_factory=list)
+
+    def live_bytes(
+        self, sizes: Mapping[Kernel, Sequence[int]], workspace: Mapping[Kernel, int]
+    ) -> tuple[list[int], int]:
+        """Live bytes while each operator runs, workspace and results included; and at the end.
+
+        Parameters
+        ----------
+        sizes
+            Bytes of the storages of an operator's results where they were measured: some kernels return a scalar in
+            memory of the size of their input.
+        """
+        live: dict[int, int] = {}
+        now, heights = 0, []
+        for event in self.events:
+            if isinstance(event, int):
+                now -= live.pop(event)
+                continue
+            kernel, made = event
+            for number, nominal, index in made:
+                measured = sizes.get(kernel, ())
+                live[number] = max(nominal, measured[index] if index < len(measured) else 0)
+                now += live[number]
+            heights.append(now + workspace.get(kernel, 0))
+        return heights, now
+
+
+def eager_run(torch: Any, step: Any, batch: Sequence[Any], *, backward: bool) -> EagerRun | None:
+    """Run a module of flat tensors in eager mode on fake tensors; None where that fails.
+
+    Parameters
+    ----------
+    step
+        The module around the user's model and loss (`lowtide.torch.flat_step`).
+    """
+    leaves, found = torch.utils._pytree.tree_leaves, EagerRun()
+    live: set[int] = set()
+
+    def gone(key: int, number: int) -> None:
+        live.discard(key)
+        found.events.append(number)
+
+    class Record(import_module("torch.utils._python_dispatch").TorchDispatchMode):
+        """Sees every operator's results, and when their storages are freed."""
+
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            returned = operator(*args, **(kwargs or {}))
+            results = [value for value in leaves(returned) if isinstance(value, torch.Tensor)]
+            made = []
+            for index, storage in enumerate([value.untyped_storage() for value in results]):
+                if storage._cdata not in live:
+                    live.add(storage._cdata)
+                    number = len(found.events) + index
+                    made.append((number, storage.nbytes(), index))
+                    weakref.finalize(storage, gone, storage._cdata, number).atexit = False
+            name = f"{operator.namespace}.{operator._schema.name.rpartition('::')[2]}.{operator._overloadname}"
+            found.events.append(((name, tuple([tuple(value.shape) for value in results])), tuple(made)))
+            return returned
+
+    with suppress(Exception), _faked(torch, step, batch) as (fakes, there):
+        live |= {tensor.untyped_storage()._cdata for tensor in there}
+        with Record():
+            output = step(*fakes)
+            if backward:
+                with _without_autocast(torch):
+                    (output[step.loss_at] if isinstance(output, tuple) else output).backward()
+        return EagerRun(list(found.events))
+    return None
+
+
+@contextmanager
+def _faked(torch: Any, step: Any, batch: Sequence[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Fake tensors instead of parameters, buffers and batch for a while: the batch, and all of them."""
+    kind = import_module("torch._subclasses.fake_tensor")
+    slots = [slot for module in step.modules() for slot in (module._parameters, module._buffers)]
+    before = [dict(slot) for slot in slots]
+    real = [tensor for slot in before for tensor in slot.values() if tensor is not None]
+    modes = [tensor.fake_mode for tensor in (*real, *batch) if isinstance(tensor, kind.FakeTensor)]
+    mode = modes[0] if modes else kind.FakeTensorMode(allow_non_fake_inputs=True)
+    made: dict[int, Any] = {}
+
+    def fake(tensor: Any) -> Any:
+        if tensor is None:
+            return None
+        if id(tensor) not in made:
+            with mode, torch.no_grad():
+                like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+            if isinstance(tensor, torch.nn.Parameter):
+                like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
+            made[id(tensor)] = like
+        return made[id(tensor)]
+
+    try:
+        for slot in slots:
+            slot.update({name: fake(tensor) for name, tensor in slot.items()})
+        fakes = [fake(tensor) for tensor in batch]
+        with mode:
+            yield fakes, [*made.values()]
+    finally:
+        for slot, tensors in zip(slots, before, strict=True):
+            slot.update(tensors)
+
+
+@contextmanager
+def _without_autocast(torch: Any) -> Iterator[None]:
+    """``loss.backward()`` is called outside of the autocast that the forward pass runs under."""
+    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
