@@ -27,24 +27,9 @@ _MODEL = (
 )
 
 _RESEARCH = (
-    "--allow",
-    "--target",
-    "--plan",
-    "--header",
-    "--snippet",
-    "--memory",
-    "--bank",
-    "--board",
-    "--method",
-    "--set",
-    "--max-overhead",
-    "--runtime-optimized",
-    "--runtime-level",
-    "--reserve",
-    "--cost",
-    "--exact-bits",
-    "--report",
-)
+    "--allow", "--target", "--plan", "--header", "--snippet", "--memory", "--bank", "--board", "--method", "--set",
+    "--max-overhead", "--runtime-optimized", "--runtime-level", "--reserve", "--cost", "--exact-bits", "--report",
+)  # fmt: skip
 """Options of `research plan` that people know from earlier versions of `plan`."""
 
 _WRITTEN = "files to write, together or not at all"

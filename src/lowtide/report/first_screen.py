@@ -81,19 +81,13 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(("  of it tensors", "", size_text(comparison.tensors_bytes), "", _bound(plan)))
     else:
         rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
-    if (
-        comparison.today_seconds is not None
-        and comparison.planned_seconds is not None
-        and comparison.slowdown is not None
-    ):
-        times = _milliseconds(comparison.today_seconds), _milliseconds(comparison.planned_seconds)
-        rows.append(
-            ("time of a run", *times, percent(1, comparison.slowdown), f"{sure.partition(',')[0]}, runs in turn")
-        )
-    elif comparison.slowdown is not None:
-        rows.append(
-            ("time of a run", "", "", percent(1, round(comparison.slowdown, 4)), "predicted from the operations")
-        )
+    before, slowdown = comparison.today_seconds, comparison.slowdown
+    if before is not None and slowdown is not None:
+        # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
+        times = _milliseconds(before), _milliseconds(before * slowdown)
+        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure.partition(',')[0]}, runs in turn"))
+    elif slowdown is not None:
+        rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), "predicted from the operations"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
     if comparison.outputs:
         checked = ", on 2 random inputs" if comparison.measured else ""
