@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections import UserDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import compile_step
+from lowtide.torch import compile_step, curve
 from lowtide.torch.meter import allocator_peak
 
 torch: Any = None
@@ -67,6 +68,9 @@ def test_what_clipping_costs_is_said() -> None:
     assert clipped.plan.update_saving_bytes == inside.plan.update_saving_bytes > 0
     assert "\n  clipping " in repr(clipped)
     assert "\n  updates " in repr(inside)
+    points = curve(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, costs=clipped.costs, time=1).points
+    again = compile_step(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, plan=points[-1].plan)
+    assert again.plan.peak_bytes == points[-1].peak_bytes
     with pytest.raises(InputError, match="optimizer= brings into the step"):
         compile_step(model, loss_fn, batch, clip_grad_norm=1.0)
     with pytest.raises(InputError, match="clip_grad_norm is -1"):
@@ -255,6 +259,25 @@ def test_a_gradient_scaler_scales_inside_the_loss() -> None:
         assert_same(model, eager)
     with pytest.raises(InputError, match=r"leave optimizer= out of compile_step, and call scaler.step\(optimizer\)"):
         compile_step(model, lambda out, y: scaler.scale(loss_fn(out, y)), (x, y), optimizer=optimizer)
+
+
+def test_schedulers_and_torch_compile_around_a_step_change_nothing() -> None:
+    """A scheduler sees that the optimizer stepped; compiled or not, a step runs as it was planned."""
+    model, loss_fn, batch = perceptron()
+    eager = copy.deepcopy(model)
+    optimizer, other = (torch.optim.AdamW(m.parameters(), lr=0.1) for m in (model, eager))
+    schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(o, 4) for o in (optimizer, other)]
+    step = torch.compile(compile_step(model, loss_fn, batch, optimizer=optimizer), backend="eager")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*lr_scheduler.*")
+        for _ in range(3):
+            step(*batch)
+            other.zero_grad()
+            loss_fn(eager(batch[0]), batch[1]).backward()
+            other.step()
+            for scheduler in schedulers:
+                scheduler.step()
+            assert_same(model, eager)
 
 
 def any_optimizers() -> dict[str, Callable[[Any], Any]]:

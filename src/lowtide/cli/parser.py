@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers
+from lowtide.cli import check, commands, curve, emit, measure, option_groups, probe, report, small_parsers
 from lowtide.cli import front as front_door
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.tree import GROUP
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
-from lowtide.cli.values import move_cost, printing, setting, tensor_offset, tensor_place
+from lowtide.cli.values import printing, setting
 from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
@@ -307,8 +307,8 @@ def _emit(add: _Add) -> None:
     written.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
-    _budget(there)
-    _banks(there)
+    option_groups.budget(there)
+    option_groups.banks(there)
     curve.stream_input(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
 
@@ -349,7 +349,7 @@ def _allocate(add: _Add) -> None:
     p.add_argument(
         "--reuse-cost", action="store_true", help="within the capacity, least penalties for shared bytes (dsa-problem)"
     )
-    _banks(p)
+    option_groups.banks(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
 
@@ -399,15 +399,15 @@ def _planning(
     )
     _model_options(counted)
     if budget or kept:
-        _kept(counted)
+        option_groups.kept(counted)
     if budget:
-        _fixed(counted)
+        option_groups.fixed(counted)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
-        _budget(there)
-        _banks(there)
+        option_groups.budget(there)
+        option_groups.banks(there)
     if spilling:
-        _spilling(there)
+        option_groups.spilling(there)
     if budget and spilling:
         there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
     if budget and spilling:
@@ -429,56 +429,6 @@ def _planning(
     search.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=setting,
         help="an option of a method; target.OPTION=VALUE, or OPTION=VALUE, is one of the target",
-    )  # fmt: skip
-
-
-def _kept(p: Any) -> None:
-    """Tensors that keep their memory."""
-    p.add_argument(
-        "--persistent", action="append", default=[], metavar="TENSOR",
-        help="keeps memory of its own from before the first step to after the last",
-    )  # fmt: skip
-    p.add_argument(
-        "--double-buffer", dest="double_buffered", action="append", default=[], metavar="TENSOR",
-        help="the same, with room for two: one to work on, one to fill or to empty",
-    )  # fmt: skip
-
-
-def _fixed(p: Any) -> None:
-    p.add_argument(
-        "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=tensor_offset,
-        help="where a tensor has to lie: bytes from the start of the arena, also 0x...",
-    )  # fmt: skip
-
-
-def _budget(p: Any) -> None:
-    p.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
-    p.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
-
-
-def _banks(p: Any) -> None:
-    """Several memories, each tensor wholly in one."""
-    p.add_argument(
-        "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
-        help="a memory, fastest first: each tensor lies wholly in one, the fewest bytes in slow ones",
-    )  # fmt: skip
-    p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide research board`), or of a file")
-    p.add_argument(
-        "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=tensor_place,
-        help="the memories that a tensor may lie in, the preferred one first",
-    )  # fmt: skip
-
-
-def _spilling(p: Any) -> None:
-    """A fast memory that is too small, and those behind it."""
-    p.add_argument(
-        "--memory", dest="memories", action="append", default=[], metavar="NAME=SIZE",
-        help="a memory for a plan with spilling, fastest first; an unbounded host stands behind the last",
-    )  # fmt: skip
-    p.add_argument(
-        "--moves", action="append", default=[], metavar="NAME=VALUE", type=move_cost,
-        help="what a move costs: write_once, inputs_have_copy, outputs_written_early, outputs_end_fast, parameters, "
-        "rematerialise (true or false), lead (steps), bandwidth (bytes a second), flops (a second)",
     )  # fmt: skip
 
 

@@ -41,17 +41,17 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
     next_command
         What a person may type next.
     """
-    found = plan.comparison
-    assert found is not None, "a plan of lowtide.plan"
-    head = [found.model, *_sizes(found), found.runtime]
-    lines = [", ".join(head), columns(_rows(plan, found), right=[1, 2])]
+    comparison = plan.comparison
+    assert comparison is not None, "a plan of lowtide.plan"
+    head = [comparison.model, *_sizes(comparison), comparison.runtime]
+    lines = [", ".join(head), columns(_rows(plan, comparison), right=[1, 2])]
     budget = plan.budget_bytes
     if budget is not None:
-        apart = found.planned_bytes - budget
+        apart = comparison.planned_bytes - budget
         verdict = f"{size_text(apart)} too much" if plan.status == "over_budget" else f"{size_text(-apart)} to spare"
         lines.append(f"budget {size_text(budget)}: {verdict}")
-    if not found.better:
-        lines.append(_why_not(found))
+    if not comparison.better:
+        lines.append(_why_not(comparison))
     if written:
         lines.append(f"wrote {', '.join(written)}")
     if next_command:
@@ -59,38 +59,39 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
     return "\n".join(lines)
 
 
-def _sizes(found: Comparison) -> list[str]:
+def _sizes(comparison: Comparison) -> list[str]:
     """Shapes of the inputs where the file leaves them free."""
-    if not found.sizes:
+    if not comparison.sizes:
         return []
-    text = ", ".join(f"{name} {shape}" for name, shape in list(found.sizes.items())[:3] if shape)
-    more = ", ..." if len(found.sizes) > 3 else ""
-    return [f"{text}{more} (assumed; --dim sets them)" if found.assumed else f"{text}{more}"]
+    text = ", ".join(f"{name} {shape}" for name, shape in list(comparison.sizes.items())[:3] if shape)
+    more = ", ..." if len(comparison.sizes) > 3 else ""
+    return [f"{text}{more} (assumed; --dim sets them)" if comparison.assumed else f"{text}{more}"]
 
 
-def _rows(plan: Plan, found: Comparison) -> list[tuple[str, ...]]:
-    sure = "measured" if found.measured else "predicted"
-    if found.base_bytes is not None:
-        sure += f", above the {size_text(found.base_bytes)} of Python and onnxruntime"
-    gain = percent(found.today_bytes, found.planned_bytes)
+def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
+    sure = "measured" if comparison.measured else "predicted"
+    if comparison.base_bytes is not None:
+        sure += f", above the {size_text(comparison.base_bytes)} of Python and onnxruntime"
+    gain = percent(comparison.today_bytes, comparison.planned_bytes)
     rows = [
         ("", "today", "planned", "", ""),
-        (found.figure, size_text(found.today_bytes), size_text(found.planned_bytes), gain, sure),
+        (comparison.figure, size_text(comparison.today_bytes), size_text(comparison.planned_bytes), gain, sure),
     ]
-    if found.tensors_bytes is not None:
-        rows.append(("  of it tensors", "", size_text(found.tensors_bytes), "", _bound(plan)))
+    if comparison.tensors_bytes is not None:
+        rows.append(("  of it tensors", "", size_text(comparison.tensors_bytes), "", _bound(plan)))
     else:
         rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
-    if found.today_seconds is not None and found.slowdown is not None:
+    slowdown = comparison.slowdown
+    if comparison.today_seconds is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
-        times = _milliseconds(found.today_seconds), _milliseconds(found.today_seconds * found.slowdown)
-        rows.append(("time of a run", *times, percent(1, found.slowdown), f"{sure.partition(',')[0]}, runs in turn"))
-    elif found.slowdown is not None:
-        rows.append(("time of a run", "", "", percent(1, round(found.slowdown, 4)), "predicted from the operations"))
+        times = _milliseconds(comparison.today_seconds), _milliseconds(comparison.today_seconds * slowdown)
+        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure.partition(',')[0]}, runs in turn"))
+    elif slowdown is not None:
+        rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), "predicted from the operations"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
-    if found.outputs:
-        checked = ", on 2 random inputs" if found.measured else ""
-        rows.append(("outputs", "", "", "", f"{outputs[found.outputs]}{checked}"))
+    if comparison.outputs:
+        checked = ", on 2 random inputs" if comparison.measured else ""
+        rows.append(("outputs", "", "", "", f"{outputs[comparison.outputs]}{checked}"))
     return rows
 
 
@@ -103,11 +104,11 @@ def _bound(plan: Plan) -> str:
     return "optimal for these tiles" if plan.rewrites else "optimal: no order of its operators needs less"
 
 
-def _why_not(found: Comparison) -> str:
+def _why_not(comparison: Comparison) -> str:
     """Why the model is not written."""
-    if found.planned_bytes >= found.today_bytes:
+    if comparison.planned_bytes >= comparison.today_bytes:
         return "no plan takes less than today: keep the model as it is"
-    if not found.outputs:
+    if not comparison.outputs:
         return "the outputs differ by more than rounding: keep the model as it is"
     return "this is slower than allowed: keep the model as it is, or allow more with --slower"
 

@@ -10,7 +10,7 @@ from typing import Any
 from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
-from lowtide.torch.asked import allowed, measurable, options_of
+from lowtide.torch.asked import allowed, clip_of, measurable, options_of
 from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
@@ -56,6 +56,7 @@ def curve(
     example: Batch,
     *,
     optimizer: Any = None,
+    clip_grad_norm: float | None = None,
     costs: Costs | str | Path | None = None,
     measure: bool = True,
     points: int = POINTS,
@@ -88,7 +89,8 @@ def curve(
     if "swap" in allowed(allow):
         raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
     options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
-    job = Job(model, loss_fn, optimizer, rules, options, True, False)
+    clip = clip_of(clip_grad_norm, optimizer)
+    job = Job(model, loss_fn, optimizer, rules, options, True, False, clip=clip)
     batch = as_batch(example)
     captured, program, compared = job.traced(batch)
     found = plan_front(torch, program, measurable(options, captured), points, compared)

@@ -102,6 +102,7 @@ def spend(optimizer: Any, parameters: list[Any], kept: dict[int, Any]) -> None:
     """
     if _refuse not in optimizer._optimizer_step_pre_hooks.values():
         optimizer.register_step_pre_hook(_refuse)
+    optimizer._opt_called = True  # or a learning-rate scheduler warns that no step was made
     for parameter in parameters:
         gradient = kept.get(id(parameter))
         if gradient is None or gradient.held is not None:

@@ -167,6 +167,7 @@ class Step:
         self._slots = captured.slots
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
+        self._uncompiled = library().compiler.disable(self._call)  # its order is planned
         self.gradient_norm: Any = None
         """With ``clip_grad_norm=``, the norm of the last call's gradients before they were clipped."""
         self._spent: dict[int, Any] = {}
@@ -250,6 +251,9 @@ class Step:
             The batch is another than those planned for, or the module is in another mode, and ``replan`` does not
             allow that; or the optimizer now needs other ops.
         """
+        return self._uncompiled(args, named)
+
+    def _call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         batch = called(self._job.model, self._job.loss_fn, self._names, args, named)
         step = self.for_batch(*batch)
         returned = step.finish(step.prepare(*batch)())

@@ -102,9 +102,9 @@ class _Candidate:
         return self.better and self.planned.model_bytes <= budget
 
 
-def _best(found: list[_Candidate], budget: int | None) -> _Candidate:
+def _best(candidates: list[_Candidate], budget: int | None) -> _Candidate:
     """The simplest of about the least memory; with a budget the fastest that fits."""
-    good = [one for one in found if one.better] or found
+    good = [one for one in candidates if one.better] or candidates
     fitting = [one for one in good if budget is not None and one.fits(budget)]
     if fitting:
         return min(fitting, key=lambda one: one.slowdown)
@@ -197,12 +197,12 @@ class Trial:
         """Sizes by name, as the inputs are drawn."""
         return self.optimized.origin.dims
 
-    def finished(self, found: _Candidate) -> Plan:
+    def finished(self, chosen: _Candidate) -> Plan:
         """The plan with its comparison and its status."""
         import onnxruntime
 
-        request, plan = self.request, found.plan
-        before, after = found.today, found.planned
+        request, plan = self.request, chosen.plan
+        before, after = chosen.today, chosen.planned
         comparison = Comparison(
             model=request.name,
             runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
@@ -215,14 +215,14 @@ class Trial:
             tensors_bound_bytes=plan.lower_bound_bytes,
             today_seconds=before.median_seconds,
             planned_seconds=after.median_seconds,
-            slowdown=found.slowdown,
-            outputs=found.outputs,
+            slowdown=chosen.slowdown,
+            outputs=chosen.outputs,
             sizes=request.shapes(load(request.path, request.dims)),
             assumed=request.assumed,
-            better=found.better,
+            better=chosen.better,
         )
         budget = request.budget_bytes
-        status: Status = "ok" if budget is None or found.fits(budget) else "over_budget"
+        status: Status = "ok" if budget is None or chosen.fits(budget) else "over_budget"
         return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
 
 
