@@ -41,6 +41,10 @@ def _values(tmp_path: Path) -> dict[str, Any]:
         "Plan with moves": lowtide.research.plan(graph, target="strict", memories=["fast=200KiB"]),
         "Target": lowtide.research.target("tflm"),
         "Board": lowtide.research.board("esp32s3"),
+        "Comparison": lowtide.Comparison(
+            model="m", runtime="r", figure="arena", today_bytes=2, planned_bytes=1, slowdown=1.0
+        ),
+        "Fit": lowtide.Fit("m", ("batch",), 3, "arena", 10, 9, 12),
         "Check": lowtide.check(graph, "1KiB", target="strict"),
         "Inspection": lowtide.inspect(graph, target="strict"),
         "WayToFit": lowtide.WayToFit("cuts", 1, True, "", "lowtide research plan"),

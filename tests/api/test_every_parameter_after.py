@@ -220,7 +220,7 @@ def test_the_calls_have_no_other_parameters() -> None:
 def test_every_public_call_is_in_a_table() -> None:
     """Those that only look something up have nothing to drop."""
     lookups = {"board", "boards", "schema", "target", "targets"}
-    planning = {"plan", "check", "compare", "inspect", "share"}
+    planning = {"plan", "fit", "check", "compare", "inspect", "share"}
     rest = {
         "verify",
         "prove",
@@ -389,19 +389,15 @@ def test_runtime_optimized_hands_on_what_it_is_given(tmp_path: Path, monkeypatch
     """Level, sizes, seed and time, and the file that it writes."""
     path, out, calls = onnx_file(tmp_path), tmp_path / "o.onnx", []
 
-    def written(source: Path, target: Path, dims: Any, level: str) -> None:
-        calls.append((dims, level))
+    def written(source: Path, target: Path, dims: Any, level: str, seed: int) -> None:
+        calls.append((dims, level, seed))
         target.write_bytes(path.read_bytes())
 
-    monkeypatch.setattr(optimizing, "write_optimized", written)
-    monkeypatch.setattr(optimizing, "_readable", lambda *_: False)
-    monkeypatch.setattr(
-        import_module("lowtide.run.ort_shapes"), "declare_shapes", lambda _, dims, seed: calls.append(seed)
-    )
-    monkeypatch.setattr(optimizing, "_needs", lambda _, dims, time: calls.append((dims, time)) or 1)
+    monkeypatch.setattr(optimizing, "optimize", written)
+    monkeypatch.setattr(optimizing, "_needs", lambda _, time: calls.append(time) or 1)
     assert lowtide.research.runtime_optimized(path, out, level="best", dims={"x:0": 4}, seed=3, time=2.0) == "extended"
     sizes = {"x:0": 4}
-    assert calls == [(sizes, "extended"), 3, (sizes, "all"), 3, (sizes, 2.0), (sizes, 2.0)]
+    assert calls == [(sizes, "extended", 3), (sizes, "all", 3), 2.0, 2.0]
     assert out.exists()
     with pytest.raises(lowtide.InputError, match="the level of onnxruntime's optimiser is 'most'"):
         lowtide.research.runtime_optimized(path, out, level="most")
