@@ -1,6 +1,6 @@
 """What `lowtide plan MODEL` gains where models run: process memory and time beside onnxruntime's defaults.
 
-    python bench/front.py MODEL.onnx ... [--random-weights] [--slower 5%] -o results/front-wild
+    python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--slower 5%] -o results/front-wild
 
 Each model is planned by the default command alone, without an option; sizes that a file leaves free are assumed.
 Both sides are measured in fresh processes, in turn, on the same random inputs. With --random-weights models without
@@ -24,16 +24,15 @@ from lowtide.api.default import Request, plan_request
 from lowtide.errors import LowtideError
 from lowtide.report.first_screen import size_text
 from lowtide.run.random_weights import missing_weights, with_random_weights
-from lowtide.sizes import NO_DIMS
 from lowtide_research.bench.machine import machine
 
 
-def row(model: Path, slower: str | None) -> dict[str, Any]:
+def row(model: Path, dims: dict[str, int], slower: str | None) -> dict[str, Any]:
     """A model's row."""
     began = time.perf_counter()
     made: dict[str, Any] = {"model": model.stem}
     try:
-        plan = plan_request(Request.of(model, None, slower, None, NO_DIMS, None, ()))
+        plan = plan_request(Request.of(model, None, slower, None, dims, None, ()))
     except LowtideError as error:
         return made | {"error": str(error), "seconds": time.perf_counter() - began}
     seen = plan.comparison
@@ -107,19 +106,21 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
 def main() -> int:
     """Plan every model and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("models", nargs="+")
     parser.add_argument("--random-weights", action="store_true")
     parser.add_argument("--slower")
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        for model in options.models:
-            path = model
+        for text in options.models:
+            name, *sizes = text.split(",")
+            model = path = Path(name)
+            dims = {key: int(size) for key, _, size in (one.rpartition("=") for one in sizes)}
             if options.random_weights and missing_weights(model):
                 path = Path(folder) / model.name
                 with_random_weights(model, path)
-            rows.append(row(path, options.slower))
+            rows.append(row(path, dims, options.slower))
             print(json.dumps(rows[-1]), file=sys.stderr)
     words = "MODEL.onnx ..." + (" --random-weights" if options.random_weights else "")
     words += f" --slower {options.slower}" if options.slower else ""

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lowtide.run.optimise import Level
     from lowtide.run.timing import FreshRun, Setup
 
-SECONDS = 5.0
-"""For the runs of both models in turn."""
+RUNS, SECONDS = 60, 5.0
+"""Runs of each model, in turn, and seconds for them: three runs at the least."""
 MANY_WEIGHTS = 2**22
 """Bytes of an optimised file from which its weights may be mapped."""
 LEAST_GAIN = 0.02
@@ -162,7 +162,7 @@ class Trial:
         today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
         self.tell("measuring today and the plan in onnxruntime")
         before, *after = run_fresh(
-            [today, *planned], folder / "feeds.npz", self.dims, seed=request.seed, seconds=SECONDS
+            [today, *planned], folder / "feeds.npz", self.dims, seed=request.seed, runs=RUNS, seconds=SECONDS
         )
         share = rounding(t.dtype for t in plan.tensors)
         return [
