@@ -2,7 +2,7 @@
 
 The first line of standard input holds ``{"path", "session", "dims", "seed", "feeds", "outputs"}``: the model, or the
 Python module that opens it by `open_session`; free sizes; and files for the inputs, which are drawn if the file is not
-there yet, and for the outputs. The answer is ``{"base_bytes"}``: most memory of the process before it opened the model.
+there yet, and for the outputs. The answer is ``{"base_bytes"}``: memory of the process before it opened the model.
 Then each empty line is a run, answered by its ``{"seconds"}``. The end of input is answered by ``{"peak_bytes"}``: most
 memory of the process. The outputs are written after that.
 """
@@ -41,9 +41,18 @@ def main() -> None:
 
 def peak_bytes() -> int:
     """Most memory that this process had at once; where it cannot be read, what its parent had when it began counts."""
+    return _status_bytes("VmHWM")
+
+
+def resident_bytes() -> int:
+    """Memory that this process has now; where it cannot be read, the most that it had."""
+    return _status_bytes("VmRSS")
+
+
+def _status_bytes(field: str) -> int:
     status = Path("/proc/self/status")
     if status.exists():
-        marks = [line.split() for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        marks = [line.split() for line in status.read_text().splitlines() if line.startswith(f"{field}:")]
         if marks:
             return 1024 * int(marks[0][1])
     import resource
@@ -61,7 +70,7 @@ def _open(request: dict[str, Any]) -> tuple[Any, list[dict[str, Any]], int]:
 
     from lowtide.run.onnx import draw
 
-    base = peak_bytes()
+    base = resident_bytes()
     path, file = Path(request["path"]), Path(request["feeds"])
     if request["session"]:
         session = runpy.run_path(request["session"])["open_session"]()
