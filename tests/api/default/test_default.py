@@ -161,3 +161,24 @@ def test_impossible_is_said_of_all_that_is_allowed(tmp_path: Path) -> None:
     below = least.lower_bound_bytes - 1
     assert plan(source, target="generic", budget=below, without=[*MEANS]).status == "impossible"
     assert plan(source, target="generic", budget=below).status != "impossible"
+
+
+def test_a_plan_that_may_be_too_slow_is_measured_for_longer() -> None:
+    """Then its runs decide; and another plan is taken where it is too slow."""
+    from lowtide.api.default import onnx
+    from lowtide.run.timing import FreshRun
+
+    made = plan(graph := "zoo:swiftnet_cell_a", without=[*MEANS])
+    today = FreshRun((1.0, 1.0, 1.0, 1.0), 200, 50)
+    doubtful = onnx._Candidate(made, today, FreshRun((1.2, 0.9, 1.2, 0.95), 100, 50), "equal", 0.05)
+    sure = onnx._Candidate(made, today, FreshRun((1.0, 1.0, 1.0, 1.0), 150, 50), "equal", 0.05)
+    slow = onnx._Candidate(made, today, FreshRun((1.06, 1.06, 1.06, 1.06), 100, 50), "equal", 0.05)
+    assert (doubtful.is_doubtful, sure.is_doubtful, slow.is_doubtful) == (True, False, False)
+    assert (doubtful.too_slow, sure.too_slow, slow.too_slow) == (False, False, True)
+
+    class Trial:
+        def measured(self, _: object, seconds: float) -> list[onnx._Candidate]:
+            assert seconds > onnx.SECONDS, graph
+            return [slow]
+
+    assert onnx._settled(Trial(), [doubtful, sure], None) is sure  # type: ignore[arg-type]
