@@ -69,12 +69,12 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
 
 
 def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> _Candidate:
-    """The best candidate; one whose runs leave open whether it is too slow is measured again, for longer."""
+    """The best candidate; one whose runs leave open whether it is too slow is measured for longer."""
     best = _best(candidates, budget)
     while best.is_doubtful:
         plan = msgspec.structs.replace(best.plan, weights=best.plan.weights or Weights())
-        (again,) = trial.measured(plan, 3 * SECONDS)
-        candidates[candidates.index(best)] = replace(again, settled=True)
+        (longer,) = trial.measured(plan, 3 * SECONDS)
+        candidates[candidates.index(best)] = replace(longer, settled=True)
         best = _best(candidates, budget)
     return best
 
