@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     from lowtide.api.writing import check_outputs, data_of, write_all
 
     line: ProgressLine = options.line
-    request = _request(options)
+    request = replace(_request(options), to_write=options.out is not None)
     files = _files(request, options.out)
     check_outputs(options.model, files.paths, files.out)
 

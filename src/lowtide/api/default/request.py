@@ -59,6 +59,8 @@ class Request:
         None: that of the model's format.
     assumed
         Whether lowtide chose sizes in `dims`.
+    to_write
+        Whether the model is to be written: then only changes are tried that a file of its format can hold.
     """
 
     model: Model
@@ -71,6 +73,7 @@ class Request:
     assumed: bool = False
     seconds: float = 10.0
     seed: int = 0
+    to_write: bool = False
 
     @classmethod
     def of(
@@ -173,6 +176,8 @@ class Request:
             return job
         job = with_all_means(job)
         words = tuple(word for word in job.allow if self._may(word))
+        if self.to_write and load(job.model, job.dims).dialect not in ("onnx", "tflite"):
+            words = ()
         return replace(job, allow=words, costs=job.costs if words else None)
 
     def _may(self, word: str) -> bool:

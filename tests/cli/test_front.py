@@ -1,0 +1,66 @@
+"""`lowtide plan` and `lowtide fit` as they are typed: what is printed and written, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lowtide.cli import main
+from lowtide.plan import read_plan
+from support.small_models import branches, graph_file, onnx_file, op, tensor
+
+
+def chain() -> dict[str, object]:
+    """A wide tensor that is cheap to make is read at the begin and at the end: recomputing it saves its bytes."""
+    tensors = [tensor(0, 8, "input"), tensor(1, 100), *(tensor(k, 60) for k in range(2, 6)), tensor(6, 1, "output")]
+    steps = [op(k, [k], [k + 1], flops=10**6) for k in range(1, 5)]
+    ops = [op(0, [0], [1], flops=1), *steps, op(5, [5, 1], [6], flops=10**6)]
+    return {"name": "chain", "tensors": tensors, "ops": ops}
+
+
+def test_a_graph_is_written_with_its_plan_and_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line is the next command."""
+    source, out = graph_file(tmp_path, branches()), tmp_path / "small.graph.json"
+    assert main(["plan", str(source), "--for", "strict", "-o", str(out), "-q"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 8
+    assert lines[-2] == f"wrote {out}, {tmp_path / 'small.plan.json'}, {tmp_path / 'small.h'}"
+    assert lines[-1] == f"next: lowtide verify {source} {tmp_path / 'small.plan.json'}"
+    assert read_plan(tmp_path / "small.plan.json").comparison is not None
+    assert main(lines[-1].removeprefix("next: lowtide ").split()) == 0
+
+
+def test_what_is_written_has_only_changes_that_its_format_can_hold(tmp_path: Path) -> None:
+    """No graph JSON recomputes an op: with OUT none is planned to."""
+    source, out = graph_file(tmp_path, chain()), tmp_path / "small.graph.json"
+    assert main(["plan", str(source), "--slower", "10%", "-o", str(out), "-q"]) == 0
+
+
+def test_no_plan_that_is_worse_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written, and the screen says why."""
+    one = {"name": "one", "tensors": [tensor(0, 8, "input"), tensor(1, 8, "output")], "ops": [op(0, [0], [1])]}
+    out = tmp_path / "small.graph.json"
+    assert main(["plan", str(graph_file(tmp_path, one)), "-o", str(out), "-q"]) == 0
+    assert "keep the model as it is" in capsys.readouterr().out
+    assert not out.exists()
+
+
+def test_over_budget_exits_3_and_json_is_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A budget below the bound of an unchanged graph is impossible only if nothing may be changed."""
+    source = onnx_file(tmp_path)
+    assert main(["plan", str(source), "--for", "generic", "--budget", "1", "--only", "alias", "--json", "-q"]) in (3, 4)
+    assert json.loads(capsys.readouterr().out)["comparison"]["figure"] == "arena"
+
+
+def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 3 if not even size 1 fits; 2 without a budget."""
+    source = onnx_file(tmp_path, batch="n")
+    words = ["fit", str(source), "--for", "generic", "--only", "alias", "-q"]
+    assert main([*words, "--budget", "20000"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("m.onnx: n = ")
+    assert lines[-1].startswith(f"next: lowtide plan {source} --dim n=")
+    assert main([*words, "--budget", "9"]) == 3
+    assert main(words) == 2
