@@ -35,7 +35,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     assumed
         Whether lowtide chose those sizes.
     better
-        Whether the plan takes less than today, and is no slower than was allowed.
+        Whether the plan takes less than today (for a compiler: no more), and is no slower than was allowed.
     """
 
     model: str

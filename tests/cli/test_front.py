@@ -38,13 +38,25 @@ def test_what_is_written_has_only_changes_that_its_format_can_hold(tmp_path: Pat
     assert main(["plan", str(source), "--slower", "10%", "-o", str(out), "-q"]) == 0
 
 
-def test_no_plan_that_is_worse_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is written, and the screen says why."""
-    one = {"name": "one", "tensors": [tensor(0, 8, "input"), tensor(1, 8, "output")], "ops": [op(0, [0], [1])]}
+def test_a_compiler_gets_offsets_where_no_order_is_better(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has none today."""
+    one = {"name": "one", "tensors": [tensor(0, 64, "input"), tensor(1, 64, "output")], "ops": [op(0, [0], [1])]}
     out = tmp_path / "small.graph.json"
     assert main(["plan", str(graph_file(tmp_path, one)), "-o", str(out), "-q"]) == 0
-    assert "keep the model as it is" in capsys.readouterr().out
-    assert not out.exists()
+    assert "unchanged" in capsys.readouterr().out
+    assert out.exists()
+
+
+def test_what_was_asked_for_is_in_the_next_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It writes the plan that is on the screen."""
+    source = graph_file(tmp_path, branches())
+    assert main(["plan", str(source), "--for", "strict", "--budget", "200", "-q"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == f"next: lowtide plan {source} --budget 200 --for strict -o small.graph.json   (writes it)"
+    assert main(["plan", str(source), "--for", "strict", "--budget", "100", "-o", str(tmp_path / "s.graph.json")]) == 4
+    came = capsys.readouterr()
+    assert "budget 100 B: 9 B too much; proved impossible" in came.out
+    assert "was not written" in came.err
 
 
 def test_over_budget_exits_3_and_json_is_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,9 +51,8 @@ def _goal(p: Any, *, required: bool = False) -> None:
     """What is asked of a plan."""
     from lowtide.api.default.request import MEANS
 
-    p.add_argument(
-        "--budget", metavar="SIZE", required=required, help="the fastest plan within so many bytes: 256KiB, 80MB"
-    )
+    budget = "the memory that there is" if required else "the fastest plan within so many bytes"
+    p.add_argument("--budget", metavar="SIZE", required=required, help=f"{budget}: 256KiB, 80MB")
     p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
     p.add_argument("--for", dest="target", metavar="TARGET", help="where it runs, if not where its format says")
     model_sizes(p)
@@ -117,6 +116,8 @@ def run(options: argparse.Namespace) -> int:
         written = [str(path) for path in files.paths]
         if plan.weights is not None and plan.weights.mapped:
             written.insert(1, str(data_of(Path(options.out))))
+    if files.paths and not written and not options.quiet:
+        say(f"{options.out} was not written")
     if options.json:
         show_json(plan)
     else:
@@ -160,6 +161,14 @@ def _module(out: str) -> str:
     return re.sub(r"\W", "_", f"{_stem(out)}_session")
 
 
+def _asked(options: argparse.Namespace) -> str:
+    """What the call asked for, as it is typed."""
+    words = [("--budget", options.budget), ("--slower", options.slower), ("--for", options.target)]
+    words += [("--only", options.only), ("--without", options.without)]
+    words += [("--dim", f"{name}={size}") for name, size in options.dims if isinstance(size, int)]
+    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words if value)
+
+
 def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
     """The next command, or the line of a program."""
     found, model = plan.comparison, shlex.quote(str(options.model))
@@ -175,7 +184,7 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
-        return f"lowtide plan {model} -o small{ending}   (writes it)"
+        return f"lowtide plan {model}{_asked(options)} -o small{ending}   (writes it)"
     if found.measured:
         return f"from {_module(options.out)} import open_session; session = open_session()"
     return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{_stem(options.out)}.plan.json')))}"

@@ -48,7 +48,8 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
     budget = plan.budget_bytes
     if budget is not None:
         apart = comparison.planned_bytes - budget
-        verdict = f"{size_text(apart)} too much" if plan.status == "over_budget" else f"{size_text(-apart)} to spare"
+        verdict = f"{size_text(apart)} too much" if apart > 0 else f"{size_text(-apart)} to spare"
+        verdict += "; proved impossible" if plan.status == "impossible" else ""
         lines.append(f"budget {size_text(budget)}: {verdict}")
     if not comparison.better:
         lines.append(_why_not(comparison))
@@ -65,7 +66,11 @@ def _sizes(comparison: Comparison) -> list[str]:
         return []
     text = ", ".join(f"{name} {shape}" for name, shape in list(comparison.sizes.items())[:3] if shape)
     more = ", ..." if len(comparison.sizes) > 3 else ""
-    return [f"{text}{more} (assumed; --dim sets them)" if comparison.assumed else f"{text}{more}"]
+    return [
+        f"{text}{more} (assumed, and the only ones that OUT takes: --dim NAME=SIZE)"
+        if comparison.assumed
+        else f"{text}{more}"
+    ]
 
 
 def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
@@ -88,6 +93,8 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(("time of a run", *times, percent(1, slowdown), f"{sure.partition(',')[0]}, runs in turn"))
     elif slowdown is not None:
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), "predicted from the operations"))
+    else:
+        rows.append(("time of a run", "", "", "", "not predicted: parts of operators are not timed"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
     if comparison.outputs:
         checked = ", on 2 random inputs" if comparison.measured else ""

@@ -81,7 +81,7 @@ def test_free_sizes_are_assumed_and_said(tmp_path: Path) -> None:
     assert made.comparison is not None
     assert made.comparison.assumed
     assert made.comparison.sizes == {"x": "1x3x40x40"}
-    assert "x 1x3x40x40 (assumed; --dim sets them)" in repr(made)
+    assert "x 1x3x40x40 (assumed, and the only ones that OUT takes: --dim NAME=SIZE)" in repr(made)
 
 
 def test_optimised_files_are_the_same_in_every_process(tmp_path: Path) -> None:

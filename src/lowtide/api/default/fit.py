@@ -7,8 +7,8 @@ in between are predicted from their plans; elsewhere every size that is tried is
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lowtide.api.default import plan_request
@@ -54,6 +54,10 @@ class Fit:
         Bytes that no order of its ops needs less than at the next larger size, where that is known.
     measured
         Whether `takes_bytes` was measured; all else is predicted.
+    base_bytes
+        What the process takes beyond that, where the bytes are those of a process.
+    others
+        Other free sizes, by name.
     """
 
     model: str
@@ -65,10 +69,14 @@ class Fit:
     next_bytes: int | None = None
     next_bound_bytes: int | None = None
     measured: bool = False
+    base_bytes: int = 0
+    others: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __repr__(self) -> str:
         name, budget = " = ".join(self.names), size_text(self.budget_bytes)
         takes = f"{self.figure} {size_text(self.takes_bytes)} ({'measured' if self.measured else 'predicted'})"
+        takes += f", above the {size_text(self.base_bytes)} of Python and onnxruntime" if self.base_bytes else ""
+        takes += "".join(f", {key} = {size}" for key, size in self.others.items())
         if not self.size:
             return f"{self.model}: {name} = 1 does not fit {budget}: {takes}"
         text = f"{self.model}: {name} = {self.size} fits {budget}: {takes}"
@@ -115,7 +123,8 @@ def fit_request(request: Request, tell: Tell = NO_PROGRESS) -> Fit:
         return replace(request, dims={**sizes, **dict.fromkeys(names, size)})
 
     search = _in_onnxruntime if request.runs_in_onnxruntime else _planned
-    return search(names, of_size, budget, tell)
+    others = {key: size for key, size in sizes.items() if key not in names}
+    return replace(search(names, of_size, budget, tell), others=others)
 
 
 def _free_sizes(request: Request) -> tuple[tuple[str, ...], dict[str, int]]:
@@ -150,19 +159,25 @@ def _in_onnxruntime(names: tuple[str, ...], of_size: OfSize, budget: int, tell: 
     Where that takes more than predicted, all predictions are raised by as much for each unit of the size.
     """
     known: dict[int, int] = {}
+    base = 0
 
     def growing(size: int, *, measure: bool = False) -> tuple[int, int]:
         """Bytes of the arena, the inputs and the outputs; and of the process, if it is measured."""
+        nonlocal base
         with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
             trial = Trial.of(replace(of_size(size), seconds=SECONDS), Path(folder), tell)
             plan = trial.order()
             held = sum(t.size for t in plan.tensors if t.kind in (Kind.INPUT, Kind.OUTPUT))
             known[size] = (plan.runtime_arena_bytes or 0) + held
-            return known[size], trial.alone(plan).model_bytes if measure else 0
+            if not measure:
+                return known[size], 0
+            ran = trial.alone(plan)
+            base = ran.base_bytes
+            return known[size], ran.model_bytes
 
     first, at_one = growing(1, measure=True)
     if at_one > budget:
-        return Fit(of_size(1).name, names, 0, "process memory", budget, at_one, measured=True)
+        return Fit(of_size(1).name, names, 0, "process memory", budget, at_one, measured=True, base_bytes=base)
     more_each = 0
 
     def takes(size: int) -> int:
@@ -180,7 +195,7 @@ def _in_onnxruntime(names: tuple[str, ...], of_size: OfSize, budget: int, tell: 
     fits = measured <= budget
     return Fit(
         of_size(size).name, names, size, "process memory", budget, measured if fits else takes(size), takes(size + 1),
-        measured=fits,
+        measured=fits, base_bytes=base,
     )  # fmt: skip
 
 
