@@ -161,7 +161,7 @@ def _module(out: str) -> str:
     return re.sub(r"\W", "_", f"{_stem(out)}_session")
 
 
-def _asked(options: argparse.Namespace) -> str:
+def _given_text(options: argparse.Namespace) -> str:
     """What the call asked for, as it is typed."""
     words = [("--budget", options.budget), ("--slower", options.slower), ("--for", options.target)]
     words += [("--only", options.only), ("--without", options.without)]
@@ -184,7 +184,7 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
-        return f"lowtide plan {model}{_asked(options)} -o small{ending}   (writes it)"
+        return f"lowtide plan {model}{_given_text(options)} -o small{ending}   (writes it)"
     if found.measured:
         return f"from {_module(options.out)} import open_session; session = open_session()"
     return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{_stem(options.out)}.plan.json')))}"

@@ -168,7 +168,7 @@ def test_a_plan_that_may_be_too_slow_is_measured_for_longer() -> None:
     from lowtide.api.default import onnx
     from lowtide.run.timing import FreshRun
 
-    made = plan(graph := "zoo:swiftnet_cell_a", without=[*MEANS])
+    made = plan("zoo:swiftnet_cell_a", without=[*MEANS])
     today = FreshRun((1.0, 1.0, 1.0, 1.0), 200, 50)
     doubtful = onnx._Candidate(made, today, FreshRun((1.2, 0.9, 1.2, 0.95), 100, 50), "equal", 0.05)
     sure = onnx._Candidate(made, today, FreshRun((1.0, 1.0, 1.0, 1.0), 150, 50), "equal", 0.05)
@@ -177,8 +177,8 @@ def test_a_plan_that_may_be_too_slow_is_measured_for_longer() -> None:
     assert (doubtful.too_slow, sure.too_slow, slow.too_slow) == (False, False, True)
 
     class Trial:
-        def measured(self, _: object, seconds: float) -> list[onnx._Candidate]:
-            assert seconds > onnx.SECONDS, graph
+        def measured(self, _: object, *, times: int) -> list[onnx._Candidate]:
+            assert times > 1
             return [slow]
 
     assert onnx._settled(Trial(), [doubtful, sure], None) is sure  # type: ignore[arg-type]

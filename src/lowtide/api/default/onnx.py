@@ -73,7 +73,7 @@ def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> 
     best = _best(candidates, budget)
     while best.is_doubtful:
         plan = msgspec.structs.replace(best.plan, weights=best.plan.weights or Weights())
-        (longer,) = trial.measured(plan, 3 * SECONDS)
+        (longer,) = trial.measured(plan, times=3)
         candidates[candidates.index(best)] = replace(longer, settled=True)
         best = _best(candidates, budget)
     return best
@@ -172,7 +172,7 @@ class Trial:
     def _solved(self, job: Job) -> Plan:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
 
-    def measured(self, plan: Plan, seconds: float = SECONDS) -> list[_Candidate]:
+    def measured(self, plan: Plan, *, times: int = 1) -> list[_Candidate]:
         """A plan compared with today, in each way to have its weights, unless the plan says one."""
         from lowtide.run.timing import Setup, run_fresh
 
@@ -185,8 +185,8 @@ class Trial:
             folder / "feeds.npz",
             self.dims,
             seed=request.seed,
-            runs=round(RUNS * seconds / SECONDS),
-            seconds=seconds,
+            runs=times * RUNS,
+            seconds=times * SECONDS,
         )
         share = rounding(t.dtype for t in plan.tensors)
         return [
