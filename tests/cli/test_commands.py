@@ -479,23 +479,3 @@ def test_the_bound_of_a_tflm_budget_counts_what_the_runtime_adds(tmp_path: Path,
     assert status == 4
     of = f"a head of {plan['lower_bound_bytes']:,} B and {parts['persistent']:,} B beside it"
     assert f"cannot fit with its ops whole, {least:,} B at the least: {of}: required {required:,} B" in out
-
-
-def test_a_bound_below_a_tflm_budget_is_not_called_above_it(tmp_path: Path, capsys: Captured):
-    """What is compared is the least head under any kernels with what stands beside it, and that is what is shown."""
-    path, reserve = tmp_path / "m.tflite", 16
-    path.write_bytes(residual(8).bytes())
-    sized = run_json(capsys, "research", "plan", path, "--target", "tflm")
-    parts, bound = sized["runtime_parts"], sized["lower_bound_bytes"]
-    assert parts["least_head"] < bound
-    least = parts["least_head"] + parts["least_beside"] + reserve
-    budget = least - 1
-    assert bound < budget
-    of = f"a head of {parts['least_head']:,} B (reference kernels) and {parts['least_beside']:,} B beside it"
-    words = f"{least:,} B at the least: {of} and a reserve of {reserve} B"
-    asked = (path, "--target", "tflm", "--budget", budget, "--reserve", reserve)
-    status, out, _ = run(capsys, "research", "plan", *asked)
-    assert status == 4
-    assert f"impossible with its ops whole: {words}" in out
-    assert "above the budget" not in out
-    assert f"cannot fit with its ops whole, {words}: required" in run(capsys, "check", *asked)[1]

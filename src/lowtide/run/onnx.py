@@ -153,7 +153,7 @@ def _run_original(original: Path, default_model: Path, plan: Plan, dims: Dims, f
         feeds,
         [o.name for o in session.get_outputs()],
         outputs,
-        all(_same(a, b) for a, b in zip(first, repeated, strict=True)),
+        all(same(a, b) for a, b in zip(first, repeated, strict=True)),
         read_profile(session.end_profiling()),
         _profile_of(shipped, feeds),
         None if unmodified is None else _profile_of(unmodified, feeds),
@@ -396,23 +396,25 @@ def _compared(own: _Original, planned: list[list[Any]], plan: Plan) -> tuple[Out
     rows = []
     for name, first, second in zip(own.names, zip(*own.outputs, strict=True), zip(*planned, strict=True), strict=True):
         pairs = list(zip(first, second, strict=True))
-        equal = all(_same(a, b) for a, b in pairs)
-        apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
-        changes = bool(own.feeds[0]) and any(not _same(first[0], other) for other in first[1:])
-        largest = max((_distance(a, np.zeros_like(a)) for a in first if isinstance(a, np.ndarray)), default=0.0)
+        equal = all(same(a, b) for a, b in pairs)
+        apart = None if equal else max((distance(a, b) for a, b in pairs), default=None)
+        changes = bool(own.feeds[0]) and any(not same(first[0], other) for other in first[1:])
+        largest = max((distance(a, np.zeros_like(a)) for a in first if isinstance(a, np.ndarray)), default=0.0)
         rows.append(OutputComparison(name, equal, apart, not changes, largest, *promised))
     return tuple(rows)
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """Whether two outputs are equal bit by bit."""
     if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+        return isinstance(b, list) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype != object:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     return bool(np.array_equal(a, b))
 
 
-def _distance(a: Any, b: Any) -> float:
+def distance(a: Any, b: Any) -> float:
+    """The largest difference of two arrays; NaN if they cannot be subtracted."""
     if (
         not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray))
         or a.shape != b.shape

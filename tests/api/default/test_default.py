@@ -182,3 +182,28 @@ def test_a_plan_that_may_be_too_slow_is_measured_for_longer() -> None:
             return [slow]
 
     assert onnx._settled(Trial(), [doubtful, sure], None) is sure  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan of the order alone, where the search of changed graphs is interrupted."""
+    pytest.importorskip("onnxruntime")
+    from lowtide.api.default import onnx
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(onnx.Trial, "changed", interrupted)
+    made = plan(convolutions(tmp_path), slower=1000)
+    assert made.stopped == "interrupt"
+    assert made.comparison is not None
+    assert made.comparison.measured
+    assert made.rewrites is None
+
+
+def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:
+    """Also of an ONNX file: today is its file's order under the same rules, never a runtime's session."""
+    made = plan(onnx_file(tmp_path), target="strict", without=[*MEANS])
+    assert made.comparison is not None
+    assert made.comparison.runtime == "a compiler (target strict)"
+    assert made.comparison.today_bytes == made.own_order_peak_bytes

@@ -51,21 +51,28 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
-        wanted = request.budget_bytes
         found = trial.measured(trial.order())
-        first = _best(found, wanted)
-        if first.plan.stopped == "interrupt":
-            return trial.finished(first)
-        if wanted is None or not first.fits(wanted):
-            changed = trial.changed(first)
-            if changed is not None:
-                found += trial.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
-        if request.may_be_slow and (wanted is None or not any(one.fits(wanted) for one in found)):
-            unblocked = Trial.of(request, Path(name), tell, "extended")
-            changed = unblocked.changed(first)
-            if changed is not None:
-                found += unblocked.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
-        return trial.finished(_settled(trial, found, wanted))
+        if found[0].plan.stopped == "interrupt":
+            return trial.finished(_best(found, request.budget_bytes))
+        try:
+            _measure_changed(trial, found)
+            return trial.finished(_settled(trial, found, request.budget_bytes))
+        except KeyboardInterrupt:  # what was measured so far
+            best = _best(found, request.budget_bytes)
+            return msgspec.structs.replace(trial.finished(best), stopped="interrupt")
+
+
+def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
+    """Add candidates whose graph is changed, where they may be better than the order alone."""
+    request = trial.request
+    wanted, first = request.budget_bytes, _best(candidates, request.budget_bytes)
+    for level in ("all", "extended") if request.may_be_slow else ("all",):
+        if wanted is not None and any(one.fits(wanted) for one in candidates):
+            return
+        own = trial if level == "all" else Trial.of(request, trial.folder, trial.tell, level)
+        changed = own.changed(first)
+        if changed is not None:
+            candidates += own.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
 
 
 def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> _Candidate:
@@ -81,7 +88,7 @@ def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A plan, and both sides measured in one run; None where they could not be run."""
+    """A plan, and both sides measured in one run."""
 
     plan: Plan
     today: FreshRun
@@ -254,16 +261,15 @@ def _compared(today: Path, planned: Path, share: float) -> str:
     """Whether outputs are equal or within the runtime's rounding, a share of the largest magnitude; empty: neither."""
     import numpy as np
 
+    from lowtide.run.onnx import distance, same
+
     said = "equal"
     with np.load(today) as first, np.load(planned) as second:
         for name in first.files:
             a, b = first[name], second[name]
-            if a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes():
+            if same(a, b):
                 continue
-            if a.shape != b.shape or a.dtype.kind not in "fiu":
-                return ""
-            largest = float(np.max(np.abs(a.astype(np.float64)), initial=0.0))
-            if not float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0)) <= share * largest:
+            if not distance(a, b) <= share * distance(a, np.zeros_like(a)):
                 return ""
             said = "rounding"
     return said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lowtide.api.default.request import Request, Tell
+from lowtide.api.default.request import RUNTIME_FORMATS, Request, Tell
 from lowtide.api.models import load
 from lowtide.comparison import Comparison
 from lowtide.plan import Plan, RuntimeFigure
@@ -41,8 +41,7 @@ def _comparison(request: Request, plan: Plan, sizes: dict[str, str]) -> Comparis
     found = {figure.what: figure for figure in plan.runtime_figures or ()}
     figure = next((found[what] for what in _FIGURES if what in found), None)
     target = plan.target.partition(",")[0]
-    own = plan.target == target or figure is None or target != "generic"
-    compiler = figure is None or not own or figure.planned_bytes is None or target == "generic"
+    compiler = figure is None or figure.planned_bytes is None or target not in RUNTIME_FORMATS
     if figure is None or compiler:
         figure = RuntimeFigure(
             runtime=f"a compiler (target {target})", what="arena", default_bytes=plan.own_order_peak_bytes,
@@ -51,7 +50,7 @@ def _comparison(request: Request, plan: Plan, sizes: dict[str, str]) -> Comparis
     overhead = None if plan.cost is None else plan.cost.overhead
     return Comparison(
         model=request.name,
-        runtime=figure.runtime,
+        runtime="onnxruntime, optimiser off" if target == "onnxruntime" else figure.runtime,
         figure=_NAMES.get(figure.what, figure.what),
         today_bytes=figure.default_bytes,
         planned_bytes=figure.planned_bytes or plan.required_bytes,

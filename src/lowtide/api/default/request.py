@@ -34,7 +34,7 @@ MEANS: Mapping[str, str] = {
 }
 """Transformations by the names that `only` and `without` take, each with its word of `--allow`."""
 
-_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite", "torch": ".pt2"}
+RUNTIME_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite", "torch": ".pt2"}
 """The format of the files that a runtime opens."""
 
 Tell = Callable[[Progress | str], None]
@@ -201,7 +201,7 @@ def _check_target(model: Model, target: str | Target | None) -> None:
     """Raise `InputError` if a file is to run in a runtime that does not open its format."""
     name = target.partition(",")[0] if isinstance(target, str) else ""
     ending = Path(model).suffix.lower() if isinstance(model, str | Path) else ""
-    opens = _FORMATS.get(name)
-    if opens is not None and ending in _FORMATS.values() and ending != opens:
-        own = ", ".join(dict.fromkeys(name for name, format_ in _FORMATS.items() if format_ == ending))
+    opens = RUNTIME_FORMATS.get(name)
+    if opens is not None and ending in RUNTIME_FORMATS.values() and ending != opens:
+        own = ", ".join(dict.fromkeys(name for name, format_ in RUNTIME_FORMATS.items() if format_ == ending))
         raise InputError(f"{name} opens {opens} files; leave out --for, or name one of {own}, generic", str(model))
