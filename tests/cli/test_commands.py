@@ -410,7 +410,7 @@ def test_check_and_inspect_say_that_time_was_up(tmp_path: Path, capsys: Captured
     _, out, _ = run(capsys, "inspect", graph_file(tmp_path, matrix_product(6)), "--target", "strict", "--time", "0.1")
     assert "stopped by --time" in out
     late = lowtide.Check(20, 10, 10, 5, False, "strict", "over_budget", "time")
-    monkeypatch.setattr(lowtide.api, "check", lambda *_, **__: late)
+    monkeypatch.setattr("lowtide.api.check", lambda *_, **__: late)
     _, out, _ = run(capsys, "check", graph_file(tmp_path, branches()), "--budget", "10")
     assert out.endswith("(target strict, lower bound 5 B, stopped by --time)\n")
     assert "stopped" not in run(capsys, "inspect", graph_file(tmp_path, branches()))[1]
