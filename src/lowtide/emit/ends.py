@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
+from typing import Protocol
 
-from lowtide.emit.schedule import Schedule
+from lowtide.emit.kernel import Material
+from lowtide.emit.schedule import Source
 from lowtide.emit.templates import filled, text
-from lowtide.graph import Tensor
+from lowtide.graph import Graph, Tensor
 from lowtide.read.tflite.model import TfliteFile
+
+
+class Located(Protocol):
+    """Where tensors lie."""
+
+    @property
+    def graph(self) -> Graph:
+        """The model's."""
+        ...
+
+    def offset_of(self, tensor: int) -> int | None:
+        """Byte at which a complete tensor begins; None if it has no place."""
+        ...
+
+
+class Scheduled(Protocol):
+    """What a model's functions run: a schedule."""
+
+    @property
+    def places(self) -> Located:
+        """Where its tensors lie."""
+        ...
+
+    @property
+    def makers(self) -> Material:
+        """What its kernels are made of."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """Inputs that are passed in slices."""
+        ...
 
 
 class Ends:
@@ -19,7 +54,7 @@ class Ends:
         What templates leave open.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Scheduled) -> None:
         graph, places = schedule.places.graph, schedule.places
         file = graph.file
         assert isinstance(file, TfliteFile), file

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.ends import Ends
+from lowtide.emit.kernel import Kernel
 from lowtide.emit.kernels import Kernels
 from lowtide.emit.places import ELEMENT_BYTES, Places, View, complete, element_bytes, sizes_of
 from lowtide.emit.schedule import INPUT, Node, Schedule
@@ -20,7 +21,7 @@ from lowtide.plan import Plan
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.write.c_header import comment
 
-_PARTS = {
+PARTS = {
     "add": ("fixed", "scaled", "add"),
     "cast": ("wide", "cast"),
     "concat": ("concat",),
@@ -205,13 +206,9 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
 def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     """All of model.c."""
     names = sorted(schedule.kernels)
-    parts = list(dict.fromkeys(part for name in names for part in _PARTS[name]))
-    taps = max(kernel.taps for listed in schedule.kernels.values() for kernel in listed)
+    parts = list(dict.fromkeys(part for name in names for part in PARTS[name]))
     kernels = ", ".join(f"KERNEL_{name.upper()}" for name in (INPUT, *names))
-    limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}"]
-    limits += [f"MOST_TAPS = {taps}"] if {"conv", "depthwise"} & set(names) else []
-    limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in names else []
-    limits += [f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in names else []
+    limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}", *kernel_limits(schedule.kernels)]
     limits += [f"STATE_BYTES = {schedule.makers.state_bytes}"] if schedule.makers.state_bytes else []
     memories = schedule.places.memories
     lines = [
@@ -220,9 +217,9 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
         f"enum {{ {kernels} }};",
         "",
     ]
-    operands = [_rounding(part, names) for part in (*parts, "schedule")]
-    lines += [_used(text("base.c"), "".join((*operands, text("run.c")))), *operands]
-    lines += _parameters(schedule)
+    operands = [rounding(part, names) for part in (*parts, "schedule")]
+    lines += [used(text("base.c"), "".join((*operands, text("run.c")))), *operands]
+    lines += parameters(schedule.kernels)
     lines += _nodes(schedule.loops)
     lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
     for name in names:
@@ -236,7 +233,15 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     return "\n".join(lines)
 
 
-def _rounding(part: str, names: Sequence[str]) -> str:
+def kernel_limits(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
+    """Constants that kernels count on."""
+    taps = max((kernel.taps for listed in kernels.values() for kernel in listed), default=0)
+    limits = [f"MOST_TAPS = {taps}"] if {"conv", "depthwise"} & set(kernels) else []
+    limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in kernels else []
+    return limits + ([f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in kernels else [])
+
+
+def rounding(part: str, names: Sequence[str]) -> str:
     """A template of code; what only two roundings and softmax need, without softmax for two roundings alone."""
     code = text(f"{part}.c")
     if part != "fixed" or {"softmax", "wide_softmax"} & set(names):
@@ -244,7 +249,7 @@ def _rounding(part: str, names: Sequence[str]) -> str:
     return f"#if !MODEL_SINGLE_ROUNDING\n{code}#endif\n"
 
 
-def _used(base: str, rest: str) -> str:
+def used(base: str, rest: str) -> str:
     """What all models have, without functions that this one's code does not call: compilers warn of them."""
     kept: list[str] = []
     for block in reversed(base.rstrip("\n").split("\n\n")):
@@ -255,12 +260,12 @@ def _used(base: str, rest: str) -> str:
     return "\n\n".join(reversed(kept)) + "\n"
 
 
-def _parameters(schedule: Schedule) -> list[str]:
+def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
     """The parameters of all kernels."""
     lines: list[str] = []
-    for name in sorted(schedule.kernels):
+    for name in sorted(kernels):
         rows = []
-        for k, kernel in enumerate(schedule.kernels[name]):
+        for k, kernel in enumerate(kernels[name]):
             if kernel.operands:
                 kind = "piece_t" if name == "concat" else f"{name}_piece_t"
                 lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]

@@ -1,0 +1,12 @@
+static void nn_conv(const rows_t *k, int32_t y, int32_t rows)
+{
+    stripe_t s = stripe(k, y, rows);
+    cmsis_nn_conv_params params = {k->in_offset, k->out_offset, {k->stride_w, k->stride_h}, s.padding,
+                                   {k->dilation_w, k->dilation_h}, {k->low, k->high}};
+    cmsis_nn_per_channel_quant_params quant = {(int32_t *)k->multiplier, (int32_t *)k->shift};
+    cmsis_nn_dims filter = {k->out_c, k->kernel_h, k->kernel_w, k->in_c};
+    cmsis_nn_dims bias = {1, 1, 1, k->out_c};
+    (void)arm_convolve_wrapper_s8(&s.context, &params, &quant, &s.in, s.from, &filter, k->weights, &bias, k->bias,
+                                  &s.out, s.to);
+}
+
