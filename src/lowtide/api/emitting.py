@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from lowtide.plan import Plan
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
+    from lowtide.emit.cmsis_nn.choice import Chosen
     from lowtide.emit.project import CodeSizes, Project
 
 FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "CMakeLists.txt")
@@ -74,6 +76,34 @@ def project_of(plan: Plan, model: Graph | str | Path) -> Project:
 
     graph = planned_graph(plan, model)
     return project(graph, plan, _bytes_of(graph))
+
+
+def library_project_of(
+    model: Graph | str | Path, *, simd: str = "any", budget: int | None = None, order: Sequence[int] | None = None
+) -> tuple[Project, Chosen]:
+    """The texts of a project that calls CMSIS-NN, and the segments and rows that were chosen.
+
+    Parameters
+    ----------
+    simd
+        What CMSIS-NN will be compiled for, ``none``, ``dsp`` or ``mve``; ``any``: there is scratch for each of them.
+    budget
+        Bytes that the arena may have; None: the least arena that costs little time.
+    order
+        Ops in turn, by id; None: the best order of whole ops.
+
+    Raises
+    ------
+    InputError
+        The model has an operator or a type that no kernel takes, or is of no .tflite file with one subgraph.
+    """
+    from lowtide.api.planning import plan
+    from lowtide.emit.cmsis_nn.code import library_project
+
+    graph = load(model, NO_DIMS)
+    if order is None:
+        order = plan(graph, target=TARGET, budget=budget).order
+    return library_project(graph, _bytes_of(graph), order, simd, budget)
 
 
 def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:

@@ -19,7 +19,7 @@ from lowtide.sizes import round_up
 
 ALIGNMENT = 8
 """Of every address, in bytes: the library reads sums of 32 bits and windows of 16 from its scratch."""
-_SHUFFLES = 300
+_SHUFFLES = 100
 Key = tuple[Literal["tensor", "rows", "sums", "scratch"], int]
 """A complete tensor, a row buffer or accumulators, by the tensor; scratch by the segment's first layer."""
 
@@ -154,7 +154,7 @@ def _shared(flow: Flow, pair: Pair) -> int:
 
 @dataclass(frozen=True)
 class Arena:
-    """Addresses of all buffers, bytes of the arena, and those that no placement is below."""
+    """Addresses of all buffers, bytes of the arena, and the most that a segment needs (`bytes_of`)."""
 
     at: Mapping[Key, int]
     size: int
@@ -191,13 +191,15 @@ def buffers_of(flow: Flow, lives: Lives, parts: Sequence[Segment]) -> list[Buffe
     return result
 
 
-def place(flow: Flow, lives: Lives, parts: Sequence[Segment]) -> Arena:
-    """Addresses: the first that fits, buffers in several orders, the lowest arena of all."""
+def place(flow: Flow, lives: Lives, parts: Sequence[Segment], enough: int = 0) -> Arena:
+    """Addresses: the first that fits, buffers in several orders, the lowest arena of all or one of `enough` bytes."""
     buffers = buffers_of(flow, lives, parts)
     shared = {
         (("tensor", p.operand), ("tensor", p.result)): p.distance for part in parts for p in pairs(flow, lives, part)
     }
     bound = max((bytes_of(flow, lives, part) for part in parts), default=0)
+    near = {b.key: [c.key for c in buffers if c.first <= b.last and b.first <= c.last and c is not b] for b in buffers}
+    sizes = {b.key: b.size for b in buffers}
     orders = [
         sorted(buffers, key=lambda b: -b.size),
         sorted(buffers, key=lambda b: (b.first - b.last, -b.size)),
@@ -209,10 +211,10 @@ def place(flow: Flow, lives: Lives, parts: Sequence[Segment]) -> Arena:
     order = orders[0]
     for k in range(len(orders) + _SHUFFLES):
         trial = orders[k] if k < len(orders) else _swapped(order, rng)
-        at, size = _first_fit(trial, shared)
+        at, size = _first_fit(trial, near, sizes, shared)
         if best is None or size <= best[0]:
             best, order = (size, at), trial
-        if best[0] <= bound:
+        if best[0] <= max(bound, enough):
             break
     assert best is not None
     return Arena(best[1], best[0], bound, tuple(buffers))
@@ -226,24 +228,27 @@ def _swapped(order: Sequence[Buffer], rng: random.Random) -> list[Buffer]:
     return result
 
 
-def _first_fit(order: Sequence[Buffer], shared: Mapping[tuple[Key, Key], int]) -> tuple[dict[Key, int], int]:
-    """Each buffer at the lowest address that fits, and the end of the highest."""
+def _first_fit(
+    order: Sequence[Buffer],
+    near: Mapping[Key, Sequence[Key]],
+    sizes: Mapping[Key, int],
+    shared: Mapping[tuple[Key, Key], int],
+) -> tuple[dict[Key, int], int]:
+    """Each buffer at the lowest address that fits, and the end of the highest. `near`: buffers that are live together."""
     at: dict[Key, int] = {}
-    placed: list[Buffer] = []
     for buffer in order:
         apart: list[tuple[int, int]] = []
-        for other in placed:
-            if other.first <= buffer.last and buffer.first <= other.last:
-                low, high = at[other.key] - buffer.size, at[other.key] + other.size
-                over, under = shared.get((buffer.key, other.key)), shared.get((other.key, buffer.key))
-                if over is not None:  # `other` is a result that may lie over this operand
-                    high = min(high, at[other.key] + over)
-                elif under is not None:
-                    low = max(low, at[other.key] - under)
+        for other in near[buffer.key]:
+            begin = at.get(other)
+            if begin is not None:
+                low, high = begin - buffer.size, begin + sizes[other]
+                if (over := shared.get((buffer.key, other))) is not None:
+                    high = min(high, begin + over)  # `other` is a result that may lie over this operand
+                elif (under := shared.get((other, buffer.key))) is not None:
+                    low = max(low, begin - under)
                 apart.append((low, high))
         at[buffer.key] = _lowest(apart)
-        placed.append(buffer)
-    return at, round_up(max((at[b.key] + b.size for b in placed), default=0), ALIGNMENT)
+    return at, round_up(max((begin + sizes[key] for key, begin in at.items()), default=0), ALIGNMENT)
 
 
 def _lowest(apart: Sequence[tuple[int, int]]) -> int:
@@ -256,3 +261,9 @@ def _lowest(apart: Sequence[tuple[int, int]]) -> int:
             if low < address < high:
                 address, moved = round_up(high, ALIGNMENT), True
     return address
+
+
+def height(arena: Arena, calls: range) -> int:
+    """The end of the highest buffer that is live in some call of a segment."""
+    ends = [arena.at[b.key] + b.size for b in arena.buffers if b.first < calls.stop and b.last >= calls.start]
+    return round_up(max(ends, default=0), ALIGNMENT)

@@ -1,0 +1,294 @@
+"""Models on microcontrollers that qemu emulates: arena, stack, flash and instructions of TFLM and of lowtide's C.
+
+    python bench/mcu/libraries.py SOURCES BUILD
+    python bench/mcu/mcu.py SOURCES BUILD --tflite FOLDER -o results/mcu
+
+Of each model on a Cortex-M4 and on a Cortex-M55: TFLM with its reference kernels, TFLM with CMSIS-NN, lowtide with
+CMSIS-NN in the least arena, the same with a budget of twice that arena, and lowtide's own kernels. All are compiled by
+one compiler with -O2, run on the same random inputs, and are compared byte by byte with TFLM's pip package.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from libraries import BOARDS, CXX, FLAGS, LIBRARY, PREFIX, Board, includes
+
+import lowtide
+from lowtide.read.tflite.model import TfliteFile
+from lowtide.run.tflite_process import quiet, tflm_interpreter
+from lowtide_research.bench.pages import about, document, say, script, table, write
+from lowtide_research.bench.tflite_net import mobilenet_v2
+
+HERE = Path(__file__).parent
+TFLM_REFERENCE, TFLM_LIBRARY = "TFLM, reference", "TFLM + CMSIS-NN"
+OURS, LARGER, OWN = "lowtide + CMSIS-NN", "the same, twice the arena", "lowtide's own C"
+WAYS = (TFLM_REFERENCE, TFLM_LIBRARY, OURS, LARGER, OWN)
+ARENA, SHARE, MOST, TWICE = 0.40, 1.10, 1.30, 1.00
+"""What is to be reached: arena and instructions of TFLM with CMSIS-NN's, on average, the most, and with twice the arena."""
+RESOLVERS = {
+    "ADD": "AddAdd", "AVERAGE_POOL_2D": "AddAveragePool2D", "CONCATENATION": "AddConcatenation", "CONV_2D": "AddConv2D",
+    "DEPTHWISE_CONV_2D": "AddDepthwiseConv2D", "FULLY_CONNECTED": "AddFullyConnected", "MAX_POOL_2D": "AddMaxPool2D",
+    "MEAN": "AddMean", "PAD": "AddPad", "QUANTIZE": "AddQuantize", "RESHAPE": "AddReshape", "SOFTMAX": "AddSoftmax",
+}  # fmt: skip
+FLASH = re.compile(r"^\.(text|rodata|init|data|ARM\.exidx)\s+(\d+)", re.MULTILINE)
+SHOWN = re.compile(r"arena (\d+) stack (\d+) instructions (\d+) wrong (\d+)")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where sources, libraries and programs are.
+
+    Attributes
+    ----------
+    root
+        Of TFLM's sources.
+    build
+        What `libraries.py` made.
+    work
+        For programs.
+    """
+
+    root: Path
+    build: Path
+    work: Path
+
+    def program(self, board: str, name: str, sources: Sequence[Path], words: Sequence[str], libraries: Sequence[str]) -> Path:
+        """A linked program."""
+        out = self.work / f"{name}.elf"
+        cpu = [f"-mcpu={BOARDS[board].cpu}", *FLAGS, f"-I{HERE}", *words]
+        objects = []
+        for source in (HERE / "start.c", *sources):
+            target = self.work / f"{name}-{source.stem}.o"
+            tool = [f"{PREFIX}g++", *CXX] if source.suffix == ".cc" else [f"{PREFIX}gcc"]
+            tool += ["-std=gnu11"] if source.suffix == ".c" else []
+            subprocess.run([*tool, *cpu, "-c", str(source), "-o", str(target)], check=True)
+            objects.append(str(target))
+        link = ["-T", str(HERE / f"{board}.ld"), f"-L{HERE}", "-nostartfiles", "--specs=rdimon.specs", "-Wl,--gc-sections"]
+        link += ["-Wl,--no-warn-rwx-segments"]
+        archives = [str(self.build / board / library) for library in libraries]
+        subprocess.run([f"{PREFIX}g++", *cpu, *objects, *link, *archives, "-lm", "-o", str(out)], check=True)
+        return out
+
+    def flash(self, program: Path) -> int:
+        """Bytes of code and constants."""
+        shown = subprocess.run([f"{PREFIX}size", "-A", str(program)], capture_output=True, text=True, check=True).stdout
+        return sum(int(size) for _, size in FLASH.findall(shown))
+
+
+def run(board: Board, program: Path) -> dict[str, Any]:
+    """What a program on a board prints."""
+    words = ["qemu-system-arm", "-M", board.machine, "-cpu", board.cpu, "-icount", "shift=0", "-nographic"]
+    words += ["-semihosting-config", "enable=on,target=native", "-kernel", str(program)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=900, stdin=subprocess.DEVNULL)
+    found = SHOWN.search(done.stdout)
+    if found is None:
+        raise SystemExit(f"{program.name}: {done.stdout[-500:]} {done.stderr[-500:]}")
+    return dict(zip(("arena", "stack", "instructions", "wrong"), map(int, found.groups()), strict=True))
+
+
+def vectors(model: Path, count: int, folder: Path) -> Path:
+    """C of random inputs and of what TFLM's pip package makes of them."""
+    graph = lowtide.load(model)
+    data = model.read_bytes()
+    interpreter, words = quiet(lambda: tflm_interpreter(data, (16 << 20) + 4 * len(data)))
+    if interpreter is None:
+        raise SystemExit(f"{model}: {words[:200]}")
+    rng = np.random.default_rng(0)
+    shape = next(t.shape for t in graph.tensors if t.kind == "input")
+    given, wanted = b"", b""
+    for _ in range(count):
+        value = rng.integers(-128, 128, shape).astype(np.int8)
+        interpreter.set_input(value, 0)
+        interpreter.invoke()
+        given += value.tobytes()
+        wanted += np.array(interpreter.get_output(0)).tobytes()
+    (folder / "in.bin").write_bytes(given)
+    (folder / "want.bin").write_bytes(wanted)
+    (folder / "model.bin").write_bytes(data)
+    source = folder / "vectors.c"
+    blobs = [("vector_inputs", "in.bin"), ("vector_outputs", "want.bin")]
+    source.write_text("\n".join([f"const int vector_count = {count};", *(_included(n, folder / f) for n, f in blobs)]))
+    (folder / "model_file.c").write_text(_included("model_file", folder / "model.bin"))
+    return source
+
+
+def _included(name: str, path: Path) -> str:
+    """A file as an array."""
+    return f"""__asm__(".section .rodata.{name},\\"a\\"\\n.global {name}\\n.balign 16\\n{name}: .incbin \\"{path}\\"\\n.previous\\n");"""
+
+
+def tflm(bench: Bench, board: str, kernels: str, model: Path, folder: Path) -> Path:
+    """The program with TFLM."""
+    graph = lowtide.load(model)
+    assert isinstance(graph.file, TfliteFile)
+    types = sorted({op.type for op in graph.ops})
+    words = [*includes(bench.root), f"-DOPERATORS={len(types)}", f"-DARENA={1 << 20}"]
+    words += ["-DRESOLVE=" + "".join(f"resolver.{RESOLVERS[kind]}();" for kind in types)]
+    words += LIBRARY if kernels == "cmsis_nn" else ()
+    sources = [HERE / "tflm.cc", folder / "vectors.c", folder / "model_file.c"]
+    libraries = [f"libtflm-{kernels}.a", *(["libcmsis_nn.a"] if kernels == "cmsis_nn" else [])]
+    return bench.program(board, f"{model.stem}-{board}-tflm-{kernels}", sources, words, libraries)
+
+
+def emitted(bench: Bench, board: str, name: str, texts: dict[str, str], folder: Path, *, library: bool) -> Path:
+    """The program with emitted C."""
+    place = folder / name
+    place.mkdir(exist_ok=True)
+    for file, text in texts.items():
+        (place / file).write_text(text)
+    sources = [HERE / "emitted.c", folder / "vectors.c", place / "model.c", place / "model_weights.c"]
+    words = [f"-I{place}", *(LIBRARY if library else ()), *(includes(bench.root) if library else ())]
+    return bench.program(board, name, sources, words, ["libcmsis_nn.a"] if library else [])
+
+
+def rows_of(bench: Bench, board: str, model: Path, folder: Path, seconds: float) -> list[dict[str, Any]]:
+    """All ways of a model on a board."""
+    from lowtide.api.emitting import library_project_of, project_of
+
+    nothing = bench.flash(bench.program(board, f"nothing-{board}", [HERE / "nothing.c", folder / "vectors.c"], (), ()))
+    simd = BOARDS[board].simd
+    least, _ = library_project_of(model, simd=simd)
+    larger, _ = library_project_of(model, simd=simd, budget=2 * least.sizes.arena_bytes)
+    own = project_of(lowtide.research.plan(model, target="loops", allow="loops", time=seconds), model)
+    stem = f"{model.stem}-{board}"
+    programs: dict[str, Callable[[], Path]] = {
+        TFLM_REFERENCE: lambda: tflm(bench, board, "reference", model, folder),
+        TFLM_LIBRARY: lambda: tflm(bench, board, "cmsis_nn", model, folder),
+        OURS: lambda: emitted(bench, board, f"{stem}-ours", least.files, folder, library=True),
+        LARGER: lambda: emitted(bench, board, f"{stem}-larger", larger.files, folder, library=True),
+        OWN: lambda: emitted(bench, board, f"{stem}-own", own.files, folder, library=False),
+    }
+    result = []
+    for way in WAYS:
+        program = programs[way]()
+        row = {"model": model.stem, "board": board, "way": way, **run(BOARDS[board], program)}
+        row["flash"] = bench.flash(program) - nothing
+        say(json.dumps(row))
+        result.append(row)
+    return result
+
+
+def models(folder: Path | None, made: Path, only: str) -> list[Path]:
+    """Files: those of the folder, and MobileNetV2 0.35 at 96 and 160 pixels."""
+    from emit import spread  # bench/emit.py
+
+    found = [] if folder is None else [p for p in sorted(folder.glob("*.tflite")) if p.stem in NAMES]
+    for size in (96, 160):
+        path = made / f"mobilenet_v2_0.35_{size}_int8.tflite"
+        path.write_bytes(spread(mobilenet_v2(0.35, size)).bytes())
+        found.append(path)
+    return [p for p in found if any(word in p.stem for word in only.split(","))]
+
+
+NAMES = (
+    "mlperf_tiny_ad01_int8", "mlperf_tiny_kws_int8", "mlperf_tiny_resnet_int8", "mlperf_tiny_vww96_int8",
+    "tflm_person_detect_int8",
+)  # fmt: skip
+"""Files of the folder that are measured."""
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def text(results: dict[str, Any]) -> list[str]:
+    """The page."""
+    rows = results["rows"]
+    lines = [
+        "# Microcontrollers: lowtide and TFLM with the same kernels",
+        "",
+        f"{about(results['machine'])}; `bench/mcu/mcu.py`. {results['compiler']}, -O2; instructions counted in qemu",
+        f"(`-icount shift=0`), so not cycles. {results['inputs']} random inputs a model, compared byte by byte with TFLM's",
+        "pip package; the last one is counted.",
+        "",
+        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C the arena with counters; input and",
+        "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same program",
+        "without a model; TFLM with the model's own operators alone. Instructions of lowtide's C include copying input and",
+        "output; of TFLM they are those of `Invoke`.",
+        "",
+    ]
+    for board, title in (("m4", "Cortex-M4 (DSP)"), ("m55", "Cortex-M55 (MVE)")):
+        of_board = [row for row in rows if row["board"] == board]
+        if of_board:
+            lines += [f"## {title}", "", *_table(of_board), "", *_summary(of_board), ""]
+    return lines
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    base = {row["model"]: row for row in rows if row["way"] == TFLM_LIBRARY}
+    cells = [
+        (
+            row["model"], row["way"], f"{row['arena']:,}", f"{row['arena'] / base[row['model']]['arena']:.2f}",
+            f"{row['stack']:,}", f"{row['flash']:,}", f"{row['instructions']:,}",
+            f"{row['instructions'] / base[row['model']]['instructions']:.3f}", "yes" if row["wrong"] == 0 else "NO",
+        )
+        for row in rows
+    ]  # fmt: skip
+    head = ("model", "what runs", "arena", "ratio", "stack", "flash", "instructions", "ratio", "equal")
+    return table(head, cells)
+
+
+def _summary(rows: Sequence[dict[str, Any]]) -> list[str]:
+    base = {row["model"]: row for row in rows if row["way"] == TFLM_LIBRARY}
+
+    def ratios(way: str, key: str) -> list[float]:
+        return [row[key] / base[row["model"]][key] for row in rows if row["way"] == way]
+
+    lines = []
+    for way in (OURS, LARGER, OWN):
+        arena, counts = ratios(way, "arena"), ratios(way, "instructions")
+        if counts:
+            lines.append(
+                f"- {way}: arena {mean(arena):.3f} of TFLM + CMSIS-NN's, instructions {mean(counts):.3f} (geometric means), "
+                f"at most {max(counts):.3f}."
+            )
+    ours, larger = ratios(OURS, "instructions"), ratios(LARGER, "instructions")
+    if ours:
+        goals = [
+            (mean(ratios(OURS, "arena")) <= ARENA, f"arena at most {ARENA:.2f}"),
+            (mean(ours) <= SHARE, f"instructions at most {SHARE:.2f}"),
+            (max(ours) <= MOST, f"none above {MOST:.1f}"),
+            (mean(larger) <= TWICE, f"with twice the arena instructions at most {TWICE:.2f}"),
+        ]
+        lines.append("- Goals: " + "; ".join(f"{what}: {'reached' if good else 'MISSED'}" for good, what in goals) + ".")
+    return lines
+
+
+def main() -> None:
+    """Rows as JSON and a page."""
+    parser = script(__doc__)
+    parser.add_argument("sources", type=Path, help="tflite-micro, with its third parties in SOURCES/third")
+    parser.add_argument("build", type=Path, help="what libraries.py made")
+    parser.add_argument("--tflite", type=Path, help="a folder of .tflite files")
+    parser.add_argument("--inputs", type=int, default=2, help="random inputs of each model (default 2)")
+    parser.add_argument("--time", type=float, default=20.0, help="seconds for each plan of lowtide's own C")
+    parser.add_argument("--board", choices=BOARDS, action="append")
+    parser.add_argument("--only", default="", help="models whose name has one of these, A,B,...")
+    options = parser.parse_args()
+    version = subprocess.run([f"{PREFIX}gcc", "--version"], capture_output=True, text=True, check=True).stdout
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as work:
+        for model in models(options.tflite, Path(work), options.only):
+            folder = Path(work) / model.stem
+            folder.mkdir()
+            vectors(model, options.inputs, folder)
+            for board in options.board or BOARDS:
+                bench = Bench(options.sources, options.build, folder)
+                rows += rows_of(bench, board, model, folder, options.time)
+                results = document(rows=rows, compiler=version.splitlines()[0], inputs=options.inputs)
+                write(options.out, results, text(results))
+
+
+if __name__ == "__main__":
+    main()
