@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
@@ -32,7 +32,15 @@ _MARK_LINES, _MARK_BYTES = 6, 4096
 
 
 @typed
-def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
+def emit_c(
+    plan: Plan,
+    model: str | Path,
+    folder: str | Path,
+    *,
+    kernels: Literal["c", "cmsis-nn"] = "c",
+    simd: Literal["any", "none", "dsp", "mve"] = "any",
+    budget: int | None = None,
+) -> CodeSizes:
     """Write C99 that runs a plan of an int8 .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 
     Parameters
@@ -42,6 +50,11 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
     folder
         Made if it is not there; what it has of other names stays, and files of a project that was written before
         are replaced.
+    kernels
+        ``cmsis-nn``: layers are CMSIS-NN's functions, in stripes of rows. Of the plan only the order counts then.
+    simd, budget
+        With ``cmsis-nn``: what the library will be compiled for, and bytes that the arena may have (None: the least
+        arena that costs little time).
 
     Returns
     -------
@@ -63,7 +76,10 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
     check_own(folder)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
-    code = project_of(plan, graph)
+    if kernels == "c":
+        code = project_of(plan, graph)
+    else:
+        code, _ = library_project_of(graph, simd=simd, budget=budget, order=plan.order)
     with output_folder(folder), Outputs(files_read(model)) as outputs:
         for name, text in code.files.items():
             outputs.write(Path(folder) / name, text.encode())
@@ -79,7 +95,12 @@ def project_of(plan: Plan, model: Graph | str | Path) -> Project:
 
 
 def library_project_of(
-    model: Graph | str | Path, *, simd: str = "any", budget: int | None = None, order: Sequence[int] | None = None
+    model: Graph | str | Path,
+    *,
+    simd: str = "any",
+    budget: int | None = None,
+    order: Sequence[int] | None = None,
+    dims: Dims = NO_DIMS,
 ) -> tuple[Project, Chosen]:
     """The texts of a project that calls CMSIS-NN, and the segments and rows that were chosen.
 
@@ -99,8 +120,10 @@ def library_project_of(
     """
     from lowtide.api.planning import plan
     from lowtide.emit.cmsis_nn.code import library_project
+    from lowtide.emit.project import check
 
-    graph = load(model, NO_DIMS)
+    graph = load(model, dims)
+    check(graph, _bytes_of(graph))
     if order is None:
         order = plan(graph, target=TARGET, budget=budget).order
     return library_project(graph, _bytes_of(graph), order, simd, budget)

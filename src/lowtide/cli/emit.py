@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, project_of
+from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, library_project_of, project_of
+from lowtide.api.models import files_read
 from lowtide.api.reporting import Pictures
 from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
-from lowtide.outputs import output_folder
+from lowtide.errors import InputError
+from lowtide.outputs import Outputs, output_folder
+from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
+    from lowtide.emit.cmsis_nn.choice import Chosen
     from lowtide.emit.project import CodeSizes
     from lowtide.plan import Plan
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan, write the plan as C, and print both."""
+    if options.kernels == "cmsis-nn" or (options.kernels == "auto" and options.simd is not None):
+        return _run_library(options)
+    if options.simd is not None:
+        raise InputError("--simd is of CMSIS-NN, and --kernels c does not call it; leave one of them out")
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
     asked.announce(options, options.model)
@@ -63,6 +71,59 @@ def run(options: argparse.Namespace) -> int:
         if ways:
             show(ways)
     return plan.exit_status
+
+
+def _run_library(options: argparse.Namespace) -> int:
+    """Write C that calls CMSIS-NN, and print what it takes."""
+    refused = {
+        "--stream-input": options.stream_input, "--bank and --board": options.banks or options.board,
+        "--plan": options.plan_file, "--report": options.report,
+    }  # fmt: skip
+    for name, given in refused.items():
+        if given:
+            raise InputError(f"{name}: not with CMSIS-NN's kernels; leave it out, or --kernels c")
+    asked.announce(options, options.model)
+    budget = None if options.budget is None else parse_size(options.budget, "budget")
+    if budget is not None and options.reserve is not None:
+        budget = max(1, budget - parse_size(options.reserve, "reserve", least=0))
+    folder = Path(options.out)
+    check_own(folder)
+    project, chosen = library_project_of(
+        options.model, simd=options.simd or "any", budget=budget, dims=dims_of(options.dims)
+    )
+    options.line.end()
+    with output_folder(folder), Outputs(files_read(options.model)) as outputs:
+        for name, text in project.files.items():
+            outputs.write(folder / name, text.encode())
+    over = budget is not None and project.sizes.arena_bytes > budget
+    if options.json:
+        show_json({**asdict(project.sizes), "segments": segments_of(chosen)})
+    else:
+        show(f"{sizes_text(project.sizes)}\n{segments_text(chosen)}")
+    if not options.quiet:
+        for name in project.files:
+            say(f"wrote {folder / name}")
+    if over and not options.json:
+        show(f"over budget: no stripes were found that need less than {project.sizes.arena_bytes:,} B; C written anyway")
+    return 3 if over else 0
+
+
+def segments_of(chosen: Chosen) -> list[dict[str, int]]:
+    """First and last layer of each segment that runs in several calls, rows a call, and calls."""
+    return [
+        {"first": part.begin, "last": part.end - 1, "rows": part.rows, "calls": len(part.calls)}
+        for part in chosen.parts
+        if len(part.calls) > part.end - part.begin
+    ]
+
+
+def segments_text(chosen: Chosen) -> str:
+    """How layers run, in lines."""
+    lines = [
+        f"layers {s['first']} to {s['last']}: {s['rows']} rows a call, {s['calls']} calls" for s in segments_of(chosen)
+    ]
+    time = f"instructions, estimated: {chosen.cost / chosen.whole_cost:.3f} of whole layers"
+    return "\n".join([*lines, time])
 
 
 def sizes_text(sizes: CodeSizes) -> str:

@@ -299,12 +299,20 @@ def _emit(add: _Add) -> None:
         "lowtide emit model.tflite -o firmware",
         "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
         "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
+        "lowtide emit model.tflite -o firmware --simd dsp",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help="a .tflite file")
     written = p.add_argument_group(_WRITTEN)
     written.add_argument("-o", dest="out", metavar="DIR", required=True, help="the folder of the code")
     written.add_argument("--plan", dest="plan_file", metavar="P.json", help="the plan")
     written.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
+    written.add_argument(
+        "--kernels", choices=("auto", "c", "cmsis-nn"), default="auto",
+        help="lowtide's own kernels, or calls of CMSIS-NN (default: cmsis-nn with --simd, else c)",
+    )  # fmt: skip
+    written.add_argument(
+        "--simd", choices=("any", "none", "dsp", "mve"), help="instructions that CMSIS-NN is compiled for (default: any)"
+    )
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     option_groups.budget(there)

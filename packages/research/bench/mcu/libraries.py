@@ -18,6 +18,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tflm32"))
+from build import sources  # noqa: E402
+
 PREFIX = "arm-none-eabi-"
 NEEDED = (
     "add", "concatenation", "conv", "depthwise_conv", "fully_connected", "mul", "pad", "pooling", "quantize", "reduce",
@@ -76,8 +78,6 @@ def cmsis_sources(root: Path) -> list[Path]:
 
 def tflm_sources(root: Path, kernels: str) -> list[Path]:
     """TFLM's files: all but kernels that no model needs, and those of the library."""
-    from build import sources  # bench/tflm32
-
     cmsis = root / "third/cmsis_nn"
     found = sources(root, root / "third", kernels)[:-1]
     return [p for p in found if not p.is_relative_to(cmsis) and (not _is_kernel(root, p) or _is_needed(p.stem))]

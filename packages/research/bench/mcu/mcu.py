@@ -14,6 +14,7 @@ import json
 import math
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from libraries import BOARDS, CXX, FLAGS, LIBRARY, PREFIX, Board, includes
+
+sys.path.append(str(Path(__file__).parents[1]))
+from emit import spread
+from libraries import BOARDS, CXX, FLAGS, HERE, LIBRARY, PREFIX, Board, includes
 
 import lowtide
 from lowtide.read.tflite.model import TfliteFile
@@ -29,7 +33,6 @@ from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide_research.bench.pages import about, document, say, script, table, write
 from lowtide_research.bench.tflite_net import mobilenet_v2
 
-HERE = Path(__file__).parent
 TFLM_REFERENCE, TFLM_LIBRARY = "TFLM, reference", "TFLM + CMSIS-NN"
 OURS, LARGER, OWN = "lowtide + CMSIS-NN", "the same, twice the arena", "lowtide's own C"
 WAYS = (TFLM_REFERENCE, TFLM_LIBRARY, OURS, LARGER, OWN)
@@ -180,8 +183,6 @@ def rows_of(bench: Bench, board: str, model: Path, folder: Path, seconds: float)
 
 def models(folder: Path | None, made: Path, only: str) -> list[Path]:
     """Files: those of the folder, and MobileNetV2 0.35 at 96 and 160 pixels."""
-    from emit import spread  # bench/emit.py
-
     found = [] if folder is None else [p for p in sorted(folder.glob("*.tflite")) if p.stem in NAMES]
     for size in (96, 160):
         path = made / f"mobilenet_v2_0.35_{size}_int8.tflite"
@@ -287,7 +288,8 @@ def main() -> None:
                 bench = Bench(options.sources, options.build, folder)
                 rows += rows_of(bench, board, model, folder, options.time)
                 results = document(rows=rows, compiler=version.splitlines()[0], inputs=options.inputs)
-                write(options.out, results, text(results))
+                if options.out is not None:
+                    write(options.out, results, text(results))
 
 
 if __name__ == "__main__":

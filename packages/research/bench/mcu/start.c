@@ -91,6 +91,7 @@ void reset(void)
     initialise_monitor_handles();
     exit(main());
 }
+void *__dso_handle; /* of destructors of static objects, which never run */
 void _init(void) {}
 void _fini(void) {}
 

@@ -5,10 +5,16 @@ typedef struct {
     int16_t front;
 } place_t;
 
-/* A call: the next `rows` rows of a layer. From MOVES on `layer` is a move: `rows` rows at the front are dropped. */
+/* A call: the next `rows` rows of a layer; none: its segment begins. From MOVES on `layer` is a move: `rows` rows at the
+   front are dropped. */
 typedef struct {
     uint16_t layer, rows;
 } step_t;
+
+/* Steps that repeat. */
+typedef struct {
+    uint16_t first, count, times;
+} run_of_steps_t;
 
 /* Of a row buffer: where rows that are still needed move. */
 typedef struct {

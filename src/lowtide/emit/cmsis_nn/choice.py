@@ -88,6 +88,7 @@ class Choice:
         there is, and no more rows where they save no time."""
         result: list[Edge] = []
         listed = self.layers.listed
+        most = max(edges[0].size for edges in self.edges)
         for end in range(begin + 1, min(len(listed), begin + MOST_LAYERS) + 1):
             if not self.flow.possible(begin, end) or not listed[end - 1].streams:
                 break
@@ -97,6 +98,8 @@ class Choice:
             for rows in ROWS:
                 if rows < max(layer.rows for layer in listed[begin:end]):
                     edge = self._edge(begin, end, rows)
+                    if edge.size > most:
+                        break  # more rows need more
                     if all(edge.cost < other.cost or edge.size < other.size for other in found):
                         found.append(edge)
             result += found

@@ -26,6 +26,8 @@ from lowtide.ops.index import Window
 from lowtide.write.c_header import comment
 
 _MOST_STEPS = 1 << 16
+_LONGEST = 96
+"""Steps that are tried as a run."""
 _TABLES = {
     "conv": ("rows_t", "convs"),
     "depthwise": ("rows_t", "depthwises"),
@@ -300,24 +302,29 @@ class Code:
             raise InputError(f"{layer.op.label}: it has activation {kind}; C is written for none and for ReLUs")
         return arithmetic.activation(kind, scale_of(y), zero_of(y))
 
-    def steps(self) -> tuple[list[str], list[str]]:
-        """The tables of steps and of moves."""
+    def steps(self) -> tuple[list[str], list[str], list[str]]:
+        """The tables of steps, of runs of steps that repeat, and of moves."""
         steps: list[str] = []
+        runs: list[str] = []
         moves: dict[Move, int] = {}
+        count = 0
         for part in self.chosen.parts:
-            steps.append(f"    {{{part.begin}, 0}}, /* layers {part.begin} to {part.end - 1} */")
-            words = []
+            words = [f"{{{part.begin}, 0}}"]
             for step in part.steps:
                 if isinstance(step, Call):
                     words.append(f"{{{step.layer}, {step.end - step.first}}}")
                 else:
                     key = Move(step.tensor, 0, step.kept)
                     words.append(f"{{MOVES + {moves.setdefault(key, len(moves))}, {step.rows}}}")
-            steps += [f"    {', '.join(words[i : i + 8])}," for i in range(0, len(words), 8)]
+            steps.append(f"    /* layers {part.begin} to {part.end - 1} */")
+            for listed, times in repeated(words):
+                runs.append(f"    {{{count}, {len(listed)}, {times}}},")
+                count += len(listed)
+                steps += [f"    {', '.join(listed[i : i + 8])}," for i in range(0, len(listed), 8)]
         rows = [f"    {{{self._place(move.tensor)}, {move.kept}}}," for move in moves]
-        if len(steps) >= _MOST_STEPS:
+        if count >= _MOST_STEPS:
             raise InputError("it has more steps than the code counts; allow a larger budget", self.layers.graph.source)
-        return steps, rows or ["    {{0, 0, -1}, 0},"]
+        return steps, runs, rows or ["    {{0, 0, -1}, 0},"]
 
     def text(self, title: str, ends: Ends) -> str:
         """All of model.c."""
@@ -327,9 +334,9 @@ class Code:
             for name in _SIMD_CHECKS[simd]
         )
         shown = ", ".join(SIMD) if simd == "any" else simd
-        steps, moves = self.steps()
+        steps, runs, moves = self.steps()
         most = max(part.end - part.begin for part in self.chosen.parts)
-        limits = [f"STEPS = {sum(row.count('{') for row in steps)}", f"MOST_LAYERS = {most}"]
+        limits = [f"RUNS = {len(runs)}", f"MOST_LAYERS = {most}"]
         limits += [f"FRONTS = {max(1, len(self.fronts))}", f"MOVES = {len(self.layers.listed)}"]
         limits += ["LEFT_SHIFT = 20"] if "add" in self.tables else []
         limits += kernel_limits(self.own)
@@ -343,7 +350,8 @@ class Code:
             text("cmsis_places.c") + self._functions(),
         ]
         lines += parameters(self.own) + self._parameters()
-        lines += ["static const step_t steps[] = {", *steps, "};", "", "static const move_t moves[] = {", *moves, "};", ""]
+        for kind, name, rows in (("step_t", "steps", steps), ("run_of_steps_t", "runs", runs), ("move_t", "moves", moves)):
+            lines += [f"static const {kind} {name}[] = {{", *rows, "};", ""]
         lines += self._runs(kinds)
         lines += [text("cmsis_run.c") + text("cmsis_move.c")]
         lines += [text("reset.c")] if self.makers.state_bytes else []
@@ -398,6 +406,34 @@ class Code:
         for kind, index in self.rows:
             result.append((kind, starts[index] if kind == "concat" else index))
         return result
+
+
+def repeated(words: Sequence[str]) -> list[tuple[list[str], int]]:
+    """Words as runs, each with how often it repeats: the one that saves most from the left on.
+
+    >>> repeated(["a", "b", "c", "b", "c", "d"])
+    [(['a'], 1), (['b', 'c'], 2), (['d'], 1)]
+    """
+    result: list[tuple[list[str], int]] = []
+    plain: list[str] = []
+    at = 0
+    while at < len(words):
+        best, length = 1, 1
+        for size in range(1, min(_LONGEST, (len(words) - at) // 2) + 1):
+            times = 1
+            while words[at : at + size] == words[at + times * size : at + (times + 1) * size]:
+                times += 1
+            if size * (times - 1) > length * (best - 1):
+                best, length = times, size
+        if best == 1:
+            plain.append(words[at])
+            at += 1
+            continue
+        result += [(plain, 1)] if plain else []
+        result.append((list(words[at : at + length]), best))
+        plain = []
+        at += length * best
+    return [*result, *([(plain, 1)] if plain else [])]
 
 
 def _row(first: str, second: str, numbers: Sequence[int], *names: str) -> str:

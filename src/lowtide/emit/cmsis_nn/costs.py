@@ -8,6 +8,7 @@ of each call of three models of MLPerf Tiny with 1 to 8 rows and all of them a c
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
@@ -60,16 +61,19 @@ class Costs:
     def of(self, part: Segment) -> float:
         """Of a segment."""
         simd = "mve" if self.layers.simd == "mve" else "dsp"
+        calls: Counter[tuple[int, int]] = Counter()
         total = 0.0
         for step in part.steps:
+            total += STEP
             if isinstance(step, Call):
-                total += STEP + self._call(self.layers.listed[step.layer], step, simd)
+                calls[step.layer, step.end - step.first] += 1
             else:
-                total += STEP + step.kept * self.layers.row_bytes(step.tensor) * BYTE[simd]
-        return total
+                total += step.kept * self.layers.row_bytes(step.tensor) * BYTE[simd]
+        return total + sum(
+            many * self._call(self.layers.listed[layer], rows, simd) for (layer, rows), many in calls.items()
+        )
 
-    def _call(self, layer: Layer, call: Call, simd: str) -> float:
-        rows = call.end - call.first
+    def _call(self, layer: Layer, rows: int, simd: str) -> float:
         tensor = layer.operands[0].tensor if layer.writes_last else layer.result
         _, width, channels = sizes_of(self.layers.tensor(tensor))
         pixels = rows * width

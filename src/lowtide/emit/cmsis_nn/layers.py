@@ -99,6 +99,8 @@ class Layers:
     simd: str = "any"
     listed: list[Layer] = field(init=False)
     root: dict[int, int] = field(default_factory=dict)
+    _heights: dict[int, int] = field(default_factory=dict)
+    _asked: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.listed = []
@@ -119,7 +121,9 @@ class Layers:
 
     def height(self, tensor: int) -> int:
         """Rows of a tensor; one of more than four dimensions has one."""
-        return _sizes(self.tensor(tensor))[0]
+        if tensor not in self._heights:
+            self._heights[tensor] = _sizes(self.tensor(tensor))[0]
+        return self._heights[tensor]
 
     def row_bytes(self, tensor: int) -> int:
         """Bytes of a row."""
@@ -142,7 +146,13 @@ class Layers:
 
     def scratch(self, layer: Layer, first: int, end: int) -> int:
         """Bytes of scratch that the library asks for in a call; the most over its builds if `simd` is ``any``."""
-        return max(self._scratch(layer, first, end, simd) for simd in (SIMD if self.simd == "any" else (self.simd,)))
+        window = layer.operands[0].window
+        padding = 0 if window is None else max(0, window.before - first * window.stride)
+        key = (layer.op.id, end - first, padding, end == layer.rows)
+        if key not in self._asked:
+            builds = SIMD if self.simd == "any" else (self.simd,)
+            self._asked[key] = max(self._scratch(layer, first, end, simd) for simd in builds)
+        return self._asked[key]
 
     def _scratch(self, layer: Layer, first: int, end: int, simd: str) -> int:
         x = self.tensor(layer.operands[0].tensor)

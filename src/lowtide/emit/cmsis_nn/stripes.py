@@ -134,6 +134,10 @@ class _Run:
         self.rates = rates(flow, begin, end, rows)
         self.inner = flow.inner(begin, end)
         self.most = dict.fromkeys(self.inner, 0)
+        self.windows = {
+            t: [(k, o.window) for k in flow.readers[t] for o in self.listed[k].operands if o.tensor == t and o.window]
+            for t in self.inner
+        }
         self.calls: list[tuple[Call, int]] = []
         """With the first row of the result that is still needed."""
 
@@ -163,14 +167,12 @@ class _Run:
 
     def _needed(self, tensor: int, made: int) -> int:
         """The first row of a tensor that some reader has still to read."""
-        rows = [made]
-        for reader in self.flow.readers[tensor]:
-            layer, at = self.listed[reader], self.done[reader]
-            if at < layer.rows:
-                rows += [
-                    self.flow.layers.reads(layer, o, at, at + 1)[0] for o in layer.operands if o.tensor == tensor
-                ]
-        return min(rows)
+        least = made
+        for reader, window in self.windows[tensor]:
+            at = self.done[reader]
+            if at < self.listed[reader].rows:
+                least = min(least, max(0, at * window.stride - window.before))
+        return least
 
 
 def segment(flow: Flow, begin: int, end: int, rows: int) -> Segment:
