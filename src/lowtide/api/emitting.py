@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "CMakeLists.txt")
 """Of a project."""
+KERNELS, SIMD = ("c", "cmsis-nn"), ("any", "none", "dsp", "mve")
+"""Whose kernels, and what CMSIS-NN is compiled for."""
 TARGET = "loops"
 """What a plan is made for that becomes C, if nothing else is asked for."""
 _MARK = re.compile(rb"(?:/\*|#)?\s*Made by lowtide; make it again")
@@ -37,8 +39,8 @@ def emit_c(
     model: str | Path,
     folder: str | Path,
     *,
-    kernels: Literal["c", "cmsis-nn"] = "c",
-    simd: Literal["any", "none", "dsp", "mve"] = "any",
+    kernels: str = "c",
+    simd: str = "any",
     budget: int | None = None,
 ) -> CodeSizes:
     """Write C99 that runs a plan of an int8 .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
@@ -51,9 +53,9 @@ def emit_c(
         Made if it is not there; what it has of other names stays, and files of a project that was written before
         are replaced.
     kernels
-        ``cmsis-nn``: layers are CMSIS-NN's functions, in stripes of rows. Of the plan only the order counts then.
+        ``c``: lowtide's own. ``cmsis-nn``: layers are CMSIS-NN's functions, in stripes of rows. Of the plan only the order counts then.
     simd, budget
-        With ``cmsis-nn``: what the library will be compiled for, and bytes that the arena may have (None: the least
+        With ``cmsis-nn``: what the library will be compiled for (``any``, ``none``, ``dsp``, ``mve``), and bytes that the arena may have (None: the least
         arena that costs little time).
 
     Returns
@@ -73,6 +75,8 @@ def emit_c(
     from lowtide.api.problem import Rules
     from lowtide.verify.check.plan import verify_plan
 
+    if kernels not in KERNELS or simd not in SIMD:
+        raise InputError(f"kernels are {', '.join(KERNELS)}, and simd is {', '.join(SIMD)}; not {kernels!r}, {simd!r}")
     check_own(folder)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)

@@ -215,8 +215,8 @@ def text(results: dict[str, Any]) -> list[str]:
         "",
         "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C the arena with counters; input and",
         "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same program",
-        "without a model; TFLM with the model's own operators alone. Instructions of lowtide's C include copying input and",
-        "output; of TFLM they are those of `Invoke`.",
+        "without a model; TFLM with the model's own operators alone. *Instructions*: from an input in the caller's memory,",
+        "which is copied into the arena, to the result; lowtide's C copies that out, too.",
         "",
     ]
     for board, title in (("m4", "Cortex-M4 (DSP)"), ("m55", "Cortex-M55 (MVE)")):

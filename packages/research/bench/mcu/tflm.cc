@@ -28,8 +28,8 @@ int main() {
   int wrong = 0;
   TfLiteTensor* in = interpreter.input(0);
   for (int i = 0; i < vector_count; i++) {
-    memcpy(in->data.raw, &vector_inputs[i * in->bytes], in->bytes);
     board_begin();
+    memcpy(in->data.raw, &vector_inputs[i * in->bytes], in->bytes);
     interpreter.Invoke();
     ticks = board_end();
     TfLiteTensor* out = interpreter.output(0);

@@ -1,0 +1,201 @@
+"""C that calls CMSIS-NN by stripes: what TFLM makes, in an arena in which nothing is written over that is still read."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowtide
+from lowtide.cli import main
+from lowtide.emit.cmsis_nn.choice import Choice
+from lowtide.emit.cmsis_nn.code import repeated
+from lowtide.emit.cmsis_nn.layers import Layers
+from lowtide.emit.cmsis_nn.replay import check_segments
+from lowtide.emit.cmsis_nn.stripes import Call, Flow, segment
+from lowtide.emit.weights import Weights
+from lowtide.errors import InputError, VerificationError
+from support.emit_nets import compiler, convolution, emit_net, feeds_of, output_of, sanitizers, tflm_outputs
+from support.library_nets import SOURCES, compiled_with, written_with
+from support.tflite_builder import Net, residual
+
+pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
+pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
+needs_library = pytest.mark.skipif(not SOURCES, reason="LOWTIDE_CMSIS_NN does not name CMSIS-NN's folder")
+
+
+def chain(blocks: int = 4, size: int = 24) -> Net:
+    """A convolution, then depthwise and pointwise ones, then a mean."""
+    net = Net(5)
+    x = net.tensor((1, size, size, 3), scale=0.05, zero=-3)
+    y = convolution(net, x, lambda options: options[0], 8, kernel=(3, 3))
+    for _ in range(blocks):
+        y = convolution(net, y, lambda options: options[0], 1, depthwise=True, kernel=(3, 3))
+        y = convolution(net, y, lambda options: options[0], 8, kernel=(1, 1))
+    net.ends([x], [net.pool(y, "AVERAGE_POOL_2D", (size, size), (1, 1))])
+    return net
+
+
+def layers_of(net: Net, folder: Path, simd: str = "dsp") -> Layers:
+    """A network's layers, in the order of the file."""
+    model = folder / "net.tflite"
+    model.write_bytes(net.bytes())
+    graph = lowtide.load(model)
+    return Layers(graph, Weights(graph, net.bytes()), [op.id for op in graph.ops], simd)
+
+
+def check(net: Net, folder: Path, simd: str, budget: int | None, *, library: bool = False) -> int:
+    """What the code makes of random inputs is what TFLM makes; bytes of the arena."""
+    model = folder / "net.tflite"
+    model.write_bytes(net.bytes())
+    arena = written_with(model, folder, simd, budget)
+    feeds = feeds_of(net, 2)
+    data = b"".join(value.tobytes() for feed in feeds for value in feed)
+    program = compiled_with(folder, sanitizers(), library=library)
+    assert output_of(program, data) == tflm_outputs(model, feeds, len(net.graph.outputs))
+    return arena
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 16, 35, 41])
+def test_random_networks_run_as_in_tflm(tmp_path: Path, seed: int) -> None:
+    """In the least arena, and in one with room for whole layers, with plain loops in the library's place."""
+    net = emit_net(random.Random(seed).choice, seed, 10)
+    least = check(net, tmp_path, random.Random(seed).choice(("any", "none", "dsp", "mve")), 1)
+    assert check(net, tmp_path, "dsp", 1 << 20) >= least // 2
+
+
+@needs_compiler
+@needs_library
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_random_networks_run_as_in_tflm_with_the_library(tmp_path: Path, seed: int) -> None:
+    """The same with CMSIS-NN, compiled as plain C."""
+    net = emit_net(random.Random(seed).choice, seed, 10)
+    for budget in (1, None, 1 << 20):
+        check(net, tmp_path, "none", budget, library=True)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_stripes_need_less_and_compute_the_same(tmp_path: Path) -> None:
+    """A chain in stripes needs little more than its largest tensor; whole layers need two of them."""
+    least = check(chain(), tmp_path, "dsp", 1)
+    whole = check(chain(), tmp_path, "dsp", 1 << 20)
+    assert 10 * least < 6 * whole
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_residual_network_runs_as_in_tflm(tmp_path: Path) -> None:
+    """Rows of a shortcut are kept until they are added."""
+    check(residual(), tmp_path, "mve", 1)
+
+
+@pytest.mark.parametrize("budget", [6_000, 9_000, 20_000])
+def test_a_budget_is_kept_and_a_larger_one_is_no_slower(tmp_path: Path, budget: int) -> None:
+    """The cheapest segments within the budget: estimated instructions fall as it grows."""
+    layers = layers_of(chain(), tmp_path)
+    chosen, larger = Choice(layers, budget).best(), Choice(layers, 2 * budget).best()
+    assert chosen.arena.size <= budget
+    assert larger.cost <= chosen.cost
+
+
+def test_without_a_budget_little_time_is_lost(tmp_path: Path) -> None:
+    """The least arena among segments that are estimated to take at most a tenth more instructions."""
+    chosen = Choice(layers_of(chain(), tmp_path)).best()
+    assert chosen.cost <= 1.1 * chosen.whole_cost
+    assert chosen.arena.size < Choice(layers_of(chain(), tmp_path), 1 << 20).best().arena.size
+
+
+def test_the_replay_finds_what_is_written_over(tmp_path: Path) -> None:
+    """Wherever a layer's result is moved to the front of its operand, the replay says so."""
+    layers = layers_of(chain(2), tmp_path)
+    chosen = Choice(layers, 1).best()
+    check_segments(layers, chosen)
+    key = {b.key[1]: b.key for b in chosen.arena.buffers if b.key[0] in ("tensor", "rows")}
+    for layer in layers.listed:
+        operand, result = key[layer.operands[0].tensor], key[layer.result]
+        at = {**chosen.arena.at, result: chosen.arena.at[operand]}
+        size = max(at[b.key] + b.size for b in chosen.arena.buffers)
+        with pytest.raises(VerificationError):
+            check_segments(layers, replace(chosen, arena=replace(chosen.arena, at=at, size=size)))
+
+
+def test_the_replay_finds_rows_that_are_left_out(tmp_path: Path) -> None:
+    """Steps without one of their calls are refused, whichever it is."""
+    layers = layers_of(chain(1, 10), tmp_path)
+    chosen = Choice(layers, 1).best()
+    for k, part in enumerate(chosen.parts):
+        for i, step in enumerate(part.steps):
+            if isinstance(step, Call):
+                steps = part.steps[:i] + part.steps[i + 1 :]
+                parts = (*chosen.parts[:k], replace(part, steps=steps), *chosen.parts[k + 1 :])
+                with pytest.raises(VerificationError):
+                    check_segments(layers, replace(chosen, parts=parts))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8])
+def test_row_buffers_hold_no_more_than_a_window_and_what_a_call_makes(tmp_path: Path, rows: int) -> None:
+    """Of a tensor that a 3x3 window of one row after another reads: two rows of before and those of a call."""
+    flow = Flow(layers_of(chain(), tmp_path))
+    part = segment(flow, 0, 9, rows)
+    for tensor, kept in part.buffers.items():
+        reader = flow.layers.listed[flow.readers[tensor][0]]
+        assert kept <= rows + (2 if reader.kind == "depthwise" else 0)
+    assert max(c.end - c.first for c in part.calls) == rows
+
+
+def test_scratch_is_the_most_of_all_builds(tmp_path: Path) -> None:
+    """Of a depthwise convolution CMSIS-NN asks for scratch with MVE alone; without --simd there is enough for that."""
+    asked = {}
+    for simd in ("none", "dsp", "mve", "any"):
+        layers = layers_of(chain(1), tmp_path, simd)
+        depthwise = next(layer for layer in layers.listed if layer.kind == "depthwise")
+        asked[simd] = layers.scratch(depthwise, 0, 4)
+    assert asked == {"none": 0, "dsp": 0, "mve": 4 * 124 * 9, "any": 4 * 124 * 9}
+
+
+def test_steps_that_repeat_are_written_once() -> None:
+    """Runs spelled out are the steps."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        words = [str(w) for w in rng.integers(0, 3, 40)]
+        runs = repeated(words)
+        assert [w for listed, times in runs for w in listed * times] == words
+    assert len(repeated(["a", "b"] * 500)) == 1
+
+
+def test_the_command_writes_the_library_s_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--simd` chooses CMSIS-NN; a budget that is too small is said, with status 3; other options do not go with it."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(chain(2).bytes())
+    assert main(["emit", str(model), "-o", str(tmp_path / "a"), "--simd", "dsp", "-q"]) == 0
+    assert "arm_depthwise_conv_wrapper_s8(" in (tmp_path / "a/model.c").read_text()
+    words = ["emit", str(model), "-o", str(tmp_path / "b"), "--kernels", "cmsis-nn", "--budget", "1KiB", "--json", "-q"]
+    capsys.readouterr()
+    assert main(words) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["arena_bytes"] > 1024
+    assert shown["segments"]
+    assert main(["emit", str(model), "-o", str(tmp_path / "c"), "--simd", "dsp", "--stream-input"]) == 2
+    assert main(["emit", str(model), "-o", str(tmp_path / "c"), "--kernels", "c", "--simd", "dsp"]) == 2
+
+
+def test_weights_that_no_kernel_takes_are_refused(tmp_path: Path) -> None:
+    """As of lowtide's own kernels, before anything is written."""
+    net = chain(1)
+    _, w, _ = net.graph.operators[0].inputs
+    net.graph.tensors[w].quantization.zeroPoint = [3] * 8
+    model = tmp_path / "net.tflite"
+    model.write_bytes(net.bytes())
+    plan = lowtide.research.plan(model, target="loops", time=2)
+    with pytest.raises(InputError, match="around 0"):
+        lowtide.emit_c(plan, model, tmp_path / "out", kernels="cmsis-nn")
+    assert not (tmp_path / "out").exists()
