@@ -1,4 +1,4 @@
-"""C that calls CMSIS-NN by stripes: what TFLM makes, in an arena in which nothing is written over that is still read."""
+"""C that calls CMSIS-NN by stripes: what TFLM makes, in an arena where nothing is overwritten that is still read."""
 
 from __future__ import annotations
 

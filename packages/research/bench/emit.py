@@ -32,7 +32,7 @@ from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide_research.bench.pages import about, document, say, script, table, write
-from lowtide_research.bench.tflite_net import Net, mobilenet_v2
+from lowtide_research.bench.tflite_net import mobilenet_v2, spread
 
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},
@@ -59,23 +59,6 @@ HUNDRED = 100
 """Inputs that a model has to be tried on."""
 LEAST_SECONDS = 1e-3
 """Runs are timed together until they take this long."""
-
-
-def spread(net: Net) -> Net:
-    """The network with weights in scales, a scale for each channel, that keep results within 8 bits."""
-    rng = np.random.default_rng(1)
-    for op in net.graph.operators:
-        if len(op.inputs) != 3:
-            continue
-        x, w, b = (net.graph.tensors[t] for t in op.inputs)
-        y = net.graph.tensors[op.outputs[0]]
-        filters = y.shape[3]
-        fan = math.prod(w.shape) / filters
-        scale = 40 * y.quantization.scale[0] / (x.quantization.scale[0] * math.sqrt(fan) * 73 * 40)
-        w.quantization.scale = [float(v) for v in scale * rng.uniform(0.7, 1.4, filters)]
-        bias = rng.integers(-1000, 1000, filters).astype(np.int32)
-        net.model.buffers[b.buffer].data = np.frombuffer(bias.tobytes(), np.uint8)
-    return net
 
 
 def models(folder: Path | None, made: Path) -> Iterator[Path]:

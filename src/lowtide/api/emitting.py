@@ -53,10 +53,11 @@ def emit_c(
         Made if it is not there; what it has of other names stays, and files of a project that was written before
         are replaced.
     kernels
-        ``c``: lowtide's own. ``cmsis-nn``: layers are CMSIS-NN's functions, in stripes of rows. Of the plan only the order counts then.
+        ``c``: lowtide's own. ``cmsis-nn``: layers are CMSIS-NN's functions, in stripes of rows; of the plan only the
+        order counts then.
     simd, budget
-        With ``cmsis-nn``: what the library will be compiled for (``any``, ``none``, ``dsp``, ``mve``), and bytes that the arena may have (None: the least
-        arena that costs little time).
+        With ``cmsis-nn``: what the library will be compiled for (``any``, ``none``, ``dsp``, ``mve``), and bytes that
+        the arena may have (None: the least arena that costs little time).
 
     Returns
     -------
@@ -123,7 +124,7 @@ def library_project_of(
         The model has an operator or a type that no kernel takes, or is of no .tflite file with one subgraph.
     """
     from lowtide.api.planning import plan
-    from lowtide.emit.cmsis_nn.code import library_project
+    from lowtide.emit.cmsis_nn.project import library_project
     from lowtide.emit.project import check
 
     graph = load(model, dims)

@@ -104,7 +104,9 @@ def _run_library(options: argparse.Namespace) -> int:
         for name in project.files:
             say(f"wrote {folder / name}")
     if over and not options.json:
-        show(f"over budget: no stripes were found that need less than {project.sizes.arena_bytes:,} B; C written anyway")
+        show(
+            f"over budget: no stripes were found that need less than {project.sizes.arena_bytes:,} B; C written anyway"
+        )
     return 3 if over else 0
 
 

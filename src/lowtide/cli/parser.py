@@ -311,7 +311,9 @@ def _emit(add: _Add) -> None:
         help="lowtide's own kernels, or calls of CMSIS-NN (default: cmsis-nn with --simd, else c)",
     )  # fmt: skip
     written.add_argument(
-        "--simd", choices=("any", "none", "dsp", "mve"), help="instructions that CMSIS-NN is compiled for (default: any)"
+        "--simd",
+        choices=("any", "none", "dsp", "mve"),
+        help="instructions that CMSIS-NN is compiled for (default: any)",
     )
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")

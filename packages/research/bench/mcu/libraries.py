@@ -91,13 +91,14 @@ def _is_needed(stem: str) -> bool:
     return stem in (*NEEDED, *ALWAYS) or stem.removesuffix("_common") in NEEDED
 
 
-def library(name: Path, files: Sequence[Path], words: Sequence[str], jobs: int) -> Path:
-    """An archive of compiled files."""
-    objects = name.with_suffix(".objects")
-    objects.mkdir(parents=True, exist_ok=True)
+def library(name: Path, files: Sequence[Path], words: Sequence[str], jobs: int, shared: Sequence[Path] = ()) -> Path:
+    """An archive of compiled files; `shared`: those that are compiled once for all archives."""
+    own, common = name.with_suffix(".objects"), name.parent / "shared.objects"
+    for objects in (own, common):
+        objects.mkdir(parents=True, exist_ok=True)
 
     def compiled(path: Path) -> Path:
-        out = objects / (str(path.resolve()).replace("/", "_").lstrip("_") + ".o")
+        out = (common if path in shared else own) / (str(path.resolve()).replace("/", "_").lstrip("_") + ".o")
         if not out.exists() or out.stat().st_mtime < path.stat().st_mtime:
             tool = [f"{PREFIX}gcc", "-std=gnu17"] if path.suffix == ".c" else [f"{PREFIX}g++", *CXX]
             subprocess.run([*tool, *words, "-c", str(path), "-o", str(out)], check=True)
@@ -125,7 +126,8 @@ def main() -> int:
         for kernels in given.kernels or ("reference", "cmsis_nn"):
             plain = words if kernels == "cmsis_nn" else [w for w in words if w not in LIBRARY]
             files = tflm_sources(given.sources, kernels)
-            print(library(given.build / name / f"libtflm-{kernels}.a", files, plain, given.jobs), flush=True)
+            shared = [p for p in files if not _is_kernel(given.sources, p)]
+            print(library(given.build / name / f"libtflm-{kernels}.a", files, plain, given.jobs, shared), flush=True)
     return 0
 
 

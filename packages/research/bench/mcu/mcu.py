@@ -14,7 +14,6 @@ import json
 import math
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,22 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.append(str(Path(__file__).parents[1]))
-from emit import spread
 from libraries import BOARDS, CXX, FLAGS, HERE, LIBRARY, PREFIX, Board, includes
 
 import lowtide
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide_research.bench.pages import about, document, say, script, table, write
-from lowtide_research.bench.tflite_net import mobilenet_v2
+from lowtide_research.bench.tflite_net import mobilenet_v2, spread
 
 TFLM_REFERENCE, TFLM_LIBRARY = "TFLM, reference", "TFLM + CMSIS-NN"
 OURS, LARGER, OWN = "lowtide + CMSIS-NN", "the same, twice the arena", "lowtide's own C"
 WAYS = (TFLM_REFERENCE, TFLM_LIBRARY, OURS, LARGER, OWN)
 ARENA, SHARE, MOST, TWICE = 0.40, 1.10, 1.30, 1.00
-"""What is to be reached: arena and instructions of TFLM with CMSIS-NN's, on average, the most, and with twice the arena."""
+"""To be reached, of TFLM with CMSIS-NN: arena, instructions on average, at most, and with twice the arena."""
 RESOLVERS = {
     "ADD": "AddAdd", "AVERAGE_POOL_2D": "AddAveragePool2D", "CONCATENATION": "AddConcatenation", "CONV_2D": "AddConv2D",
     "DEPTHWISE_CONV_2D": "AddDepthwiseConv2D", "FULLY_CONNECTED": "AddFullyConnected", "MAX_POOL_2D": "AddMaxPool2D",
@@ -65,7 +61,9 @@ class Bench:
     build: Path
     work: Path
 
-    def program(self, board: str, name: str, sources: Sequence[Path], words: Sequence[str], libraries: Sequence[str]) -> Path:
+    def program(
+        self, board: str, name: str, sources: Sequence[Path], words: Sequence[str], libraries: Sequence[str]
+    ) -> Path:
         """A linked program."""
         out = self.work / f"{name}.elf"
         cpu = [f"-mcpu={BOARDS[board].cpu}", *FLAGS, f"-I{HERE}", *words]
@@ -76,7 +74,14 @@ class Bench:
             tool += ["-std=gnu11"] if source.suffix == ".c" else []
             subprocess.run([*tool, *cpu, "-c", str(source), "-o", str(target)], check=True)
             objects.append(str(target))
-        link = ["-T", str(HERE / f"{board}.ld"), f"-L{HERE}", "-nostartfiles", "--specs=rdimon.specs", "-Wl,--gc-sections"]
+        link = [
+            "-T",
+            str(HERE / f"{board}.ld"),
+            f"-L{HERE}",
+            "-nostartfiles",
+            "--specs=rdimon.specs",
+            "-Wl,--gc-sections",
+        ]
         link += ["-Wl,--no-warn-rwx-segments"]
         archives = [str(self.build / board / library) for library in libraries]
         subprocess.run([f"{PREFIX}g++", *cpu, *objects, *link, *archives, "-lm", "-o", str(out)], check=True)
@@ -127,7 +132,14 @@ def vectors(model: Path, count: int, folder: Path) -> Path:
 
 def _included(name: str, path: Path) -> str:
     """A file as an array."""
-    return f"""__asm__(".section .rodata.{name},\\"a\\"\\n.global {name}\\n.balign 16\\n{name}: .incbin \\"{path}\\"\\n.previous\\n");"""
+    lines = [
+        f'.section .rodata.{name},\\"a\\"',
+        f".global {name}",
+        ".balign 16",
+        f'{name}: .incbin \\"{path}\\"',
+        ".previous",
+    ]
+    return f"""__asm__("{"".join(f"{line}{chr(92)}n" for line in lines)}");"""
 
 
 def tflm(bench: Bench, board: str, kernels: str, model: Path, folder: Path) -> Path:
@@ -209,14 +221,14 @@ def text(results: dict[str, Any]) -> list[str]:
     lines = [
         "# Microcontrollers: lowtide and TFLM with the same kernels",
         "",
-        f"{about(results['machine'])}; `bench/mcu/mcu.py`. {results['compiler']}, -O2; instructions counted in qemu",
-        f"(`-icount shift=0`), so not cycles. {results['inputs']} random inputs a model, compared byte by byte with TFLM's",
-        "pip package; the last one is counted.",
+        f"{about(results['machine'])}; `bench/mcu/mcu.py`. {results['compiler']}, -O2; instructions counted in",
+        f"qemu (`-icount shift=0`), so not cycles. {results['inputs']} random inputs a model, compared byte by byte",
+        "with TFLM's pip package; the last one is counted.",
         "",
         "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C the arena with counters; input and",
-        "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same program",
-        "without a model; TFLM with the model's own operators alone. *Instructions*: from an input in the caller's memory,",
-        "which is copied into the arena, to the result; lowtide's C copies that out, too.",
+        "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same",
+        "program without a model; TFLM with the model's own operators alone. *Instructions*: from an input in the",
+        "caller's memory, which is copied into the arena, to the result; lowtide's C copies that out, too.",
         "",
     ]
     for board, title in (("m4", "Cortex-M4 (DSP)"), ("m55", "Cortex-M55 (MVE)")):
@@ -251,8 +263,8 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[str]:
         arena, counts = ratios(way, "arena"), ratios(way, "instructions")
         if counts:
             lines.append(
-                f"- {way}: arena {mean(arena):.3f} of TFLM + CMSIS-NN's, instructions {mean(counts):.3f} (geometric means), "
-                f"at most {max(counts):.3f}."
+                f"- {way}: arena {mean(arena):.3f} of TFLM + CMSIS-NN's, instructions {mean(counts):.4f} (geometric "
+                f"means), at most {max(counts):.3f}."
             )
     ours, larger = ratios(OURS, "instructions"), ratios(LARGER, "instructions")
     if ours:
@@ -262,7 +274,9 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[str]:
             (max(ours) <= MOST, f"none above {MOST:.1f}"),
             (mean(larger) <= TWICE, f"with twice the arena instructions at most {TWICE:.2f}"),
         ]
-        lines.append("- Goals: " + "; ".join(f"{what}: {'reached' if good else 'MISSED'}" for good, what in goals) + ".")
+        lines.append(
+            "- Goals: " + "; ".join(f"{what}: {'reached' if good else 'MISSED'}" for good, what in goals) + "."
+        )
     return lines
 
 

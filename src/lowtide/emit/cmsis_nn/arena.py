@@ -194,7 +194,7 @@ def buffers_of(flow: Flow, lives: Lives, parts: Sequence[Segment]) -> list[Buffe
 def place(flow: Flow, lives: Lives, parts: Sequence[Segment], enough: int = 0) -> Arena:
     """Addresses: the first that fits, buffers in several orders, the lowest arena of all or one of `enough` bytes."""
     buffers = buffers_of(flow, lives, parts)
-    shared = {
+    shared: dict[tuple[Key, Key], int] = {
         (("tensor", p.operand), ("tensor", p.result)): p.distance for part in parts for p in pairs(flow, lives, part)
     }
     bound = max((bytes_of(flow, lives, part) for part in parts), default=0)
@@ -203,7 +203,7 @@ def place(flow: Flow, lives: Lives, parts: Sequence[Segment], enough: int = 0) -
     orders = [
         sorted(buffers, key=lambda b: -b.size),
         sorted(buffers, key=lambda b: (b.first - b.last, -b.size)),
-        sorted(buffers, key=lambda b: (-b.size * (b.last - b.first + 1))),
+        sorted(buffers, key=lambda b: -b.size * (b.last - b.first + 1)),
         sorted(buffers, key=lambda b: (b.first, -b.size)),
     ]
     rng = random.Random(0)
@@ -234,7 +234,7 @@ def _first_fit(
     sizes: Mapping[Key, int],
     shared: Mapping[tuple[Key, Key], int],
 ) -> tuple[dict[Key, int], int]:
-    """Each buffer at the lowest address that fits, and the end of the highest. `near`: buffers that are live together."""
+    """Each buffer at the lowest address that fits, and the end of the highest. `near`: buffers live at one time."""
     at: dict[Key, int] = {}
     for buffer in order:
         apart: list[tuple[int, int]] = []

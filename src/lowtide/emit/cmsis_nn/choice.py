@@ -1,8 +1,9 @@
 """Which layers run together, and how many rows a call: the least arena, or the least time within a budget.
 
 Segments follow one another along the model's order. Of every segment and number of rows the bytes that it needs and
-what it costs are worked out (`arena.bytes_of`, `Costs`). The cheapest path of segments that need no more than a limit is
-a shortest path; the least limit that has one is the least arena of such paths.
+what it costs are worked out (`arena.bytes_of`, `Costs`). The cheapest segments that need no more than a limit are a
+shortest path. They are placed; where that takes more than the limit, the next best path is tried. Limits are searched
+by halves. So the arena is the least that was found, not one that is proved least.
 """
 
 from __future__ import annotations

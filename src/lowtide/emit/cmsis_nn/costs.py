@@ -22,8 +22,8 @@ STEP = 80
 
 @dataclass(frozen=True)
 class Rate:
-    """Instructions of a call, and of a channel of the result, a weight, a pixel, an element, a product, and an element of
-    a window that is copied."""
+    """Instructions of a call, and of a channel of the result, a weight, a pixel, an element, a product, and an element
+    of a window that is copied."""
 
     call: float = 0.0
     channel: float = 0.0

@@ -202,6 +202,12 @@ class Layers:
     def _is_constant(self, tensor: int) -> bool:
         return self.tensor(tensor).kind is Kind.CONSTANT
 
+    def weights_of(self, op: Op) -> Tensor:
+        """The second operand."""
+        tensor = (op.operands or op.inputs)[1]
+        assert tensor is not None, op
+        return self.tensor(tensor)
+
     def window(self, op: Op, x: Tensor, y: Tensor, taps: Sequence[int]) -> tuple[Window, Window]:
         """Windows over rows and columns. Raises `InputError` if the shapes do not fit together."""
         result = []
@@ -230,11 +236,11 @@ def _whole_windows(layers: Layers, layer: Layer) -> Layer:
 
 
 def _convolution(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | None:
-    x, w = given[0], layers.tensor((op.operands or op.inputs)[1] or 0)
+    x, w = given[0], layers.weights_of(op)
     shape = w.shape or ()
     depthwise = op.type == "DEPTHWISE_CONV_2D"
     fits = len(given) == 1 and len(shape) == 4 and w.dtype == "int8" and w.quant and not any(w.quant.zero_points)
-    if not fits or len(x.shape or ()) != 4 or (not depthwise and shape[3] != sizes_of(x)[2]):
+    if not fits or len(x.shape or ()) != 4 or (not depthwise and shape[-1] != sizes_of(x)[2]):
         return None
     rows, columns = layers.window(op, x, y, shape[1:3])
     macs = prod(sizes_of(y)[1:]) * prod(shape[1:3] if depthwise else shape[1:])
@@ -244,7 +250,7 @@ def _convolution(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Laye
 
 
 def _product(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | None:
-    w = layers.tensor((op.operands or op.inputs)[1] or 0)
+    w = layers.weights_of(op)
     if len(given) != 1 or w.dtype != "int8" or not w.quant or any(w.quant.zero_points) or len(w.shape or ()) != 2:
         return None
     if op.attributes.get("weights_format", 0) != 0:
@@ -268,7 +274,7 @@ def _pool(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | Non
 
 def _mean(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | None:
     x = given[0]
-    axes = sorted(d % 4 for d in layers.weights.numbers((op.operands or op.inputs)[1] or 0))
+    axes = sorted(d % 4 for d in layers.weights.numbers(layers.weights_of(op).id))
     height, _, channels = _sizes(x)
     if len(x.shape or ()) != 4 or axes != [1, 2] or y.size != channels:
         return None

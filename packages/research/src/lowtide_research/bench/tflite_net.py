@@ -5,6 +5,7 @@ Importing this needs ai-edge-litert and flatbuffers (extra `tflite`).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import flatbuffers
@@ -265,4 +266,21 @@ def mobilenet_v2(width: float = 0.35, size: int = 224, classes: int = 1000) -> N
     o = s.SoftmaxOptionsT()
     o.beta = 1.0
     net.ends([given], [net.unary("SOFTMAX", net.reshape(x, (1, classes)), o, scale=1 / 256, zero=-128)])
+    return net
+
+
+def spread(net: Net) -> Net:
+    """The network with weights in scales, a scale for each channel, that keep results within 8 bits."""
+    rng = np.random.default_rng(1)
+    for op in net.graph.operators:
+        if len(op.inputs) != 3:
+            continue
+        x, w, b = (net.graph.tensors[t] for t in op.inputs)
+        y = net.graph.tensors[op.outputs[0]]
+        filters = y.shape[3]
+        fan = math.prod(w.shape) / filters
+        scale = 40 * y.quantization.scale[0] / (x.quantization.scale[0] * math.sqrt(fan) * 73 * 40)
+        w.quantization.scale = [float(v) for v in scale * rng.uniform(0.7, 1.4, filters)]
+        bias = rng.integers(-1000, 1000, filters).astype(np.int32)
+        net.model.buffers[b.buffer].data = np.frombuffer(bias.tobytes(), np.uint8)
     return net
