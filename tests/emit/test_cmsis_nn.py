@@ -65,7 +65,7 @@ def check(net: Net, folder: Path, simd: str, budget: int | None, *, library: boo
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 16, 35, 41])
 def test_random_networks_run_as_in_tflm(tmp_path: Path, seed: int) -> None:
-    """In the least arena, and in one with room for whole layers, with plain loops in the library's place."""
+    """In the least arena, and in one with room for untiled layers, with plain loops in the library's place."""
     net = emit_net(random.Random(seed).choice, seed, 10)
     least = check(net, tmp_path, random.Random(seed).choice(("any", "none", "dsp", "mve")), 1)
     assert check(net, tmp_path, "dsp", 1 << 20) >= least // 2
@@ -85,7 +85,7 @@ def test_random_networks_run_as_in_tflm_with_the_library(tmp_path: Path, seed: i
 @needs_compiler
 @pytest.mark.slow
 def test_stripes_need_less_and_compute_the_same(tmp_path: Path) -> None:
-    """A chain in stripes needs little more than its largest tensor; whole layers need two of them."""
+    """A chain in stripes needs little more than its largest tensor; untiled layers need two of them."""
     least = check(chain(), tmp_path, "dsp", 1)
     whole = check(chain(), tmp_path, "dsp", 1 << 20)
     assert 10 * least < 6 * whole
@@ -110,7 +110,7 @@ def test_a_budget_is_kept_and_a_larger_one_is_no_slower(tmp_path: Path, budget: 
 def test_without_a_budget_little_time_is_lost(tmp_path: Path) -> None:
     """The least arena among segments that are estimated to take at most a tenth more instructions."""
     chosen = Choice(layers_of(chain(), tmp_path)).best()
-    assert chosen.cost <= 1.1 * chosen.whole_cost
+    assert chosen.cost <= 1.1 * chosen.untiled_cost
     assert chosen.arena.size < Choice(layers_of(chain(), tmp_path), 1 << 20).best().arena.size
 
 

@@ -116,7 +116,7 @@ def library_project_of(
     budget
         Bytes that the arena may have; None: the least arena that costs little time.
     order
-        Ops in turn, by id; None: the best order of whole ops.
+        Ops in turn, by id; None: the best order of untiled ops.
 
     Raises
     ------

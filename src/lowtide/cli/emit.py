@@ -124,7 +124,7 @@ def segments_text(chosen: Chosen) -> str:
     lines = [
         f"layers {s['first']} to {s['last']}: {s['rows']} rows a call, {s['calls']} calls" for s in segments_of(chosen)
     ]
-    time = f"instructions, estimated: {chosen.cost / chosen.whole_cost:.3f} of whole layers"
+    time = f"instructions, estimated: {chosen.cost / chosen.untiled_cost:.3f} of untiled layers"
     return "\n".join([*lines, time])
 
 

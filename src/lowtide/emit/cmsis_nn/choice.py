@@ -26,7 +26,7 @@ MOST_LAYERS = 40
 MOST_TRIALS = 30
 """Placements of a limit."""
 SLOWER = 1.1
-"""Without a budget: instructions that are estimated to be at most so many times those of whole layers."""
+"""Without a budget: instructions that are estimated to be at most so many times those of untiled layers."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Edge:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Segments and their arena; `cost`: estimated instructions, `whole_cost`: of whole layers."""
+    """Segments and their arena; `cost`: estimated instructions, `untiled_cost`: of untiled layers."""
 
     parts: tuple[Segment, ...]
     arena: Arena
     cost: float
-    whole_cost: float
+    untiled_cost: float
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Choice:
     costs: Costs = field(init=False)
     edges: list[list[Edge]] = field(init=False)
     large: list[bool] = field(init=False)
-    whole_cost: float = field(init=False)
+    untiled_cost: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.layers)
@@ -73,7 +73,7 @@ class Choice:
         self.costs = Costs(self.layers)
         count = range(len(self.layers.listed))
         self.edges = [[self._edge(k, k + 1, self.layers.listed[k].rows)] for k in count]
-        self.whole_cost = sum(edges[0].cost for edges in self.edges)
+        self.untiled_cost = sum(edges[0].cost for edges in self.edges)
         inputs = sum(t.size for t in self.layers.graph.tensors if t.kind is Kind.INPUT)
         least = max(self.budget or 0, inputs)
         self.large = [edges[0].size > least for edges in self.edges]
@@ -111,14 +111,14 @@ class Choice:
         if self.budget is not None:
             chosen = self._within(self.budget, math.inf)
             return chosen or self._least(math.inf)
-        return self._least(SLOWER * self.whole_cost)
+        return self._least(SLOWER * self.untiled_cost)
 
     def _least(self, most_cost: float) -> Chosen:
         """The least arena at a cost."""
         sizes = sorted({e.size for edges in self.edges for e in edges})
         low, high = 0, len(sizes) - 1
         best = None
-        while best is None:  # of whole layers, however they are placed
+        while best is None:  # of untiled layers, however they are placed
             best = self._within(sizes[high] if high < len(sizes) else 1 << 40, most_cost)
             high += 1
         high = bisect_right(sizes, best.arena.size) - 1
@@ -146,7 +146,7 @@ class Choice:
             parts = tuple(edge.part for edge in path)
             arena = place(self.flow, self.lives, parts, limit)
             if arena.size <= limit:
-                return Chosen(parts, arena, sum(edge.cost for edge in path), self.whole_cost)
+                return Chosen(parts, arena, sum(edge.cost for edge in path), self.untiled_cost)
             at = 0
             for edge in path:
                 calls = range(at, at + len(edge.part.calls))

@@ -127,7 +127,7 @@ class Code:
         self.macs += kernel.macs
 
     def steps(self) -> tuple[list[str], list[str], list[str]]:
-        """The tables of steps, of runs of steps that repeat, and of moves."""
+        """The tables of steps, of runs of steps that repeat, and of moves. Raises `InputError` if they are too long."""
         steps: list[str] = []
         runs: list[str] = []
         moves: dict[Move, int] = {}

@@ -224,7 +224,7 @@ def _sizes(tensor: Tensor) -> tuple[int, int, int]:
     return sizes_of(tensor) if len(shape) <= 4 and (len(shape) < 4 or shape[0] == 1) else (1, 1, tensor.size)
 
 
-def _whole_windows(layers: Layers, layer: Layer) -> Layer:
+def _without_empty(layers: Layers, layer: Layer) -> Layer:
     """The layer, in one call if the window of some row holds nothing but padding."""
     empty = any(
         low >= high
@@ -246,7 +246,7 @@ def _convolution(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Laye
     macs = prod(sizes_of(y)[1:]) * prod(shape[1:3] if depthwise else shape[1:])
     kind = "depthwise" if depthwise else "conv"
     layer = Layer(op, kind, (Operand(x.id, rows),), y.id, sizes_of(y)[0], columns, macs=macs)
-    return _whole_windows(layers, layer)
+    return _without_empty(layers, layer)
 
 
 def _product(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | None:
@@ -269,7 +269,7 @@ def _pool(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | Non
     if op.type == "AVERAGE_POOL_2D" and taps == sizes_of(x)[:2] and sizes_of(y)[:2] == (1, 1):
         return Layer(op, "sum", (Operand(x.id, SAME_ROWS),), y.id, taps[0], sums_bytes=4 * sizes_of(x)[2])
     rows, columns = layers.window(op, x, y, taps)
-    return _whole_windows(layers, Layer(op, "pool", (Operand(x.id, rows),), y.id, sizes_of(y)[0], columns))
+    return _without_empty(layers, Layer(op, "pool", (Operand(x.id, rows),), y.id, sizes_of(y)[0], columns))
 
 
 def _mean(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | None:
@@ -298,10 +298,10 @@ def _concat(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | N
     shape = y.shape or ()
     along = dims_of(shape).get(op.attributes["axis"] % len(shape)) if shape else None
     quants = {(t.quant.scales[0], t.quant.zero_points[0]) for t in (*given, y) if t.quant is not None}
-    whole = len(given) != len(op.operands or op.inputs) or len(shape) != 4 or op.attributes.get(
+    untiled = len(given) != len(op.operands or op.inputs) or len(shape) != 4 or op.attributes.get(
         "fused_activation_function", 0
     )  # fmt: skip
-    if whole or along != 2 or len(quants) != 1:
+    if untiled or along != 2 or len(quants) != 1:
         return None
     return Layer(op, "concat", tuple(Operand(t.id, SAME_ROWS) for t in given), y.id, _sizes(y)[0])
 

@@ -78,7 +78,7 @@ class Parameters:
         if layer.op.type == "FULLY_CONNECTED":
             depth = (self._constant(layer, 1).shape or (0, 0))[1]
             sizes, made = (1, x.size // depth, depth), (1, x.size // depth, y.size // (x.size // depth))
-        rows = rows or self._whole_rows(layer, x, y)
+        rows = rows or self._window_over_rows(layer, x, y)
         part = self.part_of[k]
         scratch = scratch_of(self.choice.flow, part)
         numbers = (
@@ -96,7 +96,7 @@ class Parameters:
         given = self.layers.graph.tensor_by_id[layer.op.inputs[0]]
         return given if self.layers.held(given.id) == x.id else x
 
-    def _whole_rows(self, layer: Layer, x: Tensor, y: Tensor) -> Window:
+    def _window_over_rows(self, layer: Layer, x: Tensor, y: Tensor) -> Window:
         """The window over rows of a layer that runs in one call."""
         if layer.op.type == "FULLY_CONNECTED":
             return Window(1)

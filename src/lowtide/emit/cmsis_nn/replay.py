@@ -75,7 +75,7 @@ class _Play:
             label = self.label(layer.result, -1)
             if call.first and not (self.labels[at : own[-1][1]] == label).all():
                 raise VerificationError("arena", f"{why}: its sums were overwritten")
-        made = self._made(layer, call)
+        made = self._rows_written(layer, call)
         for place in own:
             if any(_meet(place, other) for other in (*read, *(place for _, place in made))):
                 raise VerificationError("arena", f"{why}: its scratch is not its own")
@@ -86,7 +86,7 @@ class _Play:
                     raise VerificationError("arena", f"{why}: it writes over what the call reads")
             self.write(place, self.label(layer.result, row), why)
 
-    def _made(self, layer: Layer, call: Call) -> list[tuple[int, Bytes]]:
+    def _rows_written(self, layer: Layer, call: Call) -> list[tuple[int, Bytes]]:
         """Rows that a call writes, and where."""
         last = call.end == layer.rows
         if layer.writes_last or not layer.streams:

@@ -165,9 +165,9 @@ class _Run:
         self.calls.append((Call(k, first, end), needed))
         self.done[k] = end
 
-    def _needed(self, tensor: int, made: int) -> int:
+    def _needed(self, tensor: int, rows_made: int) -> int:
         """The first row of a tensor that some reader has still to read."""
-        least = made
+        least = rows_made
         for reader, window in self.windows[tensor]:
             at = self.done[reader]
             if at < self.listed[reader].rows:
