@@ -10,6 +10,7 @@ from pathlib import Path
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.ends import Ends
 from lowtide.emit.kernels import Kernels
+from lowtide.emit.parts import PARTS
 from lowtide.emit.places import ELEMENT_BYTES, Places, View, complete, element_bytes, sizes_of
 from lowtide.emit.schedule import INPUT, Node, Schedule
 from lowtide.emit.templates import filled, text
@@ -20,47 +21,6 @@ from lowtide.plan import Plan
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.write.c_header import comment
 
-_PARTS = {
-    "add": ("fixed", "scaled", "add"),
-    "cast": ("wide", "cast"),
-    "concat": ("concat",),
-    "conv": ("fixed", "scaled", "dot", "conv_type", "conv"),
-    "conv_sum": ("fixed", "scaled", "sums", "conv_type", "conv_sum"),
-    "copy": ("copy",),
-    "depthwise": ("fixed", "scaled", "depthwise"),
-    "integers": ("integers",),
-    "long_softmax": ("fixed", "scaled", "long_softmax"),
-    "lstm": ("fixed", "scaled", "kept", "curves", "dot", "lstm"),
-    "mean": ("fixed", "scaled", "mean_type", "mean"),
-    "mean_sum": ("fixed", "scaled", "sums", "rows_sum", "mean_type", "mean_sum"),
-    "pad": ("pad",),
-    "pool": ("pool_type", "pool_window", "pool"),
-    "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
-    "rescale": ("fixed", "scaled", "rescale"),
-    "signal_bank": ("signal_bank",),
-    "signal_energy": ("signal_energy",),
-    "signal_gain": ("bits", "signal_gain"),
-    "signal_log": ("bits", "signal_log"),
-    "signal_noise": ("kept", "signal_noise"),
-    "signal_rfft": ("signal_rfft",),
-    "signal_root": ("signal_root",),
-    "signal_scale": ("bits", "signal_scale"),
-    "signal_window": ("signal_window",),
-    "softmax": ("fixed", "scaled", "softmax_type", "softmax"),
-    "svdf": ("fixed", "scaled", "kept", "dot", "svdf"),
-    "wide_add": ("fixed", "scaled", "wide_add"),
-    "wide_concat": ("wide_concat",),
-    "wide_conv": ("wide_scaled", "wide_conv"),
-    "wide_depthwise": ("wide_scaled", "wide_depthwise"),
-    "wide_mean": ("fixed", "scaled", "mean_type", "wide_mean"),
-    "wide_mean_sum": ("fixed", "scaled", "sums", "wide_rows_sum", "mean_type", "wide_mean_sum"),
-    "wide_pad": ("wide", "wide_pad"),
-    "wide_pool": ("pool_type", "pool_window", "wide_pool"),
-    "wide_pool_sum": ("pool_type", "sums", "wide_rows_sum", "wide_pool_sum"),
-    "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
-    "wide_softmax": ("fixed", "scaled", "softmax_type", "wide_softmax"),
-}
-"""Pieces of code that each kernel needs, in their order."""
 _COUNTER_WORDS = 3
 """Short counters beside those of the nodes."""
 
@@ -205,7 +165,7 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
 def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     """All of model.c."""
     names = sorted(schedule.kernels)
-    parts = list(dict.fromkeys(part for name in names for part in _PARTS[name]))
+    parts = list(dict.fromkeys(part for name in names for part in PARTS[name]))
     taps = max(kernel.taps for listed in schedule.kernels.values() for kernel in listed)
     kernels = ", ".join(f"KERNEL_{name.upper()}" for name in (INPUT, *names))
     limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}"]
