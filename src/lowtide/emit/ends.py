@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from lowtide.emit.schedule import Schedule
 from lowtide.emit.templates import filled, text
+from lowtide.emit.weights import c_type
 from lowtide.graph import Tensor
 from lowtide.read.tflite.model import TfliteFile
 
@@ -40,8 +41,8 @@ class Ends:
         at = {t.id: _cast("const ", t, f"&input[{start}]") for t, start in zip(self.inputs, self.starts, strict=False)}
         ends = list(accumulate((t.size for t in self.outputs), initial=0))
         to = {t.id: _cast("", t, f"&output[{start}]") for t, start in zip(self.outputs, ends, strict=False)}
-        ins = [f"const {t.dtype}_t *{self.name[t.id]}" for t in self.inputs]
-        outs = [f"{t.dtype}_t *{self.name[t.id]}" for t in self.outputs]
+        ins = [f"const {c_type(t.dtype or '')} *{self.name[t.id]}" for t in self.inputs]
+        outs = [f"{c_type(t.dtype or '')} *{self.name[t.id]}" for t in self.outputs]
         words = {
             "INPUT": str(self.starts[-1]),
             "OUTPUT": str(ends[-1]),
@@ -50,7 +51,7 @@ class Ends:
             "CALL": ", ".join([*at.values(), *to.values()]),
             "OUTS": ", ".join(outs),
             "OUT_CALL": ", ".join(to.values()),
-            "HELD": ", ".join(f"const {t.dtype}_t *{self.name[t.id]}" for t in self.held) or "void",
+            "HELD": ", ".join(f"const {c_type(t.dtype or '')} *{self.name[t.id]}" for t in self.held) or "void",
             "HELD_CALL": ", ".join(at[t.id] for t in self.held),
             "STREAM": "",
         }
@@ -133,7 +134,7 @@ class Ends:
 
 def _cast(const: str, tensor: Tensor, bytes_: str) -> str:
     """Bytes as elements of a tensor."""
-    return bytes_ if tensor.dtype == "int8" else f"({const}{tensor.dtype}_t *)({const}void *){bytes_}"
+    return bytes_ if tensor.dtype == "int8" else f"({const}{c_type(tensor.dtype or '')} *)({const}void *){bytes_}"
 
 
 def _bytes(const: str, tensor: Tensor, name: str) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
+from lowtide.emit.bodies import ALIGNMENT, Branch, placed
 from lowtide.emit.memories import Memories
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 
-ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
+ELEMENT_BYTES = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8,
+}  # fmt: skip
 """Bytes of an element of the types that code has."""
 Three = tuple[int, int, int]
 """Of rows, columns and channels."""
@@ -94,11 +97,33 @@ class Places:
     Attributes
     ----------
     graph
-        The user's.
+        The user's, with the tensors inside of branches.
+    branches
+        Of each IF.
     """
 
     graph: Graph
     plan: Plan
+    branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)
+
+    @cached_property
+    def _behind(self) -> tuple[dict[int, int], int]:
+        """Addresses of tensors inside of branches, and where all end."""
+        plan_bytes = self.plan.arena_bytes or 0
+        begin, end, at = -(-plan_bytes // ALIGNMENT) * ALIGNMENT, plan_bytes, {}
+        for op, pair in self.branches.items():
+            if self.plan.residency is not None:
+                raise InputError("it has an IF; C is written for that in one memory", self.graph.source)
+            own, last = placed(self.graph, pair, self.graph.op_by_id[op].outputs, begin)
+            end = max(end, last) if last > begin else end
+            for t, place in own.items():
+                at[t] = place if isinstance(place, int) else at.get(int(place), self._offsets.get(int(place), 0))
+        return at, end
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the plan's arena and of what branches have behind it."""
+        return self._behind[1]
 
     @cached_property
     def memories(self) -> Memories:
@@ -114,7 +139,7 @@ class Places:
 
     def offset_of(self, tensor: int) -> int | None:
         """Byte at which a complete tensor begins; None if it has no place."""
-        return self._offsets.get(tensor)
+        return self._offsets.get(tensor, self._behind[0].get(tensor))
 
     def complete_at(self, tensor: int) -> int:
         """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.
