@@ -165,7 +165,8 @@ def concatenated(material: Material, op: Op, find: Find) -> Kernel:
     axis = op.attributes["axis"] % len(y.shape or ())
     given = [material.given(op, i) for i in range(len(op.operands or op.inputs))]
     fit(all(len(x.shape or ()) == len(y.shape or ()) for x in given))
-    ends: list[int] = list(accumulate(((x.shape or (0,) * rank)[axis] for x in given), initial=0))
+    sizes = [x.shape[axis] for x in given if x.shape]
+    ends = list(accumulate(sizes, initial=0))
     fit(ends[-1] == (y.shape or ())[axis])
     dims: Mapping[int, int] = {d: d for d in range(len(y.shape or ()))}
     return _along(material, y, find, axis, [(x, dims, (ends[i], ends[i + 1])) for i, x in enumerate(given)])
