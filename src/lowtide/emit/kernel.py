@@ -41,6 +41,8 @@ class Kernel:
         Pieces of C that the kernel needs, in their order; without any, those of its name in `PARTS`.
     piece
         Type of the operands; without one ``piece_t`` behind the kernel's name.
+    reduces
+        Of a reduction: which of rows, columns and channels.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Kernel:
     op: str = ""
     parts: tuple[Part, ...] = ()
     piece: str = ""
+    reduces: tuple[int, ...] = ()
 
 
 @dataclass

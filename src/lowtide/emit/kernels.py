@@ -70,9 +70,9 @@ class Kernels(Material):
             )
         return kernel
 
-    def summed(self, op: Op, find: Find, sums: int) -> Kernel:
-        """The kernel of an op whose operand comes part by part, and is added up from byte `sums` of the arena on; its
-        sizes are the operand's.
+    def summed(self, op: Op, find: Find, sums: int, along: Sequence[int]) -> Kernel:
+        """The kernel of an op whose operand comes part by part along these of rows, columns and channels, and is added
+        up from byte `sums` of the arena on, or in the result if its numbers have a point; its sizes are the operand's.
 
         Raises
         ------
@@ -83,6 +83,8 @@ class Kernels(Material):
         sizes = sizes_of(self.given(op, 0))
         if kernel.name in _SUMS:
             return Kernel(_SUMS[kernel.name], f"{{{kernel.text}, {sums}}}", sizes)
+        if self.result(op).dtype == "float32" or kernel.name.startswith("reduce_"):
+            return reals.in_parts(kernel, sizes, along)
         if kernel.name != "conv" or kernel.sizes_in != sizes:
             raise InputError(
                 f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "

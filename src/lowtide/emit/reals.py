@@ -9,17 +9,20 @@ Source: TFLite's `reference/conv.h`, `depthwiseconv_float.h`, `fully_connected.h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from lowtide.emit.formats import FORMATS, real, real_bounds
 from lowtide.emit.kernel import Find, Kernel, Material, Part, fit, scale_of, zero_of
-from lowtide.emit.places import complete, dims_of, initialiser, sizes_of
+from lowtide.emit.places import Three, complete, dims_of, initialiser, sizes_of
 from lowtide.emit.windows import four, windows
 from lowtide.errors import InputError
 from lowtide.graph import Kind, Op, Tensor
 
+_CHANNELS = 2
 _ACTIVATION = "fused_activation_function"
 _REDUCTIONS = {
     "MEAN": ("0.0f", "total + value", "total / k->count"),
@@ -91,7 +94,8 @@ def multiplied(material: Material, op: Op, find: Find) -> Kernel:
     numbers = (*sizes_in[:2], depth, filters, 1, 1, 1, 1, 1, 1, 0, 0)
     bounds = real_bounds(op.attributes.get(_ACTIVATION, 0))
     text = initialiser((source, target), numbers, *bounds, *_arrays(material, op, held, filters))
-    return Kernel("real_conv", text, sizes, prod(sizes) * depth, full_pixels=source.position[2] == 0)
+    macs, last = prod(sizes) * depth, source.position[2] == 0
+    return Kernel("real_conv", text, sizes, macs, sizes_in=sizes_in, full_pixels=last)
 
 
 def depthwise(material: Material, op: Op, find: Find) -> Kernel:
@@ -178,6 +182,26 @@ def reduced(material: Material, op: Op, find: Find) -> Kernel:
         "STORE": form.store, "INITIAL": initial, "STEP": step, "RESULT": result, "FIELDS": fields,
     }  # fmt: skip
     parts: tuple[Part, ...] = (("reduce", tuple(values.items())),)
+    reduces = tuple(which for which, size in enumerate(sizes_of(x)) if follows[which] < 0 and size > 1)
     lists = [f"{{{', '.join(map(str, numbers))}}}" for numbers in (sizes_of(x), follows)]
     text = f"{{{', '.join([find(x.id).text, find(y.id).text, *lists, *words])}}}"
-    return Kernel(name, text, sizes_of(y), parts=parts)
+    return Kernel(name, text, sizes_of(y), parts=parts, reduces=reduces)
+
+
+def in_parts(kernel: Kernel, sizes: Three, along: Sequence[int]) -> Kernel:
+    """A product or a reduction whose operand comes part by part along these of rows, columns and channels: it is added
+    up in the result, in the same order as at once.
+
+    Raises
+    ------
+    InputError
+        The order would be another one.
+    """
+    if kernel.name == "real_conv" and kernel.sizes_in == sizes and list(along) == [_CHANNELS]:
+        return replace(kernel, name="real_conv_parts", sizes=sizes)
+    if kernel.reduces and tuple(along) == kernel.reduces[: len(along)]:
+        _, words = next(part for part in kernel.parts if not isinstance(part, str))
+        name = f"{kernel.name}_parts"
+        part: Part = ("reduce_parts", tuple((dict(words) | {"NAME": name}).items()))
+        return replace(kernel, name=name, sizes=sizes, parts=(part,))
+    raise InputError("the plan adds it up in another order than TFLM, and C is not written for that")

@@ -191,8 +191,6 @@ class Schedule:
 
     def _summed(self, play: LoopPlay, loop: PlanLoop, op: Op, number: dict[int, int], followers: Followers) -> Node:
         """An op that adds the parts of its operand up; its positions are the operand's."""
-        result = op.outputs[0]
-        kernel = self.makers.summed(op, partial(self.places.view, loop=loop), loop.sums[str(result)].offset or 0)
         tensor, dims_read = play.operands(op)[0]
         which = dims_of(play.graph.tensor_by_id[tensor].shape or ())
         axes = []
@@ -200,6 +198,9 @@ class Schedule:
             axes += [which[d] for d, index in enumerate(dims_read) if index is not None and index.axis == axis]
         if len(axes) != len(play.along[op.id]):
             raise InputError(f"{op.label} adds up along what is no dimension of its input; C is not written for that")
+        sums = loop.sums.get(str(op.outputs[0]))
+        first = (sums.offset or 0) if sums is not None else 0
+        kernel = self.makers.summed(op, partial(self.places.view, loop=loop), first, axes)
         reads = tuple(_read(play, op, t, read, number[t]) for t, read in play.operands(op) if t in play.dims)
         width = kernel.sizes[axes[1]] if len(axes) == 2 else 1
         along = (axes[0], axes[1] if len(axes) == 2 else -1)

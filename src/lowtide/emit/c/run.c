@@ -125,7 +125,7 @@ static int16_t next_asked(const loop_t *loop)
     if (counters.done[last] < nodes[loop->first + last].positions) {
         return last;
     }
-    while (counters.finishing < last) {
+    while ((counters.finishing >= 0) && (counters.finishing < last)) {
         const node_t *node = &nodes[loop->first + counters.finishing];
         if ((node->leaves != 0) && (counters.done[counters.finishing] < node->positions)) {
             return counters.finishing;
