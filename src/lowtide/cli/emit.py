@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, project_of
+from lowtide.api.emitting import HELD, TARGET, check_emit, check_own, files_in, project_of
 from lowtide.api.reporting import Pictures
 from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
+from lowtide.errors import InputError
 from lowtide.outputs import output_folder
 
 if TYPE_CHECKING:
-    from lowtide.emit.project import CodeSizes
+    from lowtide.emit.project import CodeSizes, Project
     from lowtide.plan import Plan
 
 
@@ -26,24 +27,23 @@ def run(options: argparse.Namespace) -> int:
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
     asked.announce(options, options.model)
+    target = HELD if options.input == "caller" else TARGET
     settings: dict[str, Any] = {
-        "target": TARGET, "budget": options.budget, "reserve": options.reserve, **asked.memories(options),
+        "target": target, "budget": options.budget, "reserve": options.reserve, **asked.memories(options),
         "time": options.time, "dims": dims_of(options.dims), "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs, "stream_input": options.stream_input,
     }  # fmt: skip
     settings["allow"] = "" if options.banks or options.board else "loops"  # rows stream in one arena alone
     folder = Path(options.out)
-    code = [folder / name for name in FILES]
+    code = files_in(folder, options.name)
     files = PlanFiles(plan=options.plan_file, pictures=Pictures(options.report))
     check_emit(options.model, settings["dims"])
-    check_own(folder)
+    check_own(folder, options.name)
     with output_folder(folder):
         check_outputs(options.model, [*files.paths, *code], None, (options.board,))
-        plan = api.plan(options.model, report=options.line, **settings)
-        options.line.end()
-        project = project_of(plan, options.model)
+        plan, project = _planned(options, settings)
         texts = {folder / name: text for name, text in project.files.items()}
-        write_all(plan, options.model, replace(files, texts=texts), target=TARGET, dims=settings["dims"])
+        write_all(plan, options.model, replace(files, texts=texts), target=target, dims=settings["dims"])
     if options.json:
         show_json(plan)
     else:
@@ -63,6 +63,20 @@ def run(options: argparse.Namespace) -> int:
         if ways:
             show(ways)
     return plan.exit_status
+
+
+def _planned(options: argparse.Namespace, settings: dict[str, Any]) -> tuple[Plan, Project]:
+    """The plan and its C; without row streaming where C is not written for that of the plan."""
+    while True:
+        plan = api.plan(options.model, report=options.line, **settings)
+        options.line.end()
+        try:
+            return plan, project_of(plan, options.model, options.name)
+        except InputError as error:
+            if not plan.loops or options.stream_input:
+                raise
+            say(f"without row streaming: {error}")
+            settings["allow"] = ""
 
 
 def sizes_text(sizes: CodeSizes) -> str:

@@ -295,7 +295,7 @@ def _verify(add: _Add) -> None:
 def _emit(add: _Add) -> None:
     """C code."""
     p = add(
-        "emit", "write an int8 .tflite model as C without an interpreter", emit.run,
+        "emit", "write a .tflite model as C without an interpreter", emit.run,
         "lowtide emit model.tflite -o firmware",
         "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
         "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
@@ -305,11 +305,20 @@ def _emit(add: _Add) -> None:
     written.add_argument("-o", dest="out", metavar="DIR", required=True, help="the folder of the code")
     written.add_argument("--plan", dest="plan_file", metavar="P.json", help="the plan")
     written.add_argument("--report", metavar="R.html", help="a picture of the plan: one HTML file, no network")
+    written.add_argument(
+        "--name", default="model", metavar="NAME",
+        help="what files, functions and macros begin with, so that several models link (default: model)",
+    )  # fmt: skip
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     option_groups.budget(there)
     option_groups.banks(there)
     curve.stream_input(p)
+    p.add_argument(
+        "--input", choices=("arena", "caller"), default="arena",
+        help="where inputs are while the model runs: copied to the arena, or read by pointer where the caller has them "
+        "(default: arena)",
+    )  # fmt: skip
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
 
 

@@ -16,7 +16,7 @@ from lowtide.read.tflite.model import TfliteFile
 from lowtide.read.tflite.reader import graph_of
 
 ALIGNMENT = 16
-_VIEWS = frozenset(("RESHAPE", "EXPAND_DIMS", "SQUEEZE"))
+VIEWS = frozenset(("RESHAPE", "EXPAND_DIMS", "SQUEEZE"))
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,6 @@ def _roots(branch: Branch, fixed: dict[int, int | str]) -> dict[int, int]:
     root: dict[int, int] = {}
     for op in branch.ops:
         for t in op.outputs:
-            source = op.inputs[0] if op.type in _VIEWS else t
+            source = op.inputs[0] if op.type in VIEWS else t
             root[t] = t if t in fixed or source == t else root.get(source, source)
     return root

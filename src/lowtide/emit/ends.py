@@ -30,6 +30,7 @@ class Ends:
         self.inputs = [graph.tensor_by_id[t] for t in model.inputs]
         self.outputs = [graph.tensor_by_id[t] for t in model.outputs]
         self.at = {t.id: places.offset_of(t.id) for t in (*self.inputs, *self.outputs)}
+        self.given = list(places.given)
         self.name = _names(self.inputs, "in") | _names(self.outputs, "out")
         self.number = {t.id: k for k, t in enumerate(self.inputs)}
         streamed = {source.tensor for source in self.sources}
@@ -127,6 +128,9 @@ class Ends:
     def _take(self, tensor: Tensor) -> str:
         """A statement that copies an input; one without a consumer has no place."""
         at, name = self.at[tensor.id], self.name[tensor.id]
+        if tensor.id in self.given:
+            held = f"(int8_t *)(uintptr_t)(const void *){name}"
+            return f"    given_inputs[{self.given.index(tensor.id)}] = {held};"
         return (
             f"    (void){name};" if at is None else f"    take({at}, {_bytes('const ', tensor, name)}, {tensor.size});"
         )

@@ -93,7 +93,30 @@ def check(graph: Graph, data: bytes) -> None:
             raise InputError(f"{t.label} is {t.dtype}; C is not written for that: quantise inputs and outputs", place)
 
 
-def project(graph: Graph, plan: Plan, data: bytes) -> Project:
+def files_of(name: str) -> tuple[str, ...]:
+    """Names of the files of a project.
+
+    >>> files_of("kws")
+    ('kws.h', 'kws.c', 'kws_weights.h', 'kws_weights.c', 'main.c', 'CMakeLists.txt')
+    """
+    return f"{name}.h", f"{name}.c", f"{name}_weights.h", f"{name}_weights.c", "main.c", "CMakeLists.txt"
+
+
+def _named(files: dict[str, str], name: str) -> dict[str, str]:
+    """The files with another word in the place of ``model`` in all names, so that several models link."""
+    if name == "model":
+        return files
+    result = {}
+    for file, code in files.items():
+        own = re.sub(r"\bmodel(?=_|\.h\b|\.c\b)", name, code)
+        own = re.sub(r"\bMODEL(?=_)", name.upper(), own)
+        if file == "CMakeLists.txt":
+            own = re.sub(r"(?m)^(?!#)(.*)$", lambda line: re.sub(r"\bmodel\b", name, line[1]), own)
+        result[re.sub(r"^model(?=_|\.)", name, file)] = own
+    return result
+
+
+def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Project:
     """A plan as a project in C.
 
     Parameters
@@ -104,6 +127,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
         For it, in one arena, with or without row loops.
     data
         The file.
+    name
+        What all files, functions and macros begin with.
 
     Raises
     ------
@@ -133,14 +158,17 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     banks = schedule.places.memories.sizes()
     title = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
     return Project(
-        {
-            "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
-            "model.c": _code(schedule, ends, title, most),
-            "model_weights.h": weights.header(),
-            "model_weights.c": weights.source(),
-            "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
-            "CMakeLists.txt": text("CMakeLists.txt"),
-        },
+        _named(
+            {
+                "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
+                "model.c": _code(schedule, ends, title, most),
+                "model_weights.h": weights.header(),
+                "model_weights.c": weights.source(),
+                "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
+                "CMakeLists.txt": text("CMakeLists.txt"),
+            },
+            name,
+        ),
         sizes,
     )
 
@@ -182,7 +210,8 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     run = filled("run.c", guards)
     operands = [*(_rounding(part, names) for part in parts), filled("schedule.c", guards)]
     lines = [
-        filled("head.c", {"TITLE": title, "INCLUDES": _includes([*operands, *parameters])}) + memories.arrays(),
+        filled("head.c", {"TITLE": title, "INCLUDES": _includes([*operands, *parameters])})
+        + memories.arrays(list(schedule.places.given.values())),
         f"enum {{ {', '.join(limits)} }};",
         f"enum {{ {kernels} }};",
         "",
@@ -194,7 +223,8 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     for name in names:
         lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
     lines += ["    default:", "        break;", "    }", "}", "", run]
-    moves = (["take"] if any(ends.at[t.id] is not None for t in ends.held) else []) + ["give"]
+    copied = any(ends.at[t.id] is not None and t.id not in ends.given for t in ends.held)
+    moves = (["take"] if copied else []) + ["give"]
     lines += [text(f"{name}.c") for name in moves]
     lines += ends.feeding()
     lines += [text("reset.c")] if schedule.makers.state_bytes else []
