@@ -28,7 +28,7 @@ REAL_MAPS: dict[str, str] = {
     "ABS": "fabsf(value)",
     "CEIL": "ceilf(value)",
     "COS": "cosf(value)",
-    "ELU": "(value < 0.0f) ? (expf(value) - 1.0f) : value",
+    "ELU": "(value < 0.0f) ? expm1f(value) : value",
     "EXP": "expf(value)",
     "FLOOR": "floorf(value)",
     "HARD_SWISH": "(value * bounded(value + 3.0f, 0.0f, 6.0f)) / 6.0f",

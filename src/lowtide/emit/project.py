@@ -235,7 +235,10 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
 def _includes(operands: Sequence[str]) -> str:
     """Further headers of C that the code needs."""
     code = "".join(operands)
-    names = [("float.h", r"\bFLT_MAX\b"), ("math.h", r"\b(?:exp|log|sqrt|tanh|sin|cos|pow|fabs|floor|ceil|round)f\(")]
+    names = [
+        ("float.h", r"\bFLT_MAX\b"),
+        ("math.h", r"\b(?:exp|expm1|log|sqrt|tanh|sin|cos|pow|fabs|floor|ceil|round)f\("),
+    ]
     return "".join(f"#include <{name}>\n" for name, used in names if re.search(used, code))
 
 

@@ -1,9 +1,9 @@
 """Variables of a model, which it keeps from one run to the next: what reads and writes them is as material of C.
 
-A variable is what VAR_HANDLE names. It begins as CALL_ONCE's subgraph assigns it, or as zeros; the code keeps what it
-differs in from that, so that memory of zeros is the beginning.
+A variable is what VAR_HANDLE names. It begins as CALL_ONCE's subgraph assigns it, or with bytes of its zero point; the
+code keeps what it differs in from that, so that memory of zeros is the beginning.
 
-Source: TFLM's `var_handle.cc`, `read_variable.cc`, `assign_variable.cc`, `call_once.cc`.
+Source: TFLM's `micro_resource_variable.cc`, `var_handle.cc`, `read_variable.cc`, `assign_variable.cc`, `call_once.cc`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def remembered(material: Material, op: Op, find: Find) -> Kernel:
     begins = _beginnings(material).get(name)
     fit(begins is None or len(begins) == tensor.size)
     kept = material.keep(name, tensor.size)
-    first, array = (begins or (0,))[0], "NULL"
+    zero = tensor.quant.zero_points[0] if tensor.quant is not None else 0
+    first, array = (begins or ((zero + 128) % 256 - 128,))[0], "NULL"
     if begins is not None and set(begins) != {first}:
         array = material.weights.array("beginning", "int8", begins)
     text = f"{{{view.base}, {kept}, {tensor.size}, {int(writes)}, {first}, {array}}}"
