@@ -130,7 +130,7 @@ def _refused_option() -> tuple[Net, str]:
 
 def _refused_sum() -> tuple[Net, str]:
     net = Net()
-    x, y = plain(net, (1, 4), "int32"), plain(net, (3, 4), "int32")
+    x, y = plain(net, (2, 4), "int32"), plain(net, (3, 4), "int32")
     net.op("ADD", [y, x], [out := plain(net, (3, 4), "int32")], s.AddOptionsT())
     net.ends([x, y], [out])
     return net, "its shapes do not fit together"

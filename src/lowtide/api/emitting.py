@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from lowtide.emit.cmsis_nn.choice import Chosen
     from lowtide.emit.project import CodeSizes, Project
 
-FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "CMakeLists.txt")
-"""Of a project."""
 KERNELS, SIMD = ("c", "cmsis-nn"), ("any", "none", "dsp", "mve")
 """Whose kernels, and what CMSIS-NN is compiled for."""
 TARGET = "loops"
 """What a plan is made for that becomes C, if nothing else is asked for."""
+HELD = "loops,count_inputs=false"
+"""The same, with inputs read where the caller has them."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _MARK = re.compile(rb"(?:/\*|#)?\s*Made by lowtide; make it again")
 """Begins a line in the comment that each file of a project begins with."""
 _MARK_LINES, _MARK_BYTES = 6, 4096
@@ -38,20 +39,24 @@ def emit_c(
     plan: Plan,
     model: str | Path,
     folder: str | Path,
+    name: str = "model",
     *,
     kernels: str = "c",
     simd: str = "any",
     budget: int | None = None,
 ) -> CodeSizes:
-    """Write C99 that runs a plan of an int8 .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
+    """Write C99 that runs a plan of a .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 
     Parameters
     ----------
     plan
-        In one arena, for `model`, under target ``loops`` or another one without a runtime's own rules.
+        In one arena, for `model`, under target ``loops`` or another one without a runtime's own rules. Under
+        ``loops,count_inputs=false`` the code reads inputs where the caller has them.
     folder
         Made if it is not there; what it has of other names stays, and files of a project that was written before
         are replaced.
+    name
+        What files, functions and macros begin with, instead of ``model``: several models link with a name each.
     kernels
         ``c``: lowtide's own. ``cmsis-nn``: layers are CMSIS-NN's functions, in stripes of rows; of the plan only the
         order counts then.
@@ -78,25 +83,25 @@ def emit_c(
 
     if kernels not in KERNELS or simd not in SIMD:
         raise InputError(f"kernels are {', '.join(KERNELS)}, and simd is {', '.join(SIMD)}; not {kernels!r}, {simd!r}")
-    check_own(folder)
+    check_own(folder, name)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
     if kernels == "c":
-        code = project_of(plan, graph)
+        code = project_of(plan, graph, name)
     else:
-        code, _ = library_project_of(graph, simd=simd, budget=budget, order=plan.order)
+        code, _ = library_project_of(graph, simd=simd, budget=budget, order=plan.order, name=name)
     with output_folder(folder), Outputs(files_read(model)) as outputs:
-        for name, text in code.files.items():
-            outputs.write(Path(folder) / name, text.encode())
+        for file, text in code.files.items():
+            outputs.write(Path(folder) / file, text.encode())
     return code.sizes
 
 
-def project_of(plan: Plan, model: Graph | str | Path) -> Project:
+def project_of(plan: Plan, model: Graph | str | Path, name: str = "model") -> Project:
     """The texts of a project. Raises as `emit_c`."""
     from lowtide.emit.project import project
 
     graph = planned_graph(plan, model)
-    return project(graph, plan, _bytes_of(graph))
+    return project(graph, plan, _bytes_of(graph), name)
 
 
 def library_project_of(
@@ -106,6 +111,7 @@ def library_project_of(
     budget: int | None = None,
     order: Sequence[int] | None = None,
     dims: Dims = NO_DIMS,
+    name: str = "model",
 ) -> tuple[Project, Chosen]:
     """The texts of a project that calls CMSIS-NN, and the segments and rows that were chosen.
 
@@ -115,6 +121,8 @@ def library_project_of(
         What CMSIS-NN will be compiled for, ``none``, ``dsp`` or ``mve``; ``any``: there is scratch for each of them.
     budget
         Bytes that the arena may have; None: the least arena that costs little time.
+    name
+        As of `emit_c`.
     order
         Ops in turn, by id; None: the best order of untiled ops.
 
@@ -131,7 +139,7 @@ def library_project_of(
     check(graph, _bytes_of(graph))
     if order is None:
         order = plan(graph, target=TARGET, budget=budget).order
-    return library_project(graph, _bytes_of(graph), order, simd, budget)
+    return library_project(graph, _bytes_of(graph), order, simd, budget, name)
 
 
 def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
@@ -142,15 +150,30 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
     check(graph, _bytes_of(graph))
 
 
-def check_own(folder: str | Path) -> None:
+def files_in(folder: str | Path, name: str = "model") -> list[Path]:
+    """Files of a project.
+
+    Raises
+    ------
+    InputError
+        The name is none that C has.
+    """
+    from lowtide.emit.project import files_of
+
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r} is no name in C; use letters, digits and underscores, a letter first")
+    return [Path(folder) / file for file in files_of(name)]
+
+
+def check_own(folder: str | Path, name: str = "model") -> None:
     """See that no file of another's would be replaced.
 
     Raises
     ------
     InputError
-        `folder` has a file of one of the names in `FILES` that does not begin as those that lowtide makes do.
+        `folder` has a file of one of the project's names that does not begin as those that lowtide makes do.
     """
-    for path in (Path(folder) / name for name in FILES):
+    for path in files_in(folder, name):
         try:
             if not path.is_file():
                 continue

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, library_project_of, project_of
+from lowtide.api.emitting import HELD, TARGET, check_emit, check_own, files_in, library_project_of, project_of
 from lowtide.api.models import files_read
 from lowtide.api.reporting import Pictures
 from lowtide.cli import asked
@@ -21,7 +21,7 @@ from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
     from lowtide.emit.cmsis_nn.choice import Chosen
-    from lowtide.emit.project import CodeSizes
+    from lowtide.emit.project import CodeSizes, Project
     from lowtide.plan import Plan
 
 
@@ -34,24 +34,23 @@ def run(options: argparse.Namespace) -> int:
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
     asked.announce(options, options.model)
+    target = HELD if options.input == "caller" else TARGET
     settings: dict[str, Any] = {
-        "target": TARGET, "budget": options.budget, "reserve": options.reserve, **asked.memories(options),
+        "target": target, "budget": options.budget, "reserve": options.reserve, **asked.memories(options),
         "time": options.time, "dims": dims_of(options.dims), "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs, "stream_input": options.stream_input,
     }  # fmt: skip
     settings["allow"] = "" if options.banks or options.board else "loops"  # rows stream in one arena alone
     folder = Path(options.out)
-    code = [folder / name for name in FILES]
+    code = files_in(folder, options.name)
     files = PlanFiles(plan=options.plan_file, pictures=Pictures(options.report))
     check_emit(options.model, settings["dims"])
-    check_own(folder)
+    check_own(folder, options.name)
     with output_folder(folder):
         check_outputs(options.model, [*files.paths, *code], None, (options.board,))
-        plan = api.plan(options.model, report=options.line, **settings)
-        options.line.end()
-        project = project_of(plan, options.model)
+        plan, project = _planned(options, settings)
         texts = {folder / name: text for name, text in project.files.items()}
-        write_all(plan, options.model, replace(files, texts=texts), target=TARGET, dims=settings["dims"])
+        write_all(plan, options.model, replace(files, texts=texts), target=target, dims=settings["dims"])
     if options.json:
         show_json(plan)
     else:
@@ -73,11 +72,25 @@ def run(options: argparse.Namespace) -> int:
     return plan.exit_status
 
 
+def _planned(options: argparse.Namespace, settings: dict[str, Any]) -> tuple[Plan, Project]:
+    """The plan and its C; without row streaming where C is not written for that of the plan."""
+    while True:
+        plan = api.plan(options.model, report=options.line, **settings)
+        options.line.end()
+        try:
+            return plan, project_of(plan, options.model, options.name)
+        except InputError as error:
+            if not plan.loops or options.stream_input:
+                raise
+            say(f"without row streaming: {error}")
+            settings["allow"] = ""
+
+
 def _run_library(options: argparse.Namespace) -> int:
     """Write C that calls CMSIS-NN, and print what it takes."""
     refused = {
         "--stream-input": options.stream_input, "--bank and --board": options.banks or options.board,
-        "--plan": options.plan_file, "--report": options.report,
+        "--plan": options.plan_file, "--report": options.report, "--input caller": options.input == "caller",
     }  # fmt: skip
     for name, given in refused.items():
         if given:
@@ -87,9 +100,9 @@ def _run_library(options: argparse.Namespace) -> int:
     if budget is not None and options.reserve is not None:
         budget = max(1, budget - parse_size(options.reserve, "reserve", least=0))
     folder = Path(options.out)
-    check_own(folder)
+    check_own(folder, options.name)
     project, chosen = library_project_of(
-        options.model, simd=options.simd or "any", budget=budget, dims=dims_of(options.dims)
+        options.model, simd=options.simd or "any", budget=budget, dims=dims_of(options.dims), name=options.name
     )
     options.line.end()
     with output_folder(folder), Outputs(files_read(options.model)) as outputs:

@@ -295,7 +295,7 @@ def _verify(add: _Add) -> None:
 def _emit(add: _Add) -> None:
     """C code."""
     p = add(
-        "emit", "write an int8 .tflite model as C without an interpreter", emit.run,
+        "emit", "write a .tflite model as C without an interpreter", emit.run,
         "lowtide emit model.tflite -o firmware",
         "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
         "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
@@ -315,11 +315,20 @@ def _emit(add: _Add) -> None:
         choices=("any", "none", "dsp", "mve"),
         help="instructions that CMSIS-NN is compiled for (default: any)",
     )
+    written.add_argument(
+        "--name", default="model", metavar="NAME",
+        help="what files, functions and macros begin with, so that several models link (default: model)",
+    )  # fmt: skip
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     option_groups.budget(there)
     option_groups.banks(there)
     curve.stream_input(p)
+    p.add_argument(
+        "--input", choices=("arena", "caller"), default="arena",
+        help="where inputs are while the model runs: copied to the arena, or read by pointer where the caller has them "
+        "(default: arena)",
+    )  # fmt: skip
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
 
 

@@ -68,6 +68,12 @@ def addition(
     return quantized(one / twice), quantized(other / twice), quantized(twice / ((1 << shift) * out))
 
 
+def leaky(input_scale: float, output_scale: float, alpha: float) -> tuple[Multiplier, Multiplier]:
+    """Of what is at least 0, and of what is below it; scales are multiplied and divided in 32 bits."""
+    x, y, slope = (np.float32(scale) for scale in (input_scale, output_scale, alpha))
+    return quantized(float(x / y)), quantized(float(x * slope / y))
+
+
 def svdf(
     input_scale: float, features: float, state: float, times: float, output: float
 ) -> tuple[Multiplier, Multiplier]:

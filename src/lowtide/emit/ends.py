@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
 from lowtide.emit.kernel import Material
 from lowtide.emit.schedule import Source
 from lowtide.emit.templates import filled, text
+from lowtide.emit.weights import c_type
 from lowtide.graph import Graph, Tensor
 from lowtide.read.tflite.model import TfliteFile
 
@@ -19,6 +20,11 @@ class Located(Protocol):
     @property
     def graph(self) -> Graph:
         """The model's."""
+        ...
+
+    @property
+    def given(self) -> Iterable[int]:
+        """Inputs that stay where the caller has them."""
         ...
 
     def offset_of(self, tensor: int) -> int | None:
@@ -64,6 +70,7 @@ class Ends:
         self.inputs = [graph.tensor_by_id[t] for t in model.inputs]
         self.outputs = [graph.tensor_by_id[t] for t in model.outputs]
         self.at = {t.id: places.offset_of(t.id) for t in (*self.inputs, *self.outputs)}
+        self.given = list(places.given)
         self.name = _names(self.inputs, "in") | _names(self.outputs, "out")
         self.number = {t.id: k for k, t in enumerate(self.inputs)}
         streamed = {source.tensor for source in self.sources}
@@ -75,8 +82,8 @@ class Ends:
         at = {t.id: _cast("const ", t, f"&input[{start}]") for t, start in zip(self.inputs, self.starts, strict=False)}
         ends = list(accumulate((t.size for t in self.outputs), initial=0))
         to = {t.id: _cast("", t, f"&output[{start}]") for t, start in zip(self.outputs, ends, strict=False)}
-        ins = [f"const {t.dtype}_t *{self.name[t.id]}" for t in self.inputs]
-        outs = [f"{t.dtype}_t *{self.name[t.id]}" for t in self.outputs]
+        ins = [f"const {c_type(t.dtype or '')} *{self.name[t.id]}" for t in self.inputs]
+        outs = [f"{c_type(t.dtype or '')} *{self.name[t.id]}" for t in self.outputs]
         words = {
             "INPUT": str(self.starts[-1]),
             "OUTPUT": str(ends[-1]),
@@ -85,7 +92,7 @@ class Ends:
             "CALL": ", ".join([*at.values(), *to.values()]),
             "OUTS": ", ".join(outs),
             "OUT_CALL": ", ".join(to.values()),
-            "HELD": ", ".join(f"const {t.dtype}_t *{self.name[t.id]}" for t in self.held) or "void",
+            "HELD": ", ".join(f"const {c_type(t.dtype or '')} *{self.name[t.id]}" for t in self.held) or "void",
             "HELD_CALL": ", ".join(at[t.id] for t in self.held),
             "STREAM": "",
         }
@@ -161,6 +168,9 @@ class Ends:
     def _take(self, tensor: Tensor) -> str:
         """A statement that copies an input; one without a consumer has no place."""
         at, name = self.at[tensor.id], self.name[tensor.id]
+        if tensor.id in self.given:
+            held = f"(int8_t *)(uintptr_t)(const void *){name}"
+            return f"    given_inputs[{self.given.index(tensor.id)}] = {held};"
         return (
             f"    (void){name};" if at is None else f"    take({at}, {_bytes('const ', tensor, name)}, {tensor.size});"
         )
@@ -168,7 +178,7 @@ class Ends:
 
 def _cast(const: str, tensor: Tensor, bytes_: str) -> str:
     """Bytes as elements of a tensor."""
-    return bytes_ if tensor.dtype == "int8" else f"({const}{tensor.dtype}_t *)({const}void *){bytes_}"
+    return bytes_ if tensor.dtype == "int8" else f"({const}{c_type(tensor.dtype or '')} *)({const}void *){bytes_}"
 
 
 def _bytes(const: str, tensor: Tensor, name: str) -> str:

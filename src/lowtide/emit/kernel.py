@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lowtide.emit.places import Three, View
+from lowtide.emit.templates import Part
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -36,6 +37,12 @@ class Kernel:
         Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
     op
         What runs, for a comment.
+    parts
+        Pieces of C that the kernel needs, in their order; without any, those of its name in `PARTS`.
+    piece
+        Type of the operands; without one ``piece_t`` behind the kernel's name.
+    reduces
+        Of a reduction: which of rows, columns and channels.
     """
 
     name: str
@@ -47,6 +54,9 @@ class Kernel:
     sizes_in: Three = (0, 0, 0)
     full_pixels: bool = True
     op: str = ""
+    parts: tuple[Part, ...] = ()
+    piece: str = ""
+    reduces: tuple[int, ...] = ()
 
 
 @dataclass
@@ -65,7 +75,7 @@ class Material:
 
     graph: Graph
     weights: Weights
-    states: dict[int, int] = field(default_factory=dict)
+    states: dict[int | str, int] = field(default_factory=dict)
     state_bytes: int = 0
 
     def given(self, op: Op, which: int) -> Tensor:
@@ -87,9 +97,9 @@ class Material:
         """What an op makes first."""
         return self.graph.tensor_by_id[op.outputs[0]]
 
-    def keep(self, op: Op, size: int) -> int:
-        """Where the bytes that an op keeps from one run to the next begin."""
-        begin = self.states.setdefault(op.id, self.state_bytes)
+    def keep(self, owner: Op | str, size: int) -> int:
+        """Where the bytes that an op or a variable keeps from one run to the next begin."""
+        begin = self.states.setdefault(owner if isinstance(owner, str) else owner.id, self.state_bytes)
         self.state_bytes = max(self.state_bytes, begin + size)
         return begin
 

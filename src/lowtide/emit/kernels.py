@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
-from lowtide.emit import arithmetic
-from lowtide.emit.integers import bordered, cast, concatenated, copied, is_plain, pair, part
+from lowtide.emit import arithmetic, elementwise, reals, shapes
+from lowtide.emit.elementwise import COMPARISONS, REAL_MAPS, REAL_PAIRS, mapped, paired, quantized
+from lowtide.emit.fixed_point import requantized
+from lowtide.emit.integers import cast
 from lowtide.emit.kernel import Find, Kernel, Material, fit, is_wide, scale_of, zero_of
 from lowtide.emit.places import (
     ELEMENT_BYTES,
@@ -24,9 +26,10 @@ from lowtide.emit.places import (
 from lowtide.emit.recurrent import lstm
 from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
+from lowtide.emit.variables import no_op, remembered
+from lowtide.emit.windows import check_int, four, windows
 from lowtide.errors import InputError
 from lowtide.graph import Kind, Op, Tensor
-from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
 from lowtide.ops.index import Window
 
 _ACTIVATION = "fused_activation_function"
@@ -44,14 +47,7 @@ def _check_ints(kernel: Kernel) -> None:
     """Raise `InputError` for a number that no int of 32 bits holds."""
     written = (number for text in (kernel.text, *kernel.operands) for number in _INTEGER.findall(text))
     for number in (*kernel.sizes, kernel.taps, *map(int, written)):
-        _check_int(number)
-
-
-def _check_int(number: int) -> None:
-    if not -(1 << 31) <= number < 1 << 31:
-        raise InputError(
-            f"its sizes, strides or padding come to {number}, and C is written for 32 bits; make them smaller"
-        )
+        check_int(number)
 
 
 class Kernels(Material):
@@ -74,9 +70,9 @@ class Kernels(Material):
             )
         return kernel
 
-    def summed(self, op: Op, find: Find, sums: int) -> Kernel:
-        """The kernel of an op whose operand comes part by part, and is added up from byte `sums` of the arena on; its
-        sizes are the operand's.
+    def summed(self, op: Op, find: Find, sums: int, along: Sequence[int]) -> Kernel:
+        """The kernel of an op whose operand comes part by part along these of rows, columns and channels, and is added
+        up from byte `sums` of the arena on, or in the result if its numbers have a point; its sizes are the operand's.
 
         Raises
         ------
@@ -87,6 +83,8 @@ class Kernels(Material):
         sizes = sizes_of(self.given(op, 0))
         if kernel.name in _SUMS:
             return Kernel(_SUMS[kernel.name], f"{{{kernel.text}, {sums}}}", sizes)
+        if self.result(op).dtype == "float32" or kernel.name.startswith("reduce_"):
+            return reals.in_parts(kernel, sizes, along)
         if kernel.name != "conv" or kernel.sizes_in != sizes:
             raise InputError(
                 f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
@@ -98,11 +96,14 @@ class Kernels(Material):
 
     def _kernel(self, op: Op, find: Find) -> Kernel:
         """The kernel, wherever channels lie."""
-        make = _MAKERS.get(op.type)
+        make = self._maker(op)
         if make is None:
-            known = ", ".join(sorted(_MAKERS))
-            raise InputError(f"{op.label}: C is not written for this operator, but for {known}", self.graph.source)
-        if not self._unscaled(op, make):
+            counted = sum(other.type == op.type for other in self.graph.ops)
+            raise InputError(
+                f"{op.label}: C is not written for this operator ({counted} of {len(self.graph.ops)} ops)",
+                self.graph.source,
+            )
+        if make in _EIGHT_BITS and not (make == Kernels._concat and self.result(op).quant is None):
             self._check_types(op, 1 if make in _WITH_CONSTANTS else len(op.inputs))
         try:
             kernel = make(self, op, find)
@@ -111,9 +112,12 @@ class Kernels(Material):
         except InputError as error:
             raise InputError(f"{op.label}: {error}", self.graph.source) from None
 
-    def _unscaled(self, op: Op, make: Maker) -> bool:
-        """Whether an op takes numbers of types that its maker looks at, or that have no scale."""
-        return make in _OWN_TYPES or (make in _ANY_SCALE and self.result(op).quant is None)
+    def _maker(self, op: Op) -> Maker | None:
+        """Who makes its kernel: by its type, and whether it has numbers with a point."""
+        types = [self.graph.tensor_by_id[t].dtype for t in (*op.inputs, *op.outputs)]
+        if "float32" in types and op.type in _REAL_MAKERS:
+            return _REAL_MAKERS[op.type]
+        return _MAKERS.get(op.type)
 
     def _check_types(self, op: Op, operands: int) -> None:
         """Raise `InputError` for elements of other types than the kernel takes, or of several scales."""
@@ -167,18 +171,18 @@ class Kernels(Material):
         x, y = self.data(op), self.result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
         w, arrays = self._filters(op, sizes[2], 0)
-        filters, taps_h, taps_w, depth = _four(w)
+        filters, taps_h, taps_w, depth = four(w)
         fit(filters == sizes[2] and depth > 0)
         if depth != in_c:
             raise InputError(f"it has {in_c // depth} groups; C is written for one")
-        windows = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
-        return self._dense(op, find(x.id), find(y.id), (in_h, in_w, in_c), sizes, windows, arrays)
+        both = windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
+        return self._dense(op, find(x.id), find(y.id), (in_h, in_w, in_c), sizes, both, arrays)
 
     def _dense(
-        self, op: Op, source: View, target: View, sizes_in: Three, sizes: Three, windows: Sequence[Window], arrays: str
+        self, op: Op, source: View, target: View, sizes_in: Three, sizes: Three, both: Sequence[Window], arrays: str
     ) -> Kernel:
         x, y = self.data(op), self.result(op)
-        high, wide = windows
+        high, wide = both
         numbers = (
             *sizes_in, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
             wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
@@ -212,9 +216,9 @@ class Kernels(Material):
         x, y = self.data(op), self.result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
         w, arrays = self._filters(op, sizes[2], 3)
-        _, taps_h, taps_w, filters = _four(w)
+        _, taps_h, taps_w, filters = four(w)
         fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
-        high, wide = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
+        high, wide = windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
         numbers = (
             in_h, in_w, sizes[2], sizes[2] // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
             wide.dilation, high.before, wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
@@ -231,7 +235,7 @@ class Kernels(Material):
         if (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
             raise InputError("its input and its result have different scales, which TFLM refuses")
         taps = (op.attributes["filter_height"], op.attributes["filter_width"])
-        high, wide = _windows(op, taps, (in_h, in_w), sizes)
+        high, wide = windows(op, taps, (in_h, in_w), sizes)
         numbers = (
             in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before,
             int(op.type == "AVERAGE_POOL_2D"), *_bounds(op, y),
@@ -256,12 +260,11 @@ class Kernels(Material):
         return Kernel("wide_mean" if is_wide(x) else "mean", text, (1, 1, channels))
 
     def _add(self, op: Op, find: Find) -> Kernel:
-        """ADD of two tensors of one shape."""
-        if is_plain(self.result(op)):
-            return pair(self, op, find)
-        a, b, y = self.data(op, 0), self.data(op, 1), self.result(op)
-        if a.shape != b.shape or a.shape != y.shape:
-            raise InputError("its operands have different shapes; C is written for equal ones")
+        """ADD: of two tensors of one shape and one scale each it has a kernel of its own."""
+        a, b, y = self.given(op, 0), self.given(op, 1), self.result(op)
+        if y.dtype == "int32" or a.shape != b.shape or Kind.CONSTANT in (a.kind, b.kind):
+            return paired(self, op, find)
+        self._check_types(op, 2)
         shift = arithmetic.WIDE_ADD_SHIFT if is_wide(y) else arithmetic.ADD_SHIFT
         one, other, out = arithmetic.addition(scale_of(a), scale_of(b), scale_of(y), shift)
         numbers = (zero_of(a), *one, zero_of(b), *other, zero_of(y), *out, *_bounds(op, y))
@@ -272,6 +275,8 @@ class Kernels(Material):
         """QUANTIZE, RELU and RELU6."""
         x, y = self.data(op), self.result(op)
         fit(x.shape == y.shape)
+        if "uint8" in (x.dtype, y.dtype):
+            return elementwise.looked_up(self, x, y, find, requantized(x, y))
         kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
         if op.type == "RELU6" and (scale_of(x), zero_of(x)) != (scale_of(y), zero_of(y)):
             raise InputError("its result has another scale than its input, which TFLM takes no notice of")
@@ -283,19 +288,6 @@ class Kernels(Material):
             return Kernel("rescale", initialiser(views, numbers), sizes_of(y))
         bytes_ = (element_bytes(x), element_bytes(y))
         return Kernel("wide_rescale", initialiser(views, (*bytes_, *numbers)), sizes_of(y))
-
-    def _pad(self, op: Op, find: Find) -> Kernel:
-        """PAD."""
-        x, y = self.data(op), self.result(op)
-        shape = x.shape or ()
-        borders_given = self.weights.numbers(self.given(op, 1).id)
-        before, behind = borders_given[::2], borders_given[1::2]
-        padded = zip(before, shape, behind, strict=False)
-        fit(len(before) == len(behind) == len(shape) and y.shape == tuple(map(sum, padded)) and min(borders_given) >= 0)
-        borders = [0, 0, 0]
-        for d, which in dims_of(shape).items():
-            borders[which] = before[d]
-        return bordered(x, y, find, borders, zero_of(y) if y.quant is not None else 0)
 
     def _softmax(self, op: Op, find: Find) -> Kernel:
         """SOFTMAX."""
@@ -355,7 +347,7 @@ class Kernels(Material):
         y = self.result(op)
         given = [self.given(op, i) for i in range(len(op.operands or op.inputs))]
         if any(t.kind is Kind.CONSTANT or t.dtype != "int8" for t in (*given, y)):
-            return concatenated(self, op, find)
+            return shapes.concatenated(self, op, find)
         shape, sizes = y.shape or (), sizes_of(y)
         axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
         if op.attributes.get(_ACTIVATION, 0):
@@ -373,38 +365,6 @@ class Kernels(Material):
         fit(begin == sizes[axis])
         return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(operands)}}}", sizes, operands=tuple(operands))
 
-    def _reshape(self, op: Op, find: Find) -> Kernel:
-        """RESHAPE and its like: nothing to do where the result overwrites the input."""
-        x, y = self.data(op), self.result(op)
-        source, target = find(x.id), find(y.id)
-        fit(x.size == y.size)
-        if source.slots or target.slots:
-            if sizes_of(x) != sizes_of(y):
-                raise InputError("the plan has it in a loop; C is written for whole ones")
-            return copied(x, y, find, (0, 0, 0))
-        return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
-
-
-def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: Three) -> tuple[Window, Window]:
-    """Windows over rows and over columns."""
-    result = []
-    for side, many, size, rows in zip("hw", taps, sizes, rows_made[:2], strict=True):
-        window = tflite_window(op.attributes, side, many)
-        if window is None:
-            raise InputError("it has a step of 0")
-        fit(tflite_rows(window, op.attributes, size) == rows)
-        _check_int((rows - 1) * window.stride + (window.taps - 1) * window.dilation + 1)  # the code adds these up
-        result.append(tflite_padded(window, op.attributes, size, rows))
-    return result[0], result[1]
-
-
-def _four(tensor: Tensor) -> tuple[int, int, int, int]:
-    """Shape of a tensor of four dimensions."""
-    shape = tensor.shape or ()
-    if len(shape) != 4:
-        raise InputError(f"{tensor.label} has not four dimensions")
-    return shape  # type: ignore[return-value]
-
 
 def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
     """What the fused activation lets through."""
@@ -415,38 +375,64 @@ def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
 
 
 _MAKERS: dict[str, Maker] = {
+    **dict.fromkeys(("ABS", "ELU", "HARD_SWISH", "LEAKY_RELU", "LOGICAL_NOT", "LOGISTIC", "TANH"), mapped),
+    **dict.fromkeys(COMPARISONS, paired),
     "ADD": Kernels._add,
+    "ASSIGN_VARIABLE": remembered,
     "AVERAGE_POOL_2D": Kernels._pool,
+    "CALL_ONCE": no_op,
     "CAST": cast,
     "CONCATENATION": Kernels._concat,
     "CONV_2D": Kernels._conv,
     "DEPTHWISE_CONV_2D": Kernels._depthwise,
-    "DIV": pair,
-    "EXPAND_DIMS": Kernels._reshape,
+    **dict.fromkeys(("DIV", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SUB"), paired),
+    "EXPAND_DIMS": shapes.reshaped,
     "FULLY_CONNECTED": Kernels._product,
-    "MAXIMUM": pair,
     "MAX_POOL_2D": Kernels._pool,
     "MEAN": Kernels._mean,
-    "MINIMUM": pair,
-    "MUL": pair,
-    "PAD": Kernels._pad,
+    "MIRROR_PAD": shapes.mirrored,
+    "PACK": shapes.packed,
+    "PAD": shapes.padded,
+    "PADV2": shapes.padded,
     "QUANTIZE": Kernels._rescale,
+    "READ_VARIABLE": remembered,
+    "REDUCE_MAX": reals.reduced,
+    "REDUCE_MIN": reals.reduced,
     "RELU": Kernels._rescale,
     "RELU6": Kernels._rescale,
-    "RESHAPE": Kernels._reshape,
-    "SLICE": part,
+    "RESHAPE": shapes.reshaped,
+    **dict.fromkeys(("SELECT", "SELECT_V2"), elementwise.selected),
+    "SHAPE": shapes.shape,
+    "SLICE": shapes.sliced,
     "SOFTMAX": Kernels._softmax,
-    "SQUEEZE": Kernels._reshape,
-    "STRIDED_SLICE": part,
+    **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), shapes.split),
+    "SQUEEZE": shapes.reshaped,
+    "STRIDED_SLICE": shapes.sliced,
     "SVDF": Kernels._svdf,
+    "TRANSPOSE": shapes.transposed,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
+    "VAR_HANDLE": no_op,
     **dict.fromkeys(SIGNALS, signal),
 }
-_OWN_TYPES = (cast, pair, part, signal)
-_ANY_SCALE = (Kernels._add, Kernels._concat, Kernels._pad, Kernels._reshape)
-"""Makers of kernels that look at types themselves, and of some that also copy or add up numbers without a scale."""
-_WITH_CONSTANTS = (
-    Kernels._conv, Kernels._depthwise, Kernels._product, Kernels._mean, Kernels._pad, Kernels._reshape,
-    Kernels._svdf, lstm,
+_REAL_MAKERS: dict[str, Maker] = {
+    **dict.fromkeys(REAL_MAPS, mapped),
+    **dict.fromkeys((*REAL_PAIRS, *COMPARISONS), paired),
+    **dict.fromkeys(("CAST", "DEQUANTIZE", "QUANTIZE"), quantized),
+    **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"), reals.reduced),
+    "AVERAGE_POOL_2D": reals.pooled,
+    "BATCH_MATMUL": reals.multiplied,
+    "CONCATENATION": shapes.concatenated,
+    "CONV_2D": reals.convolved,
+    "DEPTHWISE_CONV_2D": reals.depthwise,
+    "FULLY_CONNECTED": reals.multiplied,
+    "MAX_POOL_2D": reals.pooled,
+    "SOFTMAX": reals.softmax,
+}
+"""Of operators with numbers with a point, where they are made otherwise."""
+_EIGHT_BITS = (
+    Kernels._concat, Kernels._conv, Kernels._depthwise, Kernels._mean, Kernels._pool, Kernels._product,
+    Kernels._rescale, Kernels._softmax, Kernels._svdf, lstm,
 )  # fmt: skip
+"""Makers of kernels of 8 and 16 bits that leave it to others to look at types."""
+_WITH_CONSTANTS = (Kernels._conv, Kernels._depthwise, Kernels._product, Kernels._mean, Kernels._svdf, lstm)
 """Kernels whose operands behind the first one are constants."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from lowtide.emit.templates import text
+from lowtide.emit.templates import filled
 from lowtide.plan import Plan
 
 
@@ -43,10 +44,13 @@ class Memories:
         used = [Array(own, size, at) for own, (_, size), at in zip(names, listed, starts, strict=False) if size > 0]
         return cls(tuple(used), {name: at for (name, _), at in zip(listed, starts, strict=False)})
 
-    def arrays(self) -> str:
-        """Definitions, and the function that finds a byte."""
+    def arrays(self, given: Sequence[int] = ()) -> str:
+        """Definitions, and the function that finds a byte; `given`: where the addresses of inputs that the caller holds
+        begin, above all others.
+        """
+        held, find = _given(given)
         if not self.arrays_used:
-            return text("one.c")
+            return filled("one.c", {"GIVEN": held, "FIND": find})
         lines = [
             "/* Tensors at the plan's addresses, one array for each memory. What MODEL_IN_... is when compiling goes"
         ]
@@ -56,7 +60,7 @@ class Memories:
             lines += [f"#ifndef MODEL_IN_{upper}", f"#define MODEL_IN_{upper}", "#endif"]
             size = f"MODEL_GUARD + MODEL_{upper}_BYTES + MODEL_GUARD"
             lines += [f"MODEL_IN_{upper} static int8_t memory_{array.name}[{size}];", ""]
-        lines += ["static int8_t *bytes_at(int32_t place)", "{"]
+        lines += [f"{held}static int8_t *bytes_at(int32_t place)", "{", *find.splitlines()]
         for array in reversed(self.arrays_used[1:]):
             found = f"&memory_{array.name}[MODEL_GUARD + (place - {array.base})]"
             lines += [f"    if (place >= {array.base}) {{", f"        return {found};", "    }"]
@@ -76,6 +80,18 @@ class Memories:
             f"#define MODEL_{a.name.upper()}_BYTES {a.size_bytes} /* of these, in this memory */\n"
             for a in self.arrays_used
         )
+
+
+def _given(begins: Sequence[int]) -> tuple[str, str]:
+    """Pointers to inputs that the caller holds, and statements that find a byte of one."""
+    if not begins:
+        return "", ""
+    held = "/* Inputs where the caller has them: they are read, and never written. */\n"
+    held += f"static int8_t *given_inputs[{len(begins)}];\n\n"
+    find = ""
+    for k, begin in reversed(list(enumerate(begins))):
+        find += f"    if (place >= {begin}) {{\n        return &given_inputs[{k}][place - {begin}];\n    }}\n"
+    return held, find
 
 
 def _identifiers(names: list[str]) -> list[str]:

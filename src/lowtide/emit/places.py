@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
+from lowtide.emit.bodies import ALIGNMENT, VIEWS, Branch, placed
 from lowtide.emit.memories import Memories
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Tensor
+from lowtide.graph import Graph, Kind, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 
-ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
+ELEMENT_BYTES = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8,
+}  # fmt: skip
 """Bytes of an element of the types that code has."""
 Three = tuple[int, int, int]
 """Of rows, columns and channels."""
@@ -94,11 +97,64 @@ class Places:
     Attributes
     ----------
     graph
-        The user's.
+        The user's, with the tensors inside of branches.
+    branches
+        Of each IF.
     """
 
     graph: Graph
     plan: Plan
+    branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)
+
+    @cached_property
+    def _behind(self) -> tuple[dict[int, int], int]:
+        """Addresses of tensors inside of branches, and where all end."""
+        plan_bytes = self.plan.arena_bytes or 0
+        begin, end, at = -(-plan_bytes // ALIGNMENT) * ALIGNMENT, plan_bytes, {}
+        for op, pair in self.branches.items():
+            if self.plan.residency is not None:
+                raise InputError("it has an IF; C is written for that in one memory", self.graph.source)
+            own, last = placed(self.graph, pair, self.graph.op_by_id[op].outputs, begin)
+            end = max(end, last) if last > begin else end
+            for t, place in own.items():
+                at[t] = place if isinstance(place, int) else self._root(int(place), at)
+        return at, end
+
+    def _root(self, tensor: int, inside: Mapping[int, int]) -> int:
+        """Address of a tensor that another one lies in."""
+        if tensor in inside:
+            return inside[tensor]
+        if tensor in self._offsets:
+            return self._offsets[tensor]
+        raise InputError("a branch of it reads an input where the caller has it; plan with inputs in the arena")
+
+    @cached_property
+    def given(self) -> dict[int, int]:
+        """Addresses, behind all memories, of inputs that the plan leaves where the caller has them."""
+        streamed = {int(t) for loop in self.plan.loops or () for t in loop.streamed}
+        at = max(self._behind[1], sum(m.size_bytes or 0 for m in self.plan.memories or ()))
+        result = {}
+        for t in self.graph.tensors:
+            free = t.kind is Kind.INPUT and t.id in self.graph.consumers and t.id not in streamed
+            if free and t.id not in self._offsets:
+                at = -(-at // ALIGNMENT) * ALIGNMENT
+                result[t.id] = at
+                at += t.size
+        return result
+
+    @cached_property
+    def _given_views(self) -> dict[int, int]:
+        """As `given`, and of tensors that are the same bytes under another shape."""
+        result = dict(self.given)
+        for op in self.graph.ops:
+            if op.type in VIEWS and op.inputs[0] in result and op.outputs[0] not in self._offsets:
+                result[op.outputs[0]] = result[op.inputs[0]]
+        return result
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the plan's arena and of what branches have behind it."""
+        return self._behind[1]
 
     @cached_property
     def memories(self) -> Memories:
@@ -114,7 +170,10 @@ class Places:
 
     def offset_of(self, tensor: int) -> int | None:
         """Byte at which a complete tensor begins; None if it has no place."""
-        return self._offsets.get(tensor)
+        for table in (self._offsets, self._behind[0], self._given_views):
+            if tensor in table:
+                return table[tensor]
+        return None
 
     def complete_at(self, tensor: int) -> int:
         """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.

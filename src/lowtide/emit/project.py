@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
+from lowtide.emit.bodies import with_bodies
 from lowtide.emit.ends import Ends
 from lowtide.emit.kernel import Kernel
 from lowtide.emit.kernels import Kernels
+from lowtide.emit.parts import PARTS
 from lowtide.emit.places import ELEMENT_BYTES, Places, View, complete, element_bytes, sizes_of
 from lowtide.emit.schedule import INPUT, Node, Schedule
-from lowtide.emit.templates import filled, text
+from lowtide.emit.templates import Part, filled, part_text, text
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
@@ -21,47 +23,6 @@ from lowtide.plan import Plan
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.write.c_header import comment
 
-PARTS = {
-    "add": ("fixed", "scaled", "add"),
-    "cast": ("wide", "cast"),
-    "concat": ("concat",),
-    "conv": ("fixed", "scaled", "dot", "conv_type", "conv"),
-    "conv_sum": ("fixed", "scaled", "sums", "conv_type", "conv_sum"),
-    "copy": ("copy",),
-    "depthwise": ("fixed", "scaled", "depthwise"),
-    "integers": ("integers",),
-    "long_softmax": ("fixed", "scaled", "long_softmax"),
-    "lstm": ("fixed", "scaled", "kept", "curves", "dot", "lstm"),
-    "mean": ("fixed", "scaled", "mean_type", "mean"),
-    "mean_sum": ("fixed", "scaled", "sums", "rows_sum", "mean_type", "mean_sum"),
-    "pad": ("pad",),
-    "pool": ("pool_type", "pool_window", "pool"),
-    "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
-    "rescale": ("fixed", "scaled", "rescale"),
-    "signal_bank": ("signal_bank",),
-    "signal_energy": ("signal_energy",),
-    "signal_gain": ("bits", "signal_gain"),
-    "signal_log": ("bits", "signal_log"),
-    "signal_noise": ("kept", "signal_noise"),
-    "signal_rfft": ("signal_rfft",),
-    "signal_root": ("signal_root",),
-    "signal_scale": ("bits", "signal_scale"),
-    "signal_window": ("signal_window",),
-    "softmax": ("fixed", "scaled", "softmax_type", "softmax"),
-    "svdf": ("fixed", "scaled", "kept", "dot", "svdf"),
-    "wide_add": ("fixed", "scaled", "wide_add"),
-    "wide_concat": ("wide_concat",),
-    "wide_conv": ("wide_scaled", "wide_conv"),
-    "wide_depthwise": ("wide_scaled", "wide_depthwise"),
-    "wide_mean": ("fixed", "scaled", "mean_type", "wide_mean"),
-    "wide_mean_sum": ("fixed", "scaled", "sums", "wide_rows_sum", "mean_type", "wide_mean_sum"),
-    "wide_pad": ("wide", "wide_pad"),
-    "wide_pool": ("pool_type", "pool_window", "wide_pool"),
-    "wide_pool_sum": ("pool_type", "sums", "wide_rows_sum", "wide_pool_sum"),
-    "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
-    "wide_softmax": ("fixed", "scaled", "softmax_type", "wide_softmax"),
-}
-"""Pieces of code that each kernel needs, in their order."""
 _COUNTER_WORDS = 3
 """Short counters beside those of the nodes."""
 
@@ -113,26 +74,50 @@ def check(graph: Graph, data: bytes) -> None:
         It is of no .tflite file, or has an op or a tensor that no kernel takes.
     """
     place = graph.source or graph.name
-    if not isinstance(graph.file, TfliteFile) or len(graph.file.model.subgraphs) != 1:
-        raise InputError("C is written for .tflite files of one subgraph; quantise and convert the model", place)
+    if not isinstance(graph.file, TfliteFile):
+        raise InputError("C is written for .tflite files; convert the model", place)
     if graph.folded or not graph.ops:
         raise InputError("it has no ops, or some that read constants alone; C is not written for that", place)
-    kernels = Kernels(graph, Weights(graph, data))
+    inlined, branches = with_bodies(graph)
+    kernels = Kernels(inlined, Weights(inlined, data))
 
     def anywhere(tensor: int) -> View:
-        t = graph.tensor_by_id[tensor]
+        t = inlined.tensor_by_id[tensor]
         return complete(0, sizes_of(t), element_bytes(t))
 
-    for op in graph.ops:
-        kernels.kernel(op, anywhere)
+    inner = [op for pair in branches.values() for branch in pair for op in branch.ops]
+    for op in (*graph.ops, *inner):
+        if op.type != "IF":
+            kernels.kernel(op, anywhere)
     for t in graph.tensors:
         if t.kind in (Kind.INPUT, Kind.OUTPUT) and t.dtype not in ELEMENT_BYTES:
-            raise InputError(
-                f"{t.label} is {t.dtype}; C is written for int8 and int16: quantise inputs and outputs", place
-            )
+            raise InputError(f"{t.label} is {t.dtype}; C is not written for that: quantise inputs and outputs", place)
 
 
-def project(graph: Graph, plan: Plan, data: bytes) -> Project:
+def files_of(name: str) -> tuple[str, ...]:
+    """Names of the files of a project.
+
+    >>> files_of("kws")
+    ('kws.h', 'kws.c', 'kws_weights.h', 'kws_weights.c', 'main.c', 'CMakeLists.txt')
+    """
+    return f"{name}.h", f"{name}.c", f"{name}_weights.h", f"{name}_weights.c", "main.c", "CMakeLists.txt"
+
+
+def named(files: dict[str, str], name: str) -> dict[str, str]:
+    """The files with another word in the place of ``model`` in all names, so that several models link."""
+    if name == "model":
+        return files
+    result = {}
+    for file, code in files.items():
+        own = re.sub(r"\bmodel(?=_|\.h\b|\.c\b)", name, code)
+        own = re.sub(r"\bMODEL(?=_)", name.upper(), own)
+        if file == "CMakeLists.txt":
+            own = re.sub(r"(?m)^(?!#)(.*)$", lambda line: re.sub(r"\bmodel\b", name, line[1]), own)
+        result[re.sub(r"^model(?=_|\.)", name, file)] = own
+    return result
+
+
+def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Project:
     """A plan as a project in C.
 
     Parameters
@@ -143,6 +128,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
         For it, in one arena, with or without row loops.
     data
         The file.
+    name
+        What all files, functions and macros begin with.
 
     Raises
     ------
@@ -151,15 +138,16 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     """
     check(graph, data)
     _check_plan(plan, graph)
-    weights = Weights(graph, data)
-    schedule = Schedule(Places(graph, plan), Kernels(graph, weights))
+    inlined, branches = with_bodies(graph)
+    weights = Weights(inlined, data)
+    schedule = Schedule(Places(inlined, plan, branches), Kernels(inlined, weights), branches)
     if not schedule.loops:
         raise InputError("nothing is computed in it; C is written for models with ops that do", graph.source)
     ends = Ends(schedule)
     most = max(len(nodes) for nodes in schedule.loops)
     kernels = [kernel for listed in schedule.kernels.values() for kernel in listed]
     sizes = CodeSizes(
-        arena_bytes=plan.arena_bytes or 0,
+        arena_bytes=schedule.places.arena_bytes,
         weight_bytes=weights.bytes,
         counter_bytes=-(-(6 * most + 2 * _COUNTER_WORDS) // 4) * 4,
         state_bytes=schedule.makers.state_bytes,
@@ -171,14 +159,17 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     banks = schedule.places.memories.sizes()
     title = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
     return Project(
-        {
-            "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
-            "model.c": _code(schedule, ends, title, most),
-            "model_weights.h": weights.header(),
-            "model_weights.c": weights.source(),
-            "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
-            "CMakeLists.txt": text("CMakeLists.txt"),
-        },
+        named(
+            {
+                "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
+                "model.c": _code(schedule, ends, title, most),
+                "model_weights.h": weights.header(),
+                "model_weights.c": weights.source(),
+                "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
+                "CMakeLists.txt": text("CMakeLists.txt"),
+            },
+            name,
+        ),
         sizes,
     )
 
@@ -206,31 +197,41 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
 def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     """All of model.c."""
     names = sorted(schedule.kernels)
-    parts = list(dict.fromkeys(part for name in names for part in PARTS[name]))
+    parts = parts_of(schedule.kernels)
     kernels = ", ".join(f"KERNEL_{name.upper()}" for name in (INPUT, *names))
     limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}", *kernel_limits(schedule.kernels)]
     limits += [f"STATE_BYTES = {schedule.makers.state_bytes}"] if schedule.makers.state_bytes else []
     memories = schedule.places.memories
+    tables = parameters(schedule.kernels)
+    guards = _guards(any(node.guard is not None for nodes in schedule.loops for node in nodes))
+    run = filled("run.c", guards)
+    operands = [*(rounding(part, names) for part in parts), filled("schedule.c", guards)]
     lines = [
-        filled("head.c", {"TITLE": title}) + memories.arrays(),
+        filled("head.c", {"TITLE": title, "INCLUDES": includes([*operands, *tables])})
+        + memories.arrays(list(schedule.places.given.values())),
         f"enum {{ {', '.join(limits)} }};",
         f"enum {{ {kernels} }};",
         "",
     ]
-    operands = [rounding(part, names) for part in (*parts, "schedule")]
-    lines += [used(text("base.c"), "".join((*operands, text("run.c")))), *operands]
-    lines += parameters(schedule.kernels)
+    lines += [used(text("base.c"), "".join((*operands, run))), *operands]
+    lines += tables
     lines += _nodes(schedule.loops)
     lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
     for name in names:
         lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
-    lines += ["    default:", "        break;", "    }", "}", "", text("run.c")]
-    moves = (["take"] if any(ends.at[t.id] is not None for t in ends.held) else []) + ["give"]
+    lines += ["    default:", "        break;", "    }", "}", "", run]
+    copied = any(ends.at[t.id] is not None and t.id not in ends.given for t in ends.held)
+    moves = (["take"] if copied else []) + ["give"]
     lines += [text(f"{name}.c") for name in moves]
     lines += ends.feeding()
     lines += [text("reset.c")] if schedule.makers.state_bytes else []
     lines += [*ends.functions(), filled("guard.c", {"ARRAYS": memories.guarded()})]
     return "\n".join(lines)
+
+
+def parts_of(kernels: Mapping[str, Sequence[Kernel]]) -> list[Part]:
+    """Pieces of C that kernels need, each once, in their order."""
+    return list(dict.fromkeys(part for name in sorted(kernels) for part in kernels[name][0].parts or PARTS[name]))
 
 
 def kernel_limits(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
@@ -241,9 +242,19 @@ def kernel_limits(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
     return limits + ([f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in kernels else [])
 
 
-def rounding(part: str, names: Sequence[str]) -> str:
+def includes(operands: Sequence[str]) -> str:
+    """Further headers of C that the code needs."""
+    code = "".join(operands)
+    names = [
+        ("float.h", r"\bFLT_MAX\b"),
+        ("math.h", r"\b(?:exp|expm1|log|sqrt|tanh|sin|cos|pow|fabs|floor|ceil|round)f\("),
+    ]
+    return "".join(f"#include <{name}>\n" for name, used in names if re.search(used, code))
+
+
+def rounding(part: Part, names: Sequence[str]) -> str:
     """A template of code; what only two roundings and softmax need, without softmax for two roundings alone."""
-    code = text(f"{part}.c")
+    code = part_text(part)
     if part != "fixed" or {"softmax", "wide_softmax"} & set(names):
         return code
     return f"#if !MODEL_SINGLE_ROUNDING\n{code}#endif\n"
@@ -253,8 +264,8 @@ def used(base: str, rest: str) -> str:
     """What all models have, without functions that this one's code does not call: compilers warn of them."""
     kept: list[str] = []
     for block in reversed(base.rstrip("\n").split("\n\n")):
-        name = re.search(r"^static (?:inline )?\w+ \*?(\w+)\(", block, re.MULTILINE)
-        if name is None or re.search(rf"\b{name[1]}\(", rest):
+        name = re.search(r"^static (?:inline )?\w+ \*?(\w+)\(|^} (\w+);", block, re.MULTILINE)
+        if name is None or re.search(rf"\b{name[1] or name[2]}\b", rest):
             kept.append(block)
             rest += block
     return "\n\n".join(reversed(kept)) + "\n"
@@ -267,7 +278,7 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
         rows = []
         for k, kernel in enumerate(kernels[name]):
             if kernel.operands:
-                kind = "piece_t" if name == "concat" else f"{name}_piece_t"
+                kind = kernel.piece or ("piece_t" if name == "concat" else f"{name}_piece_t")
                 lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
                 lines += [*(f"    {code}," for code in kernel.operands), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
@@ -275,8 +286,28 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
     return lines
 
 
+def _guards(guarded: bool) -> dict[str, str]:
+    """What the code of the schedule says of branches."""
+    if not guarded:
+        return {"GUARDS": "", "RUN": "    run_kernel(node, &box);\n"}
+    return {
+        "GUARDS": "    int32_t condition;        /* byte of the one that it runs by, or -1 */\n"
+        "    int8_t holds;             /* whether that has to hold */\n",
+        "RUN": "    if ((node->condition < 0) || ((*bytes_at(node->condition) != 0) == (node->holds != 0))) {\n"
+        "        run_kernel(node, &box);\n    }\n",
+    }
+
+
+def _guard(node: Node, guarded: bool) -> tuple[int, ...]:
+    """Where the condition is that a node asks for, and what it asks."""
+    if not guarded:
+        return ()
+    return (-1, 0) if node.guard is None else (node.guard[0], int(node.guard[1]))
+
+
 def _nodes(loops: list[list[Node]]) -> list[str]:
     """The tables of the schedule."""
+    guarded = any(node.guard is not None for listed in loops for node in listed)
     nodes, reads, followers, starts = [], [], [], []
     for listed in loops:
         starts.append(f"    {{{len(nodes)}, {len(listed)}}},")
@@ -286,7 +317,7 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
             numbers = (
                 node.positions, node.width, *node.sizes, f"KERNEL_{node.kernel.upper()}", node.index, len(reads),
                 len(node.reads), first, len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
-                int(node.leaves), int(node.aside),
+                int(node.leaves), int(node.aside), *_guard(node, guarded),
             )  # fmt: skip
             nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
             reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]

@@ -6,14 +6,16 @@ slices is a node without a kernel: the schedule stops there until the caller has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from lowtide.emit.bodies import Branch
 from lowtide.emit.kernels import Kernel, Kernels
 from lowtide.emit.places import Places, Three, View, dims_of, sizes_of
+from lowtide.emit.variables import NOTHING
 from lowtide.errors import InputError
-from lowtide.graph import Op
+from lowtide.graph import Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.rewrites import PlanLoop
 from lowtide.verify.check.loop_play import LoopPlay
@@ -55,6 +57,8 @@ class Node:
         Whether the driving node needs nothing of it.
     leaves
         Whether it has to be finished at the end of the loop.
+    guard
+        Byte of the condition that it runs by, and what that has to be.
     """
 
     kernel: str
@@ -67,6 +71,7 @@ class Node:
     followers: tuple[int, ...] = ()
     leaves: bool = False
     aside: bool = False
+    guard: tuple[int, bool] | None = None
 
 
 @dataclass
@@ -85,6 +90,7 @@ class Schedule:
 
     places: Places
     makers: Kernels
+    branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)
     kernels: dict[str, list[Kernel]] = field(default_factory=dict)
     loops: list[list[Node]] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
@@ -95,6 +101,8 @@ class Schedule:
         for o in plan.order:
             if o in loops:
                 self.loops.append(self._loop(loops[o]))
+            elif o in self.branches:
+                self.loops += [[node] for node in self._branched(graph.op_by_id[o])]
             elif (node := self._outside_loops(graph.op_by_id[o])) is not None:
                 self.loops.append([node])
 
@@ -107,8 +115,33 @@ class Schedule:
     def _outside_loops(self, op: Op) -> Node | None:
         """An op outside of loops; None if there is nothing to do."""
         kernel = self.makers.kernel(op, self.places.view)
+        if kernel is NOTHING:
+            return None
         if kernel.name == "copy" and self.places.complete_at(op.inputs[0]) == self.places.complete_at(op.outputs[0]):
             return None
+        return Node(kernel.name, self._kernel(kernel, op), 1, 1, kernel.sizes, (-1, -1))
+
+    def _branched(self, op: Op) -> list[Node]:
+        """An IF: the ops of both branches, each by the condition."""
+        nodes = []
+        condition = self.places.complete_at(op.inputs[0])
+        for branch in self.branches[op.id]:
+            listed = [self._outside_loops(inner) for inner in branch.ops]
+            made = {t for inner in branch.ops for t in inner.outputs}
+            for own, result in zip(branch.results, op.outputs, strict=True):
+                if own not in made:
+                    listed.append(self._copied(op, own, result))
+            nodes += [replace(node, guard=(condition, branch.holds)) for node in listed if node is not None]
+        return nodes
+
+    def _copied(self, op: Op, tensor: int, result: int) -> Node:
+        """A tensor that is the result of a branch as it came."""
+        t = self.makers.graph.tensor_by_id[tensor]
+        if t.kind is Kind.CONSTANT:
+            raise InputError(f"{op.label}: a branch of it gives a constant; C is not written for that")
+        kernel = Kernel(
+            "copy", f"{{{self.places.complete_at(tensor)}, {self.places.complete_at(result)}, {t.size}}}", sizes_of(t)
+        )
         return Node(kernel.name, self._kernel(kernel, op), 1, 1, kernel.sizes, (-1, -1))
 
     def _loop(self, loop: PlanLoop) -> list[Node]:
@@ -158,8 +191,6 @@ class Schedule:
 
     def _summed(self, play: LoopPlay, loop: PlanLoop, op: Op, number: dict[int, int], followers: Followers) -> Node:
         """An op that adds the parts of its operand up; its positions are the operand's."""
-        result = op.outputs[0]
-        kernel = self.makers.summed(op, partial(self.places.view, loop=loop), loop.sums[str(result)].offset or 0)
         tensor, dims_read = play.operands(op)[0]
         which = dims_of(play.graph.tensor_by_id[tensor].shape or ())
         axes = []
@@ -167,6 +198,9 @@ class Schedule:
             axes += [which[d] for d, index in enumerate(dims_read) if index is not None and index.axis == axis]
         if len(axes) != len(play.along[op.id]):
             raise InputError(f"{op.label} adds up along what is no dimension of its input; C is not written for that")
+        sums = loop.sums.get(str(op.outputs[0]))
+        first = (sums.offset or 0) if sums is not None else 0
+        kernel = self.makers.summed(op, partial(self.places.view, loop=loop), first, axes)
         reads = tuple(_read(play, op, t, read, number[t]) for t, read in play.operands(op) if t in play.dims)
         width = kernel.sizes[axes[1]] if len(axes) == 2 else 1
         along = (axes[0], axes[1] if len(axes) == 2 else -1)

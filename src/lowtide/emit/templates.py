@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
+Part = str | tuple[str, tuple[tuple[str, str], ...]]
+"""A piece of C: the name of its file, or also the words that the file leaves open."""
+
 
 def text(name: str) -> str:
     """A file of C."""
@@ -17,3 +20,10 @@ def filled(name: str, words: Mapping[str, str]) -> str:
     for key, value in words.items():
         result = result.replace(f"@{key}@", value)
     return result
+
+
+def part_text(part: Part) -> str:
+    """A piece of a kernel's C."""
+    if isinstance(part, str):
+        return text(f"{part}.c")
+    return filled(f"{part[0]}.c", dict(part[1]))

@@ -5,12 +5,15 @@ from __future__ import annotations
 _BOTH = (("int16", "int16"),)
 _SIXTEEN = (
     "ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MEAN",
-    "PAD", "RELU", "RELU6",
+    "RELU", "RELU6",
+)  # fmt: skip
+_QUANTIZED = (
+    ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32"), ("int32", "int8"), ("int32", "int16"),
+    ("int8", "uint8"), ("uint8", "int8"),
 )  # fmt: skip
 WIDE_TYPES = {
     **dict.fromkeys(_SIXTEEN, _BOTH),
-    **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), (*_BOTH, ("int32", "int32"))),
-    "QUANTIZE": (*_BOTH, ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32")),
+    "QUANTIZE": (*_BOTH, *_QUANTIZED),
     "SOFTMAX": (*_BOTH, ("int8", "int16")),
 }
 """Types of operands and result that an operator may have beside int8."""

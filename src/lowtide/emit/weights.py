@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lowtide.emit.formats import real
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Tensor
 from lowtide.read.tflite.model import TfliteFile
@@ -15,8 +16,20 @@ _PER_LINE = 24
 _MARK = "/* Made by lowtide; make it again when the model changes. */"
 _TYPES = {
     name: np.dtype(kind)
-    for name, kind in (("int8", "<i1"), ("int16", "<i2"), ("uint16", "<u2"), ("int32", "<i4"), ("int64", "<i8"))
+    for name, kind in (
+        ("int8", "<i1"),
+        ("int16", "<i2"),
+        ("uint16", "<u2"),
+        ("int32", "<i4"),
+        ("int64", "<i8"),
+        ("float32", "<f4"),
+    )
 }
+
+
+def c_type(dtype: str) -> str:
+    """Name of a type in C."""
+    return {"float32": "float", "bool": "uint8_t"}.get(dtype, f"{dtype}_t")
 
 
 @dataclass
@@ -33,8 +46,8 @@ class Weights:
 
     graph: Graph
     data: bytes
-    arrays: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
-    _names: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+    arrays: dict[str, tuple[str, tuple[int | str, ...]]] = field(default_factory=dict)
+    _names: dict[tuple[str, tuple[int | str, ...]], str] = field(default_factory=dict)
 
     def numbers(self, tensor: int) -> tuple[int, ...]:
         """What a constant holds.
@@ -64,9 +77,10 @@ class Weights:
             raise InputError(f"{t.label} is no constant that the file holds; C is not written for that")
         return self.data[extent.at : extent.at + extent.size]
 
-    def array(self, what: str, kind: str, numbers: Sequence[int]) -> str:
-        """Name of an array of these numbers (``int8``, ``uint16`` ...); the same numbers have one."""
-        key = (kind, tuple(numbers))
+    def array(self, what: str, kind: str, numbers: Sequence[float]) -> str:
+        """Name of an array of these numbers (``int8``, ``float32`` ...); the same numbers have one."""
+        spelled = tuple(real(n) if kind == "float32" else int(n) for n in numbers)
+        key = (kind, spelled)
         if key not in self._names:
             self._names[key] = name = f"model_{what}_{len(self.arrays)}"
             self.arrays[name] = key
@@ -79,7 +93,7 @@ class Weights:
 
     def header(self) -> str:
         """Declarations."""
-        lines = [f"extern const {kind}_t {name}[{len(n)}];" for name, (kind, n) in self.arrays.items()]
+        lines = [f"extern const {c_type(kind)} {name}[{len(n)}];" for name, (kind, n) in self.arrays.items()]
         head = [_MARK, "#ifndef MODEL_WEIGHTS_H", "#define MODEL_WEIGHTS_H", "", "#include <stdint.h>", ""]
         return "\n".join([*head, *lines, "", "#endif", ""])
 
@@ -87,7 +101,7 @@ class Weights:
         """Definitions."""
         lines = [_MARK, '#include "model_weights.h"', ""]
         for name, (kind, numbers) in self.arrays.items():
-            lines.append(f"const {kind}_t {name}[{len(numbers)}] = {{")
+            lines.append(f"const {c_type(kind)} {name}[{len(numbers)}] = {{")
             texts = ["(-2147483647 - 1)" if n == -(1 << 31) else str(n) for n in numbers]
             lines += [f"    {', '.join(texts[i : i + _PER_LINE])}," for i in range(0, len(texts), _PER_LINE)]
             lines += ["};", ""]

@@ -54,7 +54,17 @@ static int32_t leading_zeros(uint32_t value)
     return count;
 }
 
-/* Numbers of 16 and 32 bits, the lowest byte first. */
+/* Numbers of 8, 16 and 32 bits, the lowest byte first. */
+static int32_t byte_at(const int8_t *from)
+{
+    return (int32_t)from[0];
+}
+
+static void set_byte(int8_t *to, int32_t value)
+{
+    to[0] = (int8_t)(uint8_t)((uint32_t)value & 0xFFU);
+}
+
 static int32_t half_at(const int8_t *from)
 {
     uint32_t bits = (uint32_t)(uint8_t)from[0] | ((uint32_t)(uint8_t)from[1] << 8);
@@ -80,4 +90,24 @@ static void set_word(int8_t *to, uint32_t bits)
     to[1] = (int8_t)(uint8_t)((bits >> 8) & 0xFFU);
     to[2] = (int8_t)(uint8_t)((bits >> 16) & 0xFFU);
     to[3] = (int8_t)(uint8_t)(bits >> 24);
+}
+
+/* Numbers of 32 bits with a point. */
+typedef union {
+    uint32_t bits;
+    float value;
+} real_t;
+
+static float real_at(const int8_t *from)
+{
+    real_t real;
+    real.bits = word_at(from);
+    return real.value;
+}
+
+static void set_real(int8_t *to, float value)
+{
+    real_t real;
+    real.value = value;
+    set_word(to, real.bits);
 }

@@ -6,7 +6,7 @@
 #include "model_weights.h"
 
 #include <arm_nnfunctions.h>
-#include <stddef.h>
+@INCLUDES@#include <stddef.h>
 #include <string.h>
 
 /* As TFLite Micro computes where it is built with TFLITE_SINGLE_ROUNDING. */
@@ -22,14 +22,21 @@
 #define MODEL_GUARD 0
 #endif
 @CHECKS@
-/* Tensors, rows and scratch at the plan's addresses. */
+/* Tensors, rows and scratch at the plan's addresses. MODEL_ARENA: name of an array of the application that is used
+   instead, of MODEL_ARENA_BYTES or more, at a multiple of 8; models that run one after the other can share it. */
+#ifdef MODEL_ARENA
+extern int8_t MODEL_ARENA[];
+#define arena_bytes MODEL_ARENA
+#else
 static union {
     int64_t aligned;
     int8_t bytes[MODEL_GUARD + MODEL_ARENA_BYTES + MODEL_GUARD];
 } arena;
+#define arena_bytes arena.bytes
+#endif
 
 static inline int8_t *bytes_at(int32_t place)
 {
-    return &arena.bytes[MODEL_GUARD + place];
+    return &arena_bytes[MODEL_GUARD + place];
 }
 

@@ -5,7 +5,7 @@
 #include "model.h"
 #include "model_weights.h"
 
-#include <stddef.h>
+@INCLUDES@#include <stddef.h>
 
 /* 1: as TFLite Micro computes where it is built with TFLITE_SINGLE_ROUNDING. */
 #ifndef MODEL_SINGLE_ROUNDING
@@ -16,3 +16,7 @@
 #define MODEL_GUARD 0
 #endif
 
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF /* no multiplication and addition in one: gcc's ISO modes have it so */
+#endif

@@ -37,8 +37,8 @@ static int32_t lstm_gate(const lstm_t *k, const gate_t *gate, const int8_t *in, 
 /* The cell of a unit after a row. */
 static int32_t lstm_cell(const lstm_t *k, const int8_t *in, int32_t unit, int32_t before)
 {
-    int32_t forget = logistic_of(k->curve, lstm_gate(k, &k->forget, in, unit));
-    int32_t input = logistic_of(k->curve, lstm_gate(k, &k->input, in, unit));
+    int32_t forget = logistic_of(k->curve, lstm_gate(k, &k->forget, in, unit), 3, 0);
+    int32_t input = logistic_of(k->curve, lstm_gate(k, &k->input, in, unit), 3, 0);
     int32_t cell = tanh_of(k->curve, lstm_gate(k, &k->cell, in, unit), 3, 0);
     int32_t kept = scaled(forget * before, k->forget_multiplier, k->forget_shift);
     int32_t added = scaled(input * cell, k->input_multiplier, k->input_shift);
@@ -52,7 +52,7 @@ static void lstm_row(const lstm_t *k, const int8_t *in, int8_t *out)
     int32_t unit;
     for (unit = 0; unit < k->units; unit++) {
         int32_t cell = lstm_cell(k, in, unit, half_at(&cells[2 * unit]));
-        int32_t output = logistic_of(k->curve, lstm_gate(k, &k->output, in, unit));
+        int32_t output = logistic_of(k->curve, lstm_gate(k, &k->output, in, unit), 3, 0);
         int32_t result = tanh_of(k->curve, cell, k->tanh_multiplier, k->tanh_shift);
         set_half(&cells[2 * unit], cell);
         result = scaled(result * output, k->out_multiplier, k->out_shift) + k->zero;

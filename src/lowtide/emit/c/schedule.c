@@ -18,7 +18,7 @@ typedef struct {
     int8_t axes[2];           /* dimension of the result that an axis runs along: 0 rows, 1 columns, 2 channels */
     int8_t leaves;            /* whether it has to be finished in the end */
     int8_t aside;             /* whether the last node of the loop needs nothing of it */
-} node_t;
+@GUARDS@} node_t;
 
 typedef struct {
     int16_t first, count; /* the last one of these nodes drives */

@@ -13,7 +13,7 @@ from lowtide.emit.ends import Ends
 from lowtide.emit.kernel import Kernel
 from lowtide.emit.kernels import Kernels
 from lowtide.emit.places import View, complete, element_bytes, sizes_of
-from lowtide.emit.project import PARTS, kernel_limits, parameters, rounding, used
+from lowtide.emit.project import includes, kernel_limits, parameters, parts_of, rounding, used
 from lowtide.emit.schedule import Source
 from lowtide.emit.templates import filled, text
 from lowtide.errors import InputError
@@ -63,6 +63,7 @@ class Places:
     graph: Graph
     layers: Layers
     arena: Arena
+    given: tuple[int, ...] = ()
 
     def offset_of(self, tensor: int) -> int | None:
         """Byte at which a complete tensor begins; None if it has no place."""
@@ -164,12 +165,16 @@ class Code:
         limits += kernel_limits(self.own)
         limits += [f"STATE_BYTES = {self.makers.state_bytes}"] if self.makers.state_bytes else []
         kinds = [*self.tables, *(f"own_{name}" for name in sorted(self.own))]
+        functions = text("cmsis_places.c") + self._functions()
+        words = {"TITLE": title, "SIMD": shown, "CHECKS": checks, "INCLUDES": includes([functions])}
         lines = [
-            filled("cmsis_head.c", {"TITLE": title, "SIMD": shown, "CHECKS": checks}),
+            filled(
+                "cmsis_head.c", {"TITLE": title, "SIMD": shown, "CHECKS": checks, "INCLUDES": includes([functions])}
+            ),
             f"enum {{ {', '.join(limits)} }};",
             f"enum {{ {', '.join(f'LAYER_{kind.upper()}' for kind in kinds)} }};",
             "",
-            text("cmsis_places.c") + self._functions(),
+            functions,
         ]
         lines += parameters(self.own) + self._parameters()
         for kind, name, rows in (
@@ -181,13 +186,13 @@ class Code:
         lines += self._runs(kinds)
         lines += [text("cmsis_run.c") + text("cmsis_move.c")]
         lines += [text("reset.c")] if self.makers.state_bytes else []
-        lines += [*ends.functions(), filled("guard.c", {"ARRAYS": "{arena.bytes, MODEL_ARENA_BYTES}"})]
+        lines += [*ends.functions(), filled("guard.c", {"ARRAYS": "{arena_bytes, MODEL_ARENA_BYTES}"})]
         return "\n".join(lines)
 
     def _functions(self) -> str:
         """C of the kinds of calls that there are, and of own kernels."""
         names = sorted(self.own)
-        parts = [part for name in names for part in PARTS[name]]
+        parts = parts_of(self.own)
         parts = list(dict.fromkeys([*parts, *(("fixed", "scaled") if "total" in self.tables else ())]))
         own = "".join(rounding(part, names) for part in parts)
         kinds = dict.fromkeys(f"cmsis_{name}.c" for kind in self.tables for name in KINDS[kind].files)

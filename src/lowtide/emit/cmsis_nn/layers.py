@@ -14,6 +14,7 @@ from math import prod
 
 from lowtide.emit.kernels import Kernels
 from lowtide.emit.places import View, complete, dims_of, element_bytes, sizes_of
+from lowtide.emit.variables import NOTHING
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -106,10 +107,12 @@ class Layers:
         self.listed = []
         for o in self.order:
             op = self.graph.op_by_id[o]
-            if op.type in ALIASES:
+            if op.type == "IF":
+                raise InputError(f"{op.label}: C with CMSIS-NN is not written for branches", self.graph.source)
+            if op.type in ALIASES and not self._is_constant(op.inputs[0]):
                 self.root[op.outputs[0]] = self.held(op.inputs[0])
-            else:
-                self.listed.append(self._layer(op))
+            elif (layer := self._layer(op)) is not None:
+                self.listed.append(layer)
 
     def held(self, tensor: int) -> int:
         """The tensor whose bytes another one has."""
@@ -146,6 +149,8 @@ class Layers:
 
     def scratch(self, layer: Layer, first: int, end: int) -> int:
         """Bytes of scratch that the library asks for in a call; the most over its builds if `simd` is ``any``."""
+        if layer.kind == "own":
+            return 0
         window = layer.operands[0].window
         padding = 0 if window is None else max(0, window.before - first * window.stride)
         key = (layer.op.id, end - first, padding, end == layer.rows)
@@ -177,8 +182,8 @@ class Layers:
         )
         return convolution(window, channels, simd) if layer.kind == "conv" else depthwise(window, simd)
 
-    def _layer(self, op: Op) -> Layer:
-        """What runs an op."""
+    def _layer(self, op: Op) -> Layer | None:
+        """What runs an op; None if nothing does."""
         data = [t for t in (op.operands or op.inputs) if t is not None and not self._is_constant(t)]
         made = [self.tensor(t) for t in op.outputs]
         given = [self.tensor(t) for t in data]
@@ -188,7 +193,8 @@ class Layers:
         if layer is None:
             operands = tuple(Operand(self.held(t)) for t in dict.fromkeys(data))
             layer = Layer(op, "own", operands, op.outputs[0], 1)
-            Kernels(self.graph, self.weights).kernel(op, self.anywhere)
+            if Kernels(self.graph, self.weights).kernel(op, self.anywhere) is NOTHING:
+                return None
         held = tuple(replace(o, tensor=self.held(o.tensor)) for o in layer.operands)
         if any(self.height(o.tensor) != self.height(p.tensor) for o, p in zip(held, layer.operands, strict=True)):
             held = tuple(replace(o, window=None) for o in held)  # rows of another shape

@@ -11,7 +11,7 @@ from lowtide.emit.cmsis_nn.layers import Layers
 from lowtide.emit.cmsis_nn.parameters import Parameters
 from lowtide.emit.cmsis_nn.replay import check_segments
 from lowtide.emit.ends import Ends
-from lowtide.emit.project import CodeSizes, Project
+from lowtide.emit.project import CodeSizes, Project, named
 from lowtide.emit.templates import filled, text
 from lowtide.emit.weights import Weights
 from lowtide.graph import Graph
@@ -19,7 +19,7 @@ from lowtide.write.c_header import comment
 
 
 def library_project(
-    graph: Graph, data: bytes, order: Sequence[int], simd: str, budget: int | None
+    graph: Graph, data: bytes, order: Sequence[int], simd: str, budget: int | None, name: str = "model"
 ) -> tuple[Project, Chosen]:
     """A model as a project in C that calls CMSIS-NN, and what was chosen.
 
@@ -35,6 +35,8 @@ def library_project(
         Instructions that CMSIS-NN will be compiled for: ``none``, ``dsp``, ``mve`` or ``any``.
     budget
         Bytes that the arena may have; None: the least arena that costs little time.
+    name
+        What all files, functions and macros begin with.
 
     Raises
     ------
@@ -74,4 +76,4 @@ def library_project(
         "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
         "CMakeLists.txt": text("cmsis_CMakeLists.txt"),
     }
-    return Project(files, sizes), chosen
+    return Project(named(files, name), sizes), chosen
