@@ -232,7 +232,7 @@ def text(results: dict[str, Any]) -> list[str]:
         "",
     ]
     for board, title in (("m4", "Cortex-M4 (DSP)"), ("m55", "Cortex-M55 (MVE)")):
-        of_board = [row for row in rows if row["board"] == board]
+        of_board = sorted((row for row in rows if row["board"] == board), key=lambda row: row["model"])
         if of_board:
             lines += [f"## {title}", "", *_table(of_board), "", *_summary(of_board), ""]
     return lines
@@ -280,6 +280,12 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def rows_before(out: Path) -> list[dict[str, Any]]:
+    """Rows of a run before, of which those of other models and boards are kept."""
+    path = out.with_suffix(".json")
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+
+
 def main() -> None:
     """Rows as JSON and a page."""
     parser = script(__doc__)
@@ -292,7 +298,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="models whose name has one of these, A,B,...")
     options = parser.parse_args()
     version = subprocess.run([f"{PREFIX}gcc", "--version"], capture_output=True, text=True, check=True).stdout
-    rows: list[dict[str, Any]] = []
+    rows = [] if options.out is None else rows_before(options.out)
     with tempfile.TemporaryDirectory() as work:
         for model in models(options.tflite, Path(work), options.only):
             folder = Path(work) / model.stem
@@ -300,6 +306,7 @@ def main() -> None:
             vectors(model, options.inputs, folder)
             for board in options.board or BOARDS:
                 bench = Bench(options.sources, options.build, folder)
+                rows = [row for row in rows if (row["model"], row["board"]) != (model.stem, board)]
                 rows += rows_of(bench, board, model, folder, options.time)
                 results = document(rows=rows, compiler=version.splitlines()[0], inputs=options.inputs)
                 if options.out is not None:
