@@ -9,11 +9,11 @@ by halves. So the arena is the least that was found, not one that is proved leas
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lowtide.emit.cmsis_nn.arena import Arena, Lives, bytes_of, height, place
+from lowtide.emit.cmsis_nn.arena import ALIGNMENT, Arena, Lives, bytes_of, height, place
 from lowtide.emit.cmsis_nn.costs import Costs
 from lowtide.emit.cmsis_nn.layers import Layers
 from lowtide.emit.cmsis_nn.stripes import Flow, Segment, segment
@@ -21,9 +21,9 @@ from lowtide.graph import Kind
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
 """Rows a call that are tried."""
-MOST_LAYERS = 40
-"""In a segment."""
-MOST_TRIALS = 30
+MOST_LAYERS, SHORT = 40, 4
+"""In a segment; in those that are tried first: no other one may need more than they do."""
+MOST_TRIALS = 20
 """Placements of a limit."""
 SLOWER = 1.1
 """Without a budget: instructions that are estimated to be at most so many times those of untiled layers."""
@@ -65,6 +65,7 @@ class Choice:
     costs: Costs = field(init=False)
     edges: list[list[Edge]] = field(init=False)
     large: list[bool] = field(init=False)
+    most: int = field(init=False)
     untiled_cost: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,29 +78,37 @@ class Choice:
         inputs = sum(t.size for t in self.layers.graph.tensors if t.kind is Kind.INPUT)
         least = max(self.budget or 0, inputs)
         self.large = [edges[0].size > least for edges in self.edges]
-        for begin in count:
-            self.edges[begin] += self._streams(begin)
+        self.most = max(edges[0].size for edges in self.edges)
+        short = [self._streams(begin, SHORT, ROWS[:1]) for begin in count]
+        single = self.edges
+        self.edges = [[*one, *few] for one, few in zip(single, short, strict=True)]
+        self.most = max(self.budget or 0, self._least(self._most_cost).arena.size)
+        self.edges = [[*one, *self._streams(begin, MOST_LAYERS, ROWS)] for begin, one in enumerate(single)]
+
+    @property
+    def _most_cost(self) -> float:
+        """Instructions that the segments may take."""
+        return SLOWER * self.untiled_cost if self.budget is None else math.inf
 
     def _edge(self, begin: int, end: int, rows: int) -> Edge:
         part = segment(self.flow, begin, end, rows)
         return Edge(part, bytes_of(self.flow, self.lives, part), self.costs.of(part))
 
-    def _streams(self, begin: int) -> list[Edge]:
-        """Segments that begin with a layer and run in several calls: those in which some layer alone needs more than
-        there is, and no more rows where they save no time."""
+    def _streams(self, begin: int, layers: int, tried: Sequence[int]) -> list[Edge]:
+        """Segments of so many layers at most that begin with one and run in several calls of `tried` rows: those in
+        which some layer alone needs more than there is, and no more rows where they save no time."""
         result: list[Edge] = []
         listed = self.layers.listed
-        most = max(edges[0].size for edges in self.edges)
-        for end in range(begin + 1, min(len(listed), begin + MOST_LAYERS) + 1):
+        for end in range(begin + 1, min(len(listed), begin + layers) + 1):
             if not self.flow.possible(begin, end) or not listed[end - 1].streams:
                 break
             if not any(self.large[begin:end]):
                 continue
             found: list[Edge] = []
-            for rows in ROWS:
+            for rows in tried:
                 if rows < max(layer.rows for layer in listed[begin:end]):
                     edge = self._edge(begin, end, rows)
-                    if edge.size > most:
+                    if edge.size > self.most:
                         break  # more rows need more
                     if all(edge.cost < other.cost or edge.size < other.size for other in found):
                         found.append(edge)
@@ -110,27 +119,22 @@ class Choice:
         """The segments, placed: within the budget the fastest; without one, or where none is, the least arena."""
         if self.budget is not None:
             chosen = self._within(self.budget, math.inf)
-            return chosen or self._least(math.inf)
-        return self._least(SLOWER * self.untiled_cost)
+            return chosen or self._least(self._most_cost)
+        return self._least(self._most_cost)
 
     def _least(self, most_cost: float) -> Chosen:
-        """The least arena at a cost."""
+        """The least arena at a cost: of the limits from the least on that segments alone keep to, a hundredth apart,
+        the first within which they are placed."""
         sizes = sorted({e.size for edges in self.edges for e in edges})
-        low, high = 0, len(sizes) - 1
-        best = None
-        while best is None:  # of untiled layers, however they are placed
-            best = self._within(sizes[high] if high < len(sizes) else 1 << 40, most_cost)
-            high += 1
-        high = bisect_right(sizes, best.arena.size) - 1
-        while low <= high:
-            middle = (low + high) // 2
-            chosen = self._within(sizes[middle], most_cost)
-            if chosen is None:
-                low = middle + 1
-            else:
-                best = min(best, chosen, key=lambda c: c.arena.size)
-                high = min(middle, bisect_right(sizes, best.arena.size)) - 1
-        return best
+        low = bisect_left(sizes, True, key=lambda size: self._cost(self._path(size, {})) <= most_cost)
+        limit = sizes[low]
+        while (chosen := self._within(limit, most_cost)) is None:
+            limit = max(limit + ALIGNMENT, limit * 101 // 100)
+        return chosen
+
+    @staticmethod
+    def _cost(path: Sequence[Edge] | None) -> float:
+        return math.inf if path is None else sum(edge.cost for edge in path)
 
     def _within(self, limit: int, most_cost: float) -> Chosen | None:
         """The cheapest segments whose arena is found to have no more bytes than a limit, and that cost no more.
@@ -141,12 +145,12 @@ class Choice:
         sizes: dict[int, int] = {}
         for _ in range(MOST_TRIALS):
             path = self._path(limit, sizes)
-            if path is None or sum(edge.cost for edge in path) > most_cost:
+            if path is None or self._cost(path) > most_cost:
                 return None
             parts = tuple(edge.part for edge in path)
             arena = place(self.flow, self.lives, parts, limit)
             if arena.size <= limit:
-                return Chosen(parts, arena, sum(edge.cost for edge in path), self.untiled_cost)
+                return Chosen(parts, arena, self._cost(path), self.untiled_cost)
             at = 0
             for edge in path:
                 calls = range(at, at + len(edge.part.calls))
