@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import Any, Protocol
 
 from lowtide.emit.kernel import Material
 from lowtide.emit.schedule import Source
 from lowtide.emit.templates import filled, text
 from lowtide.emit.weights import c_type
-from lowtide.graph import Graph, Tensor
+from lowtide.graph import Tensor
 from lowtide.read.tflite.model import TfliteFile
-
-
-class Located(Protocol):
-    """Where tensors lie."""
-
-    @property
-    def graph(self) -> Graph:
-        """The model's."""
-        ...
-
-    @property
-    def given(self) -> Iterable[int]:
-        """Inputs that stay where the caller has them."""
-        ...
-
-    def offset_of(self, tensor: int) -> int | None:
-        """Byte at which a complete tensor begins; None if it has no place."""
-        ...
 
 
 class Scheduled(Protocol):
     """What a model's functions run: a schedule."""
 
     @property
-    def places(self) -> Located:
-        """Where its tensors lie."""
+    def places(self) -> Any:
+        """Where its tensors lie: the `graph`, `offset_of`, and inputs `given` that stay where the caller has them."""
         ...
 
     @property

@@ -168,9 +168,7 @@ class Code:
         functions = text("cmsis_places.c") + self._functions()
         words = {"TITLE": title, "SIMD": shown, "CHECKS": checks, "INCLUDES": includes([functions])}
         lines = [
-            filled(
-                "cmsis_head.c", {"TITLE": title, "SIMD": shown, "CHECKS": checks, "INCLUDES": includes([functions])}
-            ),
+            filled("cmsis_head.c", words),
             f"enum {{ {', '.join(limits)} }};",
             f"enum {{ {', '.join(f'LAYER_{kind.upper()}' for kind in kinds)} }};",
             "",

@@ -243,7 +243,7 @@ def _without_empty(layers: Layers, layer: Layer) -> Layer:
 
 def _convolution(layers: Layers, op: Op, given: list[Tensor], y: Tensor) -> Layer | None:
     x, w = given[0], layers.weights_of(op)
-    shape = w.shape or ()
+    shape = tuple(w.shape or ())
     depthwise = op.type == "DEPTHWISE_CONV_2D"
     fits = len(given) == 1 and len(shape) == 4 and w.dtype == "int8" and w.quant and not any(w.quant.zero_points)
     if not fits or len(x.shape or ()) != 4 or (not depthwise and shape[-1] != sizes_of(x)[2]):
