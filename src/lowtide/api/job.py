@@ -131,6 +131,8 @@ class Job:
         Whether a change must not move a bit of the results.
     max_ops
         Ops that a changed graph may have; 0: any number.
+    op_bytes
+        What each op counts for when plans are compared, since a runtime keeps so much for it outside the arena.
     costs
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
     repeats
@@ -156,6 +158,7 @@ class Job:
     allow: tuple[str, ...] = ()
     exact_bits: bool = False
     max_ops: int = 0
+    op_bytes: int = 0
     costs: Costs | None = None
     repeats: RecomputeMethod | None = None
     stream_input: bool = False
