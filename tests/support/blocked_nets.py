@@ -66,10 +66,10 @@ def drawn_blocked_net(seed: int) -> onnx.ModelProto:
             case 7 if rows > 4:
                 size = [(n + 2 - 3) // 2 + 1 for n in (rows, columns)]
                 kind = draw.choice(("MaxPool", "AveragePool"))
-                pool = dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+                pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
                 last = made(kind, last, (channels, size[0], size[1]), **pool)
             case 8 if rows < 24:
-                place = dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+                place = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
                 last = made("Resize", f"{last} _ twice", (channels, 2 * rows, 2 * columns), **place)
             case _ if channels % 32 == 0 and channels > 32:
                 half = (channels // 2, rows, columns)

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 
 from lowtide.ops.onnx.blocked import DOMAIN, is_blocked, touches_blocked
 from lowtide.read import read_model
-from lowtide.transform.cut import Cutter
-from lowtide.transform.parts import apply
-from support.blocked_nets import drawn_blocked_net
-from support.onnx_builder import saved
-
-ort = pytest.importorskip("onnxruntime", reason="onnxruntime has the layout, and is not installed")
 from lowtide.run.blocks import block_size
 from lowtide.run.optimise_process import optimize
+from lowtide.transform.cut import Cutter
+from lowtide.transform.parts import apply
 from lowtide.write.lean import make_lean
 from lowtide.write.onnx_parts import write_onnx_parts
+from support.blocked_nets import drawn_blocked_net
+from support.onnx_builder import saved
 from support.part_runs import difference, feeds, session
 from support.part_suite import drawn_regions
 
@@ -57,7 +56,7 @@ def test_parts_give_the_bits_of_the_whole(tmp_path: Path) -> None:
         _, optimised = _optimised(seed, tmp_path)
         cutter, draw = Cutter(read_model(optimised)), random.Random(seed)
         for _ in range(4):
-            ways = [tuple(draw.randrange(64) for _ in range(4)) + (draw.randrange(2, 6),) for _ in range(3)]
+            ways = [(*(draw.randrange(64) for _ in range(4)), draw.randrange(2, 6)) for _ in range(3)]
             target = tmp_path / "parts.onnx"
             try:
                 parts = apply(cutter, drawn_regions(cutter, ways))  # type: ignore[arg-type]

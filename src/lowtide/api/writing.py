@@ -40,7 +40,8 @@ class PlanFiles:
     log
         CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
     snippet
-        Python that opens the written model as an onnxruntime session of the plan's order and arena.
+        Python that opens the written model as an onnxruntime session of the plan's order and arena. A model that
+        onnxruntime's optimiser made is then written without what such a session does not need.
     buffer_plan
         The layout as TFLM's struct.
     commands
@@ -139,7 +140,7 @@ def write_all(
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
                 made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
-                if source != model:
+                if source != model and files.snippet is not None:
                     make_lean(_pending(Path(files.out), outputs))
                 open_written(outputs, made_of)
                 if files.out is not None and plan.weights is not None and plan.weights.mapped:

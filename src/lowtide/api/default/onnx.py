@@ -41,6 +41,8 @@ LEAST_GAIN = 0.02
 predicted."""
 _ATTEMPTS, _LESS = 3, 0.7
 """Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
+_MOST_EXTRA = 10.0
+"""Nothing gains by more recomputed operations than this part of the model's."""
 _OP_BYTES, _OP_SECONDS = 6144, 7e-6
 """What a session keeps for an op of a plan, and what one more takes in a run: with the views at a slice or a join of
 blocked tensors, 1.7 nodes."""
@@ -74,7 +76,7 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
     wanted, first = request.budget_bytes, _best(candidates, request.budget_bytes)
     allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
     for slower in allowed:
-        extra = None if slower is None else (1 + slower) / first.slowdown - 1
+        extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
         for _ in range(_ATTEMPTS):
             if wanted is not None and any(one.fits(wanted) for one in candidates):
                 return
@@ -184,12 +186,12 @@ class Trial:
             settings["budget"] = request.budget_bytes - rest
         if extra is not None:
             settings["max_overhead"] = extra
-            settings["max_ops"] = nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
         job = request.job(self.optimized.path, {}, changes=True, target="onnxruntime", **settings)
         tiles = tuple(word for word in job.allow if word != "recompute")
         if not tiles:
             return None
-        plan = self._solved(replace(job, allow=tiles, op_bytes=_OP_BYTES))
+        most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
+        plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
         saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
         return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
 
