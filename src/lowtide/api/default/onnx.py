@@ -37,7 +37,7 @@ RUNS, SECONDS = 60, 5.0
 """Runs of each model, in turn, and seconds for them: three runs at the least."""
 MANY_WEIGHTS = 2**22
 """Bytes of an optimised file from which its weights may be mapped."""
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.01
 """Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
 predicted."""
 WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
