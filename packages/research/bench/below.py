@@ -32,6 +32,7 @@ import lowtide
 from alias_models import MODELS, STUDY
 from lowtide.api.models import load_own
 from lowtide.run_reports import RunReport
+from lowtide_research.bench.in_turn import optimised_model
 from lowtide_research.bench.machine import machine
 
 FREE = {"batch": 1, "seq": 16, "N": 1}
@@ -101,11 +102,7 @@ def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
 
 def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
     """What onnxruntime has in use for a model in parts, as many as need be and few, beside what was planned."""
-    from lowtide.run.random_weights import with_random_weights
-
-    weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
-    with_random_weights(path, weighted)
-    lowtide.research.runtime_optimized(weighted, optimised)
+    optimised = optimised_model(path, folder)
     ops = len(lowtide.load(optimised).ops)
     rows = []
     for most in (0, int(FEW * ops)):

@@ -24,7 +24,9 @@ from alias_models import MODELS
 from below import kept_lines, known_commit, table
 from lowtide.api.writing import write_zoo
 from lowtide.plan import Plan
+from lowtide.run.random_weights import with_random_weights
 from lowtide.run_reports import RunReport
+from lowtide_research.bench.in_turn import optimised_model
 from lowtide_research.bench.machine import machine
 
 BUILT = ("efficientnet_b0", "mobilenet_v3_large")
@@ -125,24 +127,20 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="models to plan (default: all)")
     arguments = parser.parse_args()
-    from lowtide.run.random_weights import with_random_weights
-
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="lowtide-passes-") as name:
         folder = Path(name)
         models = [*BUILT, SMALL, *(["vae_decoder"] if arguments.full else [])]
         for model in models if arguments.only is None else [m for m in models if m in arguments.only]:
-            path, weighted, optimised = (folder / f"{word}.onnx" for word in ("plain", "model", "optimised"))
+            path = folder / "model.onnx"
             if model in BUILT:
-                MODELS[model](path)
-                with_random_weights(path, weighted)
+                MODELS[model](folder / "plain.onnx")
+                with_random_weights(folder / "plain.onnx", path)
             else:
-                write_zoo(model, weighted, 0)
-            if arguments.as_exported:
-                rows += rows_of(f"{model}, as exported", weighted, arguments.time, arguments.bounds)
-            else:
-                lowtide.research.runtime_optimized(weighted, optimised)
-                rows += rows_of(model, optimised, arguments.time, arguments.bounds)
+                write_zoo(model, path, 0)
+            shown = f"{model}, as exported" if arguments.as_exported else model
+            made = path if arguments.as_exported else optimised_model(path, folder)
+            rows += rows_of(shown, made, arguments.time, arguments.bounds)
     rows = kept(arguments.keep, rows) if arguments.keep else rows
     document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows}
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")

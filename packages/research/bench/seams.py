@@ -18,6 +18,7 @@ import lowtide
 from lowtide.api.models import load_own
 from lowtide.plan import Plan
 from lowtide.run_reports import RunReport
+from lowtide_research.bench.in_turn import optimised_model
 from lowtide_research.bench.pages import about, document, mean_ratio, milliseconds, say, script, table, write
 from lowtide_research.zoo import build
 from lowtide_research.zoo.published.cases import CELLS
@@ -67,11 +68,7 @@ def _figures(way: str, plan: Plan) -> dict[str, Any]:
 
 def measured(path: Path, seconds: float, folder: Path) -> dict[str, Any]:
     """What onnxruntime has in use for a model without cuts and at seams, its optimiser beforehand."""
-    from lowtide.run.random_weights import with_random_weights
-
-    weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
-    with_random_weights(path, weighted)
-    lowtide.research.runtime_optimized(weighted, optimised)
+    optimised = optimised_model(path, folder)
     best = lowtide.research.plan(optimised, target="onnxruntime", time=seconds)
     plan = lowtide.research.plan(optimised, target="onnxruntime", time=seconds, allow="seams")
     ran = lowtide.verify(optimised, plan, run=True, timed=True).run

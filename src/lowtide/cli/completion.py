@@ -120,7 +120,6 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
         "--board": lambda: tuple(api.boards()),
         "--method": lambda: tuple(methods()),
         "--methods": lambda: tuple(methods()),
-        "--runtime-level": lambda: ("extended", "all", "best"),
         "--allow": lambda: (ALL, *ALLOWED),
         "target": lambda: tuple(api.targets()),
         "board": lambda: tuple(api.boards()),

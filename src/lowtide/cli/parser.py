@@ -28,7 +28,7 @@ _MODEL = (
 
 _RESEARCH = (
     "--allow", "--target", "--plan", "--header", "--snippet", "--memory", "--bank", "--board", "--method", "--set",
-    "--max-overhead", "--runtime-optimized", "--runtime-level", "--reserve", "--cost", "--exact-bits", "--report",
+    "--max-overhead", "--reserve", "--cost", "--exact-bits", "--report",
 )  # fmt: skip
 """Options of `research plan` that people know from earlier versions of `plan`."""
 
@@ -191,15 +191,6 @@ def _plan(add: _Add) -> None:
     )
     report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
-    runtime = p.add_argument_group("onnxruntime's own optimiser")
-    runtime.add_argument(
-        "--runtime-optimized", metavar="OPT.onnx",
-        help="let onnxruntime optimise MODEL into OPT.onnx, and plan that file",
-    )  # fmt: skip
-    runtime.add_argument(
-        "--runtime-level", default="extended", metavar="LEVEL",
-        help="of that: extended (default); all, for CPUs like this one only; best, the one of smaller arena",
-    )  # fmt: skip
 
 
 def _inspect(add: _Add) -> None:

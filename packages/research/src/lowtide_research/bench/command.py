@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import Field, fields
 from typing import Any, cast, get_origin, get_type_hints
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
-from lowtide.cli.values import dim, name_list, printing, seed
+from lowtide.cli.values import name_list, printing, seed
 from lowtide_research.bench.options import Flag
 from lowtide_research.bench.output import make_directory, write
 from lowtide_research.bench.registry import suites
@@ -50,7 +50,7 @@ def options_of(suite: type[Suite[Any]]) -> dict[str, Field[Any]]:
 
 
 def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[Any]]) -> None:
-    """Add a flag as the type of its field takes it: names by commas, words in a row, NAME=SIZE, a number, or text."""
+    """Add a flag as the type of its field takes it: names by commas, words in a row, a number, or text."""
     flag: Flag = option.metadata["flag"]
     name = flag.name or f"--{option.name.replace('_', '-')}"
     dest = DEST.format(option.name)
@@ -60,8 +60,6 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
         parser.add_argument(dest, nargs="*", **about)
     elif get_origin(kind) is Sequence:
         parser.add_argument(name, dest=dest, default="", type=name_list, **about)
-    elif get_origin(kind) is Mapping:
-        parser.add_argument(name, dest=dest, action="append", default=[], type=dim, **about)
     else:
         convert = seed if option.name == "seed" else kind if kind in (int, float) else str
         parser.add_argument(name, dest=dest, default=option.default, type=convert, **about)
@@ -70,8 +68,6 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
 def suite_of(options: argparse.Namespace) -> Suite[Any]:
     """The suite that was asked for, with its options."""
     given = {name: getattr(options, DEST.format(name)) for name in options_of(options.suite_type)}
-    if "dims" in given:
-        given["dims"] = dict(given["dims"])
     return options.suite_type(**given)
 
 
