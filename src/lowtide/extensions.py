@@ -66,13 +66,8 @@ def extension(group: str, name: str) -> Any:
 
 
 def networks(wanted: str) -> Any:
-    """The zoo of networks; `wanted` is what a message calls the thing that needs it, for example ``zoo:unet``.
-
-    Raises
-    ------
-    MissingResearchError
-        No installed package brings networks.
-    """
+    """The zoo of networks; `wanted` is what a message calls the thing that needs it, for example ``zoo:unet``. Raises
+    `MissingResearchError`: no installed package brings networks."""
     zoo = extension(NETWORKS, "zoo")
     if zoo is None:
         raise MissingResearchError(wanted)

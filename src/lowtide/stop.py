@@ -13,22 +13,14 @@ from types import FrameType
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is.
+    """How far a search is."""
 
-    Attributes
-    ----------
-    best_bytes, bound_bytes
-        The best peak of a complete plan so far, and the bound that holds for all that is searched; 0: not known.
-    seconds
-        How long it has run.
-    phase
-        What is being done, in a few words, where the figures do not say enough.
-    """
-
+    # best_bytes, bound_bytes: the best peak of a complete plan so far, and the bound that holds for all that is
+    # searched; 0: not known.
     best_bytes: int
     bound_bytes: int
-    seconds: float
-    phase: str = ""
+    seconds: float  # how long it has run
+    phase: str = ""  # what is being done, in a few words, where the figures do not say enough
 
 
 PATIENCE_SECONDS = 5.0

@@ -34,19 +34,11 @@ MOST_RECTANGLES = 3_000
 
 @dataclass(frozen=True)
 class CpSat:
-    """Engine that asks CP-SAT for a placement at the lower bound, order after order.
-
-    Attributes
-    ----------
-    keys
-        Orders that decide among equals.
-    slices
-        Deterministic seconds for each of them, round by round.
-    """
+    """Engine that asks CP-SAT for a placement at the lower bound, order after order."""
 
     name: ClassVar[str] = "cp-sat"
-    keys: tuple[str, ...] = KEYS
-    slices: tuple[float, ...] = SLICES
+    keys: tuple[str, ...] = KEYS  # orders that decide among equals
+    slices: tuple[float, ...] = SLICES  # deterministic seconds for each of them, round by round
 
     def supports(self, problem: Problem) -> str | None:
         """Buffers, rigid groups, alignments and fixed offsets, where OR-tools is installed."""

@@ -242,25 +242,13 @@ class _PlacementSearch:
 
 @dataclass(frozen=True)
 class ExactFit:
-    """Engine that asks, from the lower bound upwards, whether the buffers fit; its no is a proof.
-
-    Attributes
-    ----------
-    keys
-        Orders that decide among equals.
-    work
-        What an instance may cost; None: until the time is over.
-    question
-        What a question may cost in the first round.
-    without
-        Pruning rules that are left out (`RULES`); the answers are the same, later.
-    """
+    """Engine that asks, from the lower bound upwards, whether the buffers fit; its no is a proof."""
 
     name: ClassVar[str] = "exact"
-    keys: tuple[str, ...] = KEYS
-    work: int | None = WORK
-    question: int = QUESTION
-    without: tuple[str, ...] = ()
+    keys: tuple[str, ...] = KEYS  # orders that decide among equals
+    work: int | None = WORK  # what an instance may cost; None: until the time is over
+    question: int = QUESTION  # what a question may cost in the first round
+    without: tuple[str, ...] = ()  # pruning rules that are left out (`RULES`); the answers are the same, later
 
     def supports(self, problem: Problem) -> str | None:
         """Up to `MOST_BUFFERS` buffers."""

@@ -23,13 +23,8 @@ ROUNDS = 40
 
 
 def minimise_reuse(problem: Problem, capacity: int, placed: Packing, limits: Limits) -> tuple[Packing, int]:
-    """A placement within the capacity with as many buffers to themselves as is found, and how many those are.
-
-    Parameters
-    ----------
-    placed
-        A placement of the problem; it stays if it is above the capacity.
-    """
+    """A placement within the capacity with as many buffers to themselves as is found, and how many those are. `placed`:
+    a placement of the problem; it stays if it is above the capacity."""
     if placed.height_bytes > capacity:
         return placed, 0
     tied = {i for p in problem.pairs for i in (p.lower, p.upper)}

@@ -25,47 +25,25 @@ class OpName:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A storage that is live at a step.
+    """A storage that is live at a step."""
 
-    Attributes
-    ----------
-    tensor, name, shape, dtype
-        Its root tensor; shape and element type where the model says them.
-    shares
-        Names of the other tensors that lie in it.
-    size_bytes
-        Its size.
-    counted_bytes
-        What it adds to the footprint: 0 if it is written over another one that dies at this step.
-    percent
-        `counted_bytes` in percent of the footprint.
-    made_by
-        The op that begins it; None for a graph input (and for constants, where the target counts those).
-    kept_by
-        The ops still to come that use it, in the order in which they run.
-    in_use
-        Whether this step's op reads or makes it.
-    graph_output
-        Whether it stays to the end.
-    over
-        Name of the tensor that this step's op writes it over.
-    peak_if_halved_bytes, peak_if_gone_bytes
-        The order's peak if this storage had half the bytes, or none, and everything else were as it is.
-    """
-
+    # tensor, name, shape, dtype: its root tensor; shape and element type where the model says them.
     tensor: int
     name: str
     shape: tuple[int, ...] | None
     dtype: str | None
-    shares: tuple[str, ...]
-    size_bytes: int
-    counted_bytes: int
-    percent: float
+    shares: tuple[str, ...]  # names of the other tensors that lie in it
+    size_bytes: int  # its size
+    counted_bytes: int  # what it adds to the footprint: 0 if it is written over another one that dies at this step
+    percent: float  # `counted_bytes` in percent of the footprint
+    # The op that begins it; None for a graph input (and for constants, where the target counts those).
     made_by: OpName | None
-    kept_by: tuple[OpName, ...]
-    in_use: bool
-    graph_output: bool
-    over: str | None
+    kept_by: tuple[OpName, ...]  # the ops still to come that use it, in the order in which they run
+    in_use: bool  # whether this step's op reads or makes it
+    graph_output: bool  # whether it stays to the end
+    over: str | None  # name of the tensor that this step's op writes it over
+    # peak_if_halved_bytes, peak_if_gone_bytes: the order's peak if this storage had half the bytes, or none, and
+    # everything else were as it is.
     peak_if_halved_bytes: int
     peak_if_gone_bytes: int
 
@@ -92,50 +70,28 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True)
 class Fission:
-    """What cutting ops into parts could give at most, and where it must end.
+    """What cutting ops into parts could give at most, and where it must end."""
 
-    Attributes
-    ----------
-    floor_bytes
-        No cut along one axis an op goes below this without running anything twice (`lowtide.ops.working_set`).
-    floor_op
-        The op whose smallest part needs as much; None: the graph's inputs or outputs do.
-    opaque
-        Ops at the steps of the own order's peak of which nothing is known, each with the reason: no cut passes them.
-    """
-
+    # No cut along one axis an op goes below this without running anything twice (`lowtide.ops.working_set`).
     floor_bytes: int
-    floor_op: OpName | None
+    floor_op: OpName | None  # the op whose smallest part needs as much; None: the graph's inputs or outputs do
+    # Ops at the steps of the own order's peak of which nothing is known, each with the reason: no cut passes them.
     opaque: tuple[tuple[OpName, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A size of memory in which the model fits.
+    """A size of memory in which the model fits."""
 
-    Attributes
-    ----------
-    bytes
-        Live at once at the most; of the last kind, the fast memory.
-    how
-        ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``.
-    ops
-        How many run.
-    arena_bytes
-        With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
-        which a budget is for. None where the runtime keeps nothing, and with a slow memory.
-    traffic_bytes
-        Of the last kind, about what is moved to and from a slow memory in addition to the model's inputs and outputs.
-    target
-        Of the last kind, under which target.
-    """
-
-    bytes: int
-    how: str
-    ops: int
+    bytes: int  # live at once at the most; of the last kind, the fast memory
+    how: str  # ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``
+    ops: int  # how many run
+    # With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
+    # which a budget is for. None where the runtime keeps nothing, and with a slow memory.
     arena_bytes: int | None = None
+    # Of the last kind, about what is moved to and from a slow memory in addition to the model's inputs and outputs.
     traffic_bytes: int | None = None
-    target: str | None = None
+    target: str | None = None  # of the last kind, under which target
 
 
 @dataclass(frozen=True, repr=False)

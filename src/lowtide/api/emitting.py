@@ -85,13 +85,8 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
 
 
 def check_own(folder: str | Path) -> None:
-    """See that no file of another's would be replaced.
-
-    Raises
-    ------
-    InputError
-        `folder` has a file of one of the names in `FILES` that does not begin as those that lowtide makes do.
-    """
+    """See that no file of another's would be replaced. Raises `InputError`: `folder` has a file of one of the names in
+    `FILES` that does not begin as those that lowtide makes do."""
     for path in (Path(folder) / name for name in FILES):
         try:
             if not path.is_file():

@@ -25,19 +25,9 @@ def kernel_choices(
 ) -> Mapping[str, KernelChoice]:
     """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's.
 
-    Parameters
-    ----------
-    model
-        A .tflite file, or a graph read from one.
-    target
-        TFLM's; its other fields stay as they are.
-    settings
-        Those of `lowtide.research.plan`, but for the reserve and memories apart.
-
-    Raises
-    ------
-    InputError
-        The target is not TFLM's; and as `lowtide.research.plan`.
+    `model`: a .tflite file, or a graph read from one. `target`: TFLM's; its other fields stay as they are. `settings`:
+    those of `lowtide.research.plan`, but for the reserve and memories apart. Raises `InputError`: the target is not
+    TFLM's; and as `lowtide.research.plan`.
     """
     from lowtide.api.planning import plan
 

@@ -54,17 +54,9 @@ def ladder(
     """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out for
     want of time.
 
-    Parameters
-    ----------
-    own_peak, best_peak
-        Bytes of the own order, and of the best one known.
-    order
-        That one, in positions.
-    limits
-        When to stop looking.
-    best_arena
-        Bytes that the runtime takes in all for the best order, if that is known: more than what the arena holds where
-        it needs more while it plans.
+    `own_peak`, `best_peak`: bytes of the own order, and of the best one known. `order`: that one, in positions.
+    `limits`: when to stop looking. `best_arena`: bytes that the runtime takes in all for the best order, if that is
+    known: more than what the arena holds where it needs more while it plans.
     """
     from lowtide.transform.cut import Cutter
 

@@ -138,45 +138,26 @@ def _bounds(words: str | float | Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Session:
-    """A session that was run, whole or in parts.
+    """A session that was run, whole or in parts."""
 
-    Attributes
-    ----------
-    nodes
-        What its profile says of each: signature (None: it holds parts together), work, seconds.
-    profiled
-        What it says of all of them and of changes of layout, in seconds.
-    count
-        How many there are.
-    seconds
-        What a run took without a profile. All seconds are as many times more or less as they have to be for those of
-        the model as it is, which ran in turn with it, to be those of the first session, by the profile too.
-    """
-
+    # What its profile says of each: signature (None: it holds parts together), work, seconds.
     nodes: tuple[tuple[Signature | None, Work, float], ...]
-    profiled: float
-    count: int
+    profiled: float  # what it says of all of them and of changes of layout, in seconds
+    count: int  # how many there are
+    # What a run took without a profile. All seconds are as many times more or less as they have to be for those of the
+    # model as it is, which ran in turn with it, to be those of the first session, by the profile too.
     seconds: float
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A plan for a bound on the overhead.
+    """A plan for a bound on the overhead."""
 
-    Attributes
-    ----------
-    plan, parts
-        It, and what runs by it.
-    cutter
-        Of the graph that it cuts.
-    measured
-        The overhead that was seen.
-    """
-
+    # plan, parts: it, and what runs by it.
     plan: Plan
     parts: PartGraph
-    cutter: Cutter
-    measured: float = 0.0
+    cutter: Cutter  # of the graph that it cuts
+    measured: float = 0.0  # the overhead that was seen
 
     def same(self, other: _Tried) -> bool:
         """Whether both run the same, in the same order."""

@@ -227,13 +227,8 @@ def job_of(
     spread: bool = False,
     quick: bool = False,
 ) -> Job:
-    """A call of `plan` as a job, with its keywords; of the model's file nothing is read but an ExportedProgram.
-
-    Raises
-    ------
-    InputError
-        An argument is wrong, or two do not go together.
-    """
+    """A call of `plan` as a job, with its keywords; of the model's file nothing is read but an ExportedProgram. Raises
+    `InputError`: an argument is wrong, or two do not go together."""
     arena = OneArena.of(budget, reserve, spread=spread)
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
@@ -328,12 +323,7 @@ def find_goal(
     fast: tuple[Memories, Options],
 ) -> OneArena | SeveralMemories | FastMemory:
     """The goal that a call asks for: what it says of an arena, of banks, board and places, of memories and moves.
-
-    Raises
-    ------
-    InputError
-        They are for different goals, or wrong in themselves.
-    """
+    Raises `InputError`: they are for different goals, or wrong in themselves."""
     if any(fast):
         return FastMemory.of(None if any(several) else arena, *fast)
     return SeveralMemories.of(arena, *several) if any(several) else arena

@@ -140,10 +140,7 @@ def probe_cuts(graph: Graph, plan: Plan) -> str:
     Of nodes of one type, with the same attributes, cut along the same axis, the smallest is run; on smaller operands if
     it is large.
 
-    Raises
-    ------
-    VerificationError
-        ``"cut_nodes"``: a node gives something else in parts.
+    Raises `VerificationError`: ``"cut_nodes"``: a node gives something else in parts.
     """
     from lowtide.run.probe import RefusedError
     from lowtide.run.probe_cuts import probe_cut

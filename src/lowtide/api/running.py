@@ -102,14 +102,8 @@ def run(
 
 def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Literal["onnx", "tflite", "pt2"]:
     """See that a model can be run, and in a plan's order, before time is spent on either; which runtime it runs in.
-
-    Raises
-    ------
-    InputError
-        It cannot, or an argument of `run` is not for it.
-    MissingExtraError
-        Its runtime is not installed.
-    """
+    Raises `InputError`: it cannot, or an argument of `run` is not for it. Raises `MissingExtraError`: its runtime is
+    not installed."""
     if isinstance(model, Graph):
         raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
     kind = "pt2" if is_program(model) else runtime_format(str(model))

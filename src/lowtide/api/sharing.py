@@ -50,36 +50,16 @@ class SharedModel:
 
 @dataclass(frozen=True, repr=False)
 class Shared:
-    """One arena for models that run in turn.
+    """One arena for models that run in turn."""
 
-    Attributes
-    ----------
-    arena_bytes
-        Size of the arena.
-    lower_bound_bytes
-        No arena for these orders is smaller.
-    optimal
-        Whether they are equal.
-    persistent_bytes
-        What persistent and double-buffered tensors of all models take together, side by side.
-    separate_bytes
-        What arenas of their own would take together.
-    status
-        As that of a plan, if there is a budget.
-    models
-        In the order given.
-    interrupted
-        Whether Ctrl-C ended a search; the models after it were searched for a moment only.
-    """
-
-    arena_bytes: int
-    lower_bound_bytes: int
-    optimal: bool
-    persistent_bytes: int
-    separate_bytes: int
-    status: Status
-    models: list[SharedModel]
-    interrupted: bool = False
+    arena_bytes: int  # size of the arena
+    lower_bound_bytes: int  # no arena for these orders is smaller
+    optimal: bool  # whether they are equal
+    persistent_bytes: int  # what persistent and double-buffered tensors of all models take together, side by side
+    separate_bytes: int  # what arenas of their own would take together
+    status: Status  # as that of a plan, if there is a budget
+    models: list[SharedModel]  # in the order given
+    interrupted: bool = False  # whether Ctrl-C ended a search; the models after it were searched for a moment only
 
     def __repr__(self) -> str:
         return brief(self, "arena_bytes lower_bound_bytes optimal persistent_bytes separate_bytes status models")
@@ -177,15 +157,7 @@ def write_shared(
 
     No file is written over a model, or over the file of `target`, which was planned under.
 
-    Returns
-    -------
-    list
-        The files written, together or not at all.
-
-    Raises
-    ------
-    InputError
-        An output is a model or cannot be written.
+    Returns: the files written, together or not at all. Raises `InputError`: an output is a model or cannot be written.
     """
     from lowtide.outputs import Outputs
 
@@ -204,13 +176,8 @@ def write_shared(
 def shared_outputs(
     models: Sequence[Model], exports: Exports, plans: str | Path | None, target: str | Target = "auto"
 ) -> Iterator[None]:
-    """The folder of the plans, while an arena is planned and written into it; and that the files can be written.
-
-    Raises
-    ------
-    InputError
-        As `write_shared`, before any time is spent on planning.
-    """
+    """The folder of the plans, while an arena is planned and written into it; and that the files can be written. Raises
+    `InputError`: as `write_shared`, before any time is spent on planning."""
     from lowtide.outputs import Outputs, output_folder
 
     with nullcontext() if plans is None else output_folder(plans):

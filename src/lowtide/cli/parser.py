@@ -74,13 +74,8 @@ _Add = Callable[..., _Parser]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
-    """Parse a command line; an exit status if there is nothing left to do, as after --help.
-
-    Raises
-    ------
-    InputError
-        An unknown command or option, or a value that is missing or malformed.
-    """
+    """Parse a command line; an exit status if there is nothing left to do, as after --help. Raises `InputError`: an
+    unknown command or option, or a value that is missing or malformed."""
     try:
         parser = _parser(suites="bench" in arguments[1:2], methods=listed(arguments))
         if list(arguments) in ([], [GROUP]):

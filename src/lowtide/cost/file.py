@@ -136,14 +136,8 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
-    """Read a cost file's bytes.
-
-    Raises
-    ------
-    InputError
-        Not JSON, a key missing, unknown or of the wrong type, a time that is negative or no number, or a family that
-        every file has is missing.
-    """
+    """Read a cost file's bytes. Raises `InputError`: not JSON, a key missing, unknown or of the wrong type, a time that
+    is negative or no number, or a family that every file has is missing."""
     try:
         file = msgspec.json.decode(data, type=CostFile)
     except msgspec.ValidationError as error:

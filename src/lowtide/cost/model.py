@@ -40,28 +40,14 @@ _MOST, _MOST_A_MEBIBYTE = 1 << 40, 1 << 28
 
 @dataclass(frozen=True)
 class Prediction:
-    """What some ops take.
+    """What some ops take."""
 
-    Attributes
-    ----------
-    nanoseconds
-        Together.
-    by
-        Of how many ops it is known how (`How`).
-    """
-
-    nanoseconds: int
-    by: Counter[How]
+    nanoseconds: int  # together
+    by: Counter[How]  # of how many ops it is known how (`How`)
 
 
 class CostModel:
-    """A cost file, looked up for one graph.
-
-    Raises
-    ------
-    InputError
-        The file is of ops of another dialect.
-    """
+    """A cost file, looked up for one graph. Raises `InputError`: the file is of ops of another dialect."""
 
     def __init__(self, file: CostFile, cutter: Cutter, place: str = "cost file") -> None:
         graph = cutter.graph

@@ -44,13 +44,7 @@ class _Memory:
 
 def in_order_of_writes(graph: Graph) -> Graph:
     """The graph with `after` wherever ops touch the same bytes and one of them writes there, or may; itself if there is
-    none.
-
-    Raises
-    ------
-    InputError
-        An op reads a value that was written over before, or a graph output is.
-    """
+    none. Raises `InputError`: an op reads a value that was written over before, or a graph output is."""
     sweep = _Sweep(graph)
     if not sweep.memories:
         return graph

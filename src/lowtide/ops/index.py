@@ -113,22 +113,13 @@ def fit(axis: int, rows: Sequence[Range], num: int, den: int) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Geometry of a convolution or pool along one dimension.
+    """Geometry of a convolution or pool along one dimension."""
 
-    Attributes
-    ----------
-    taps
-        Elements of the kernel.
-    stride, dilation
-        Steps between windows, and between the taps of one.
-    before
-        Rows of padding before the first; the padding behind the last follows from the sizes.
-    """
-
-    taps: int
+    taps: int  # elements of the kernel
+    # stride, dilation: steps between windows, and between the taps of one.
     stride: int = 1
     dilation: int = 1
-    before: int = 0
+    before: int = 0  # rows of padding before the first; the padding behind the last follows from the sizes
 
     @property
     def reach(self) -> int:
@@ -176,11 +167,6 @@ def same_rows(size: int, stride: int) -> int:
 
 def same_padding(size: int, result: int, window: Window, *, upper: bool = True) -> int:
     """Rows of padding before the first for ``SAME``: half of what is missing, the odd row behind (`upper`) or before.
-
-    Parameters
-    ----------
-    size, result
-        Rows of the operand and of the result.
-    """
+    `size`, `result`: rows of the operand and of the result."""
     missing = max(0, (result - 1) * window.stride + window.reach - size)
     return missing // 2 if upper else missing - missing // 2

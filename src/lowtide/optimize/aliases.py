@@ -41,27 +41,13 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class BestAliases:
-    """Aliases that lower the peak.
+    """Aliases that lower the peak."""
 
-    Attributes
-    ----------
-    aliases
-        Empty if none lower the peak.
-    peak
-        Bytes of the best order.
-    tried
-        Choices that were ordered.
-    least
-        Whether no choice has a lower peak, in any order.
-    interrupted
-        Whether Ctrl-C ended the search.
-    """
-
-    aliases: Aliases
-    peak: int
-    tried: int
-    least: bool = False
-    interrupted: bool = False
+    aliases: Aliases  # empty if none lower the peak
+    peak: int  # bytes of the best order
+    tried: int  # choices that were ordered
+    least: bool = False  # whether no choice has a lower peak, in any order
+    interrupted: bool = False  # whether Ctrl-C ended the search
 
 
 @dataclass(frozen=True)
@@ -78,15 +64,8 @@ class _Tried:
 def best_aliases(
     graph: Graph, target: Target, order: Sequence[int], limits: Limits, *, enough: int = 0, seed: int = 0
 ) -> BestAliases:
-    """Aliases of the lowest peak that this search finds, and of those it finds the fewest.
-
-    Parameters
-    ----------
-    order
-        Positions in the graph's own order: the best one without aliases.
-    enough
-        Bytes; no lower peak is of use.
-    """
+    """Aliases of the lowest peak that this search finds, and of those it finds the fewest. `order`: positions in the
+    graph's own order: the best one without aliases. `enough`: bytes; no lower peak is of use."""
     search = AliasSearch(graph, target, limits, enough, Random(seed))
     first = search.first(order)
     best = first

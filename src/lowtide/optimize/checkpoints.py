@@ -52,46 +52,22 @@ class Edge:
 
 @dataclass(frozen=True)
 class Run:
-    """A segment that is feasible within a limit.
+    """A segment that is feasible within a limit."""
 
-    Attributes
-    ----------
-    edge
-        The segment and its mode.
-    peak
-        Bytes.
-    rows
-        Rows of a stripe, for passes.
-    regions
-        Its tiled regions.
-    """
-
-    edge: Edge
-    peak: int
-    rows: int = 0
-    regions: tuple[Region, ...] = ()
+    edge: Edge  # the segment and its mode
+    peak: int  # bytes
+    rows: int = 0  # rows of a stripe, for passes
+    regions: tuple[Region, ...] = ()  # its tiled regions
 
 
 @dataclass
 class Checkpoints:
-    """The segments of an order under a target, and what is known of them.
+    """The segments of an order under a target, and what is known of them."""
 
-    Attributes
-    ----------
-    memory
-        The graph under the target.
-    order
-        Op ids.
-    limits
-        When to stop.
-    tried
-        Segments that were evaluated.
-    """
-
-    memory: MemoryModel
-    order: tuple[int, ...]
-    limits: Limits
-    tried: int = 0
+    memory: MemoryModel  # the graph under the target
+    order: tuple[int, ...]  # op ids
+    limits: Limits  # when to stop
+    tried: int = 0  # segments that were evaluated
     _peaks: dict[tuple[Edge, int, bool, int], int | None] = field(default_factory=dict)
     _cuts: dict[Edge, list[Run]] = field(default_factory=dict)
     _sought: dict[Edge, int] = field(default_factory=dict)

@@ -42,13 +42,8 @@ SOURCE, SINK = 0, 1
 
 
 def least_of_parts(family: CostFamily, flops: float, own: int, shared: int, parts: int) -> float:
-    """Seconds that so many parts of an op take at least, whatever their rows.
-
-    Parameters
-    ----------
-    own, shared
-        Bytes that lie along the axis, each in one part, and those that each part reads or makes.
-    """
+    """Seconds that so many parts of an op take at least, whatever their rows. `own`, `shared`: bytes that lie along the
+    axis, each in one part, and those that each part reads or makes."""
     size = own + parts * shared
     for table, work in ((family.by_flops, flops), (family.by_bytes, size)):
         if table:
@@ -110,15 +105,8 @@ def _written_over(graph: Graph, target: Target) -> list[set[int]]:
 
 
 class JointProblem:
-    """A step, priced by families, for bounds on plans with tiles and recomputation.
-
-    Attributes
-    ----------
-    scale
-        Units of time in a second.
-    once
-        Units that all ops take at least.
-    """
+    """A step, priced by families, for bounds on plans with tiles and recomputation. `scale`: units of time in a second.
+    `once`: units that all ops take at least."""
 
     def __init__(self, model: MemoryModel, families: Families) -> None:
         graph = self.graph = model.graph
@@ -356,17 +344,8 @@ def within_bytes(problem: JointProblem, budget: int) -> Shown:
 def joint_bound(
     problem: JointProblem, ops: Sequence[int], shown: Shown, over: Callable[[], bool] = lambda: False
 ) -> JointBound:
-    """The most that is shown at one of some ops, the first in any case.
-
-    Parameters
-    ----------
-    ops
-        Positions, those that promise most first.
-    shown
-        `within_units` or `within_bytes`.
-    over
-        Whether to look no further.
-    """
+    """The most that is shown at one of some ops, the first in any case. `ops`: positions, those that promise most
+    first. `shown`: `within_units` or `within_bytes`. `over`: whether to look no further."""
     best = _at(problem, ops[0], shown, over, 0)
     for op in ops[1:]:
         if over():

@@ -103,15 +103,8 @@ def _live_with(bounds: Facts, result: int, results: Collection[int]) -> tuple[in
 
 
 class _Threads:
-    """Disjoint paths back from elements of an output to elements of earlier tensors.
-
-    Parameters
-    ----------
-    earlier
-        Tensors that are complete.
-    taken
-        Groups whose bytes are counted already.
-    """
+    """Disjoint paths back from elements of an output to elements of earlier tensors. `earlier`: tensors that are
+    complete. `taken`: groups whose bytes are counted already."""
 
     def __init__(self, bounds: Facts, earlier: Collection[int], taken: Collection[int]) -> None:
         self.bounds, self.graph, self.earlier, self.taken = bounds, bounds.graph, earlier, taken

@@ -43,14 +43,9 @@ class _Candidate:
 
 @dataclass
 class LoopOrders:
-    """Continues from the best path along one order.
+    """Continues from the best path along one order."""
 
-    Attributes
-    ----------
-    search, path
-        Along that order; then along the best one.
-    """
-
+    # search, path: along that order; then along the best one.
     search: LoopSearch
     path: LoopPath
     flow: Flow = field(init=False)

@@ -83,18 +83,9 @@ def best_over(
     number: Mapping[int, int],
     results: Mapping[int, int],
 ) -> Loop:
-    """The loop with the overlap that saves most; unmodified if none saves bytes.
-
-    Parameters
-    ----------
-    play
-        Of the loop, with these inputs.
-    number
-        Of each tensor in the play.
-    results
-        For each materialised result in consecutive positions, the number of the tensor that is written first in its
-        memory.
-    """
+    """The loop with the overlap that saves most; unmodified if none saves bytes. `play`: of the loop, with these
+    inputs. `number`: of each tensor in the play. `results`: for each materialised result in consecutive positions, the
+    number of the tensor that is written first in its memory."""
     unit, graph = rules.target.alignment, rules.graph
     best = loop
     for k, t in enumerate(inputs):
@@ -149,14 +140,8 @@ def _late(loop: Loop, play: _core.LoopPlay, k: int, number: Mapping[int, int]) -
 
 def least_block(buffers: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
     """The order of adjacent buffers whose block begins the fewest bytes below an input; and these bytes, at least 0.
-
-    Parameters
-    ----------
-    buffers
-        Bytes of each.
-    late
-        Bytes by which each alone has to begin below the input; negative: it may begin above its start.
-    """
+    `buffers`: bytes of each. `late`: bytes by which each alone has to begin below the input; negative: it may begin
+    above its start."""
     laid = sorted(buffers, key=lambda t: buffers[t] - late[t])
     distance = at = 0
     for t in laid:

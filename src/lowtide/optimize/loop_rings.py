@@ -28,17 +28,8 @@ def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
 
 
 def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -> Loop:
-    """The loop of an interval, with its line buffers.
-
-    Parameters
-    ----------
-    growth
-        Of the interval; nothing is pending.
-    order
-        Ids of its ops, in order.
-    dying
-        Tensors from outside that have no later consumer, and that share no memory.
-    """
+    """The loop of an interval, with its line buffers. `growth`: of the interval; nothing is pending. `order`: ids of
+    its ops, in order. `dying`: tensors from outside that have no later consumer, and that share no memory."""
     rules, graph = growth.rules, growth.rules.graph
     inside = growth.inside
     given = [t for t in growth.dims if t in growth.streamed]

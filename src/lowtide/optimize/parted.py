@@ -59,31 +59,21 @@ Orders = Callable[[Graph], Sequence[int]]
 
 @dataclass(frozen=True)
 class Parted:
-    """A region in so many tiles; without a region, the unmodified step.
-
-    Attributes
-    ----------
-    sequence, order
-        Of the body (without a region, of the step), and positions in a good order.
-    base, rest
-        Bytes in addition to the body, and at the highest step outside.
-    outside_seconds
-        Time of the ops outside.
-    clock
-        Where values may leave memory: the time of all tiles. The sequence is then of one tile, else of all together.
-    within
-        Tiled regions, each one op of the searched graph (`lowtide.optimize.together`); there is then no other region.
-    """
+    """A region in so many tiles; without a region, the unmodified step."""
 
     region: Region | None
     fission: Fission | None
     body: Body | None
+    # sequence, order: of the body (without a region, of the step), and positions in a good order.
     sequence: Sequenced
     order: tuple[int, ...]
+    # base, rest: bytes in addition to the body, and at the highest step outside.
     base: int
     rest: int
-    outside_seconds: float
+    outside_seconds: float  # time of the ops outside
+    # Where values may leave memory: the time of all tiles. The sequence is then of one tile, else of all together.
     clock: PartClock | None = None
+    # Tiled regions, each one op of the searched graph (`lowtide.optimize.together`); there is then no other region.
     within: tuple[Parted, ...] = ()
 
     @property
@@ -255,13 +245,8 @@ def _by_peak(entry: Found) -> tuple[float, float]:
 def least_peak(
     choices: Sequence[Parted], most_seconds: float, limits: Limits, begun: Sequence[Found] = ()
 ) -> Best | None:
-    """The choice of lowest peak within a bound on time; None if none is feasible even without recomputation.
-
-    Parameters
-    ----------
-    begun
-        Known sequences of some of these choices: the result is no worse.
-    """
+    """The choice of lowest peak within a bound on time; None if none is feasible even without recomputation. `begun`:
+    known sequences of some of these choices: the result is no worse."""
     return _with_still(choices, limits, begun, lambda *given: _least_peak(given[0], most_seconds, *given[1:]))
 
 

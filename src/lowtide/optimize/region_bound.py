@@ -50,14 +50,9 @@ def region_bound(
 ) -> RegionBound:
     """The greatest bound over the ops of a graph, or the first that reaches the goal; the time limit ends it, too.
 
-    Parameters
-    ----------
-    footprint
-        Bytes at each op, by position, in some order of the untiled ops: no bound at an op is above it.
-    goal
-        Bytes that a plan reaches.
-    materialised
-        Whether it holds only for plans whose regions materialise what others read.
+    `footprint`: bytes at each op, by position, in some order of the untiled ops: no bound at an op is above it. `goal`:
+    bytes that a plan reaches. `materialised`: whether it holds only for plans whose regions materialise what others
+    read.
     """
     bounds = RegionBounds(cutter, memory, materialised=materialised)
     best = RegionBound(bytes=bounds.ends(), op=None, joined=materialised)
@@ -72,17 +67,8 @@ def region_bound(
 
 
 class RegionBounds:
-    """Bounds at single ops.
-
-    Parameters
-    ----------
-    cutter
-        What may be tiled.
-    memory
-        The graph under a target.
-    materialised
-        Whether they hold only for plans whose regions materialise what others read.
-    """
+    """Bounds at single ops. `cutter`: what may be tiled. `memory`: the graph under a target. `materialised`: whether
+    they hold only for plans whose regions materialise what others read."""
 
     def __init__(self, cutter: Cutter, memory: MemoryModel, *, materialised: bool = False) -> None:
         self._joins = materialised

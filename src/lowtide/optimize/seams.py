@@ -32,30 +32,14 @@ _STATES_BYTES = 2**24
 
 @dataclass(frozen=True)
 class BestElimination:
-    """Concat eliminations that lower the peak.
+    """Concat eliminations that lower the peak."""
 
-    Attributes
-    ----------
-    elimination
-        Empty if none lowers the peak.
-    parts
-        Its part graph.
-    order
-        Op ids of the part graph, in the best order.
-    peak
-        Bytes of that order.
-    tried
-        Part graphs that were ordered.
-    interrupted
-        Whether Ctrl-C ended the search.
-    """
-
-    elimination: Elimination
-    parts: PartGraph | None
-    order: tuple[int, ...]
-    peak: int
-    tried: int
-    interrupted: bool = False
+    elimination: Elimination  # empty if none lowers the peak
+    parts: PartGraph | None  # its part graph
+    order: tuple[int, ...]  # op ids of the part graph, in the best order
+    peak: int  # bytes of that order
+    tried: int  # part graphs that were ordered
+    interrupted: bool = False  # whether Ctrl-C ended the search
 
 
 @dataclass(frozen=True)
@@ -87,21 +71,9 @@ def best_elimination(
     enough: int = 0,
     most_ops: int = 0,
 ) -> BestElimination:
-    """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds.
-
-    Parameters
-    ----------
-    memory
-        The graph under a target.
-    order
-        Positions in the file order: the best untiled order.
-    accumulate
-        As `find_elimination`.
-    enough
-        Bytes; no lower peak is of use.
-    most_ops
-        Ops that may run; 0: any number.
-    """
+    """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds. `memory`:
+    the graph under a target. `order`: positions in the file order: the best untiled order. `accumulate`: as
+    `find_elimination`. `enough`: bytes; no lower peak is of use. `most_ops`: ops that may run; 0: any number."""
     search = _Search(cutter, memory, order, limits, accumulate, most_ops)
     uncut_peak = max(search.footprint, default=0)
     best: _Tried | None = None

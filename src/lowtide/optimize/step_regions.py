@@ -38,13 +38,8 @@ def links_of(graph: Graph, meanings: Mapping[int, Meaning]) -> Links:
 
 
 def axes_of_class(graph: Graph, places: frozenset[Place], links: Links) -> dict[int, int]:
-    """The axis of each op that runs along a class of dimensions.
-
-    Raises
-    ------
-    NoFission
-        An op runs along two of its axes.
-    """
+    """The axis of each op that runs along a class of dimensions. Raises `NoFission`: an op runs along two of its
+    axes."""
     axes: dict[int, int] = {}
     for op in graph.ops:
         for axis, group in enumerate(links.get(op.id, ())):

@@ -76,11 +76,8 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
     if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
 
-    Raises
-    ------
-    InputError
-        Not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a graph that `Graph`
-        refuses.
+    Raises `InputError`: not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
+    graph that `Graph` refuses.
     """
     raw = _decode(data, source)
     tensors = [

@@ -63,13 +63,8 @@ def arena_plot(view: PlanView, memory: int, axes: Any) -> None:
 
 
 def png_figures(view: PlanView) -> Iterator[tuple[str, bytes]]:
-    """Every figure with a name for its file, as those of SVG.
-
-    Raises
-    ------
-    MissingExtraError
-        matplotlib is not installed.
-    """
+    """Every figure with a name for its file, as those of SVG. Raises `MissingExtraError`: matplotlib is not
+    installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
     except ImportError:

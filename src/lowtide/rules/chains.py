@@ -26,12 +26,8 @@ def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, pr
 
     All that the chain up to here reads is one tensor, constants apart, which an op makes and no op outside reads.
 
-    Parameters
-    ----------
-    elementwise_types
-        Op types that run element by element in addition to those of the table.
-    prologue
-        Whether the reader may also be a convolution, a product or a pool.
+    `elementwise_types`: op types that run element by element in addition to those of the table. `prologue`: whether the
+    reader may also be a convolution, a product or a pool.
     """
     reader = _reader(graph, op, elementwise_types)
     if reader is None or not (_elementwise(reader, elementwise_types) or (prologue and _computes(graph, reader))):

@@ -38,20 +38,9 @@ def anneal_load(
 ) -> tuple[int, ...]:
     """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it.
 
-    Parameters
-    ----------
-    model
-        Graph under a target.
-    order
-        Positions in own order, topological.
-    peak
-        Bytes that no footprint passes.
-    seed
-        Of the walk; the same one gives the same order.
-    rounds
-        Swaps tried, in multiples of the number of ops.
-    over
-        Says whether the walk ends now.
+    `model`: graph under a target. `order`: positions in own order, topological. `peak`: bytes that no footprint passes.
+    `seed`: of the walk; the same one gives the same order. `rounds`: swaps tried, in multiples of the number of ops.
+    `over`: says whether the walk ends now.
     """
     n = len(order)
     if n < 2 or peak <= 0:

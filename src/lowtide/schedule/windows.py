@@ -36,12 +36,7 @@ def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: i
 
     It ends, too, when it gained nothing for as long as it took until its last gain (`lowtide.stop.Patience`).
 
-    Parameters
-    ----------
-    order
-        Positions in the graph's own order.
-    enough
-        Bytes; no lower peak is of use.
+    `order`: positions in the graph's own order. `enough`: bytes; no lower peak is of use.
     """
     best, patience = list(order), Patience()
     try:
@@ -74,15 +69,8 @@ def lowest_within(
     model: MemoryModel, order: Sequence[int], windows: Sequence[tuple[int, int]], limits: Limits
 ) -> tuple[tuple[int, ...], bool]:
     """Put each of some windows into the lowest order that a quick look finds, whether or not the peak is there; also
-    say whether Ctrl-C ended the search.
-
-    Parameters
-    ----------
-    order
-        Positions in the graph's own order.
-    windows
-        Steps ``[begin, end)``; none of `MOST` ops or more is looked at.
-    """
+    say whether Ctrl-C ended the search. `order`: positions in the graph's own order. `windows`: steps ``[begin, end)``;
+    none of `MOST` ops or more is looked at."""
     best = list(order)
     try:
         for begin, end in windows:

@@ -43,18 +43,10 @@ class Objective(Protocol[C]):
 
 
 class Move(ABC, Generic[P]):
-    """A way to better plans.
+    """A way to better plans."""
 
-    Attributes
-    ----------
-    closes
-        Whether nothing can be built on what it gives.
-    unfinished
-        Whether time ended its last turn.
-    """
-
-    closes: bool = False
-    unfinished: bool = False
+    closes: bool = False  # whether nothing can be built on what it gives
+    unfinished: bool = False  # whether time ended its last turn
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -68,22 +60,12 @@ class Move(ABC, Generic[P]):
 
 @dataclass
 class Incumbent(Generic[P]):
-    """The best plan so far.
-
-    Attributes
-    ----------
-    base
-        The best plan that others can be built on.
-    best
-        The best plan of all.
-    version
-        How many plans were the base.
-    """
+    """The best plan so far."""
 
     objective: Objective[P]
-    base: P
-    best: P = field(init=False)
-    version: int = 0
+    base: P  # the best plan that others can be built on
+    best: P = field(init=False)  # the best plan of all
+    version: int = 0  # how many plans were the base
 
     def __post_init__(self) -> None:
         self.best = self.base

@@ -17,12 +17,7 @@ PATIENCE_SECONDS = 5.0
 
 def solve(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
     """Solve on one thread beside this one, which waits and hears Ctrl-C; the solver itself would not until its end.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`.
-    """
+    Raises `KeyboardInterrupt`: Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`."""
     outcome: list[Any] = []
     ended = threading.Event()  # an interrupted `join` may take the thread for ended that is not (Python 3.11)
 

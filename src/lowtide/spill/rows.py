@@ -31,13 +31,8 @@ class ByRows:
 
 
 def by_rows(problem: SpillProblem, order: Sequence[int]) -> ByRows | None:
-    """The best partial residency of an order; None if even the ops alone do not fit.
-
-    Raises
-    ------
-    MissingExtraError
-        OR-tools is not installed.
-    """
+    """The best partial residency of an order; None if even the ops alone do not fit. Raises `MissingExtraError`:
+    OR-tools is not installed."""
     try:
         from ortools.linear_solver import pywraplp
     except ImportError:

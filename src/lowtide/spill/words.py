@@ -25,22 +25,12 @@ TIMES = ("bandwidth", "flops")
 
 @dataclass(frozen=True)
 class Moves:
-    """What a move costs, what may be done to avoid it, and how long it takes if that is asked for.
-
-    Attributes
-    ----------
-    parameters
-        Whether constants lie in the fast memory while ops read them.
-    rematerialise
-        Whether ops may be recomputed.
-    dma
-        The cost model in seconds.
-    """
+    """What a move costs, what may be done to avoid it, and how long it takes if that is asked for."""
 
     semantics: Semantics = field(default_factory=Semantics)
-    parameters: bool = False
-    rematerialise: bool = False
-    dma: Dma | None = None
+    parameters: bool = False  # whether constants lie in the fast memory while ops read them
+    rematerialise: bool = False  # whether ops may be recomputed
+    dma: Dma | None = None  # the cost model in seconds
 
     @property
     def in_plan(self) -> Spilling:
@@ -50,13 +40,8 @@ class Moves:
 
 
 def find_memories(given: Memories) -> tuple[Memory, ...]:
-    """The memories that a call names.
-
-    Raises
-    ------
-    InputError
-        One without a name or a size, named twice, or named like the host behind the last one.
-    """
+    """The memories that a call names. Raises `InputError`: one without a name or a size, named twice, or named like the
+    host behind the last one."""
     pairs: list[tuple[str, str | int]] = []
     if isinstance(given, Mapping):
         pairs = list(given.items())
@@ -75,13 +60,8 @@ def find_memories(given: Memories) -> tuple[Memory, ...]:
 
 
 def find_moves(given: Mapping[str, str]) -> Moves:
-    """What a call says of moves: fields of `Semantics`, the two switches, ``bandwidth`` and ``flops``.
-
-    Raises
-    ------
-    InputError
-        No such field, or a value that it does not take.
-    """
+    """What a call says of moves: fields of `Semantics`, the two switches, ``bandwidth`` and ``flops``. Raises
+    `InputError`: no such field, or a value that it does not take."""
     dma = _find_dma(given)
     counted = {name: value for name, value in given.items() if name not in TIMES}
     switches: dict[str, bool] = {}

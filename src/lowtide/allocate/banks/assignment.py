@@ -57,21 +57,9 @@ def least_cost(
     widths: Sequence[int] = WIDTHS,
     limits: Limits | None = None,
 ) -> Assignment:
-    """Find the assignment of least cost whose loads fit.
-
-    Parameters
-    ----------
-    loads
-        Of the problem.
-    demands
-        Per buffer.
-    capacities
-        Per memory, bytes.
-    widths
-        Of the sweeps; the first one is made in any case. Without any the greedies decide.
-    limits
-        For the time that the others take; `report` hears of the cost and its bound.
-    """
+    """Find the assignment of least cost whose loads fit. `loads`: of the problem. `demands`: per buffer. `capacities`:
+    per memory, bytes. `widths`: of the sweeps; the first one is made in any case. Without any the greedies decide.
+    `limits`: for the time that the others take; `report` hears of the cost and its bound."""
     if _never_fits(loads, demands, capacities):
         return Assignment(None, 0, True)
     limit: tuple[int, ...] | None = None

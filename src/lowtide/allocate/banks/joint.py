@@ -32,13 +32,8 @@ class Joint:
 
 
 def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Demand], limits: Limits) -> Joint | None:
-    """Solve, if ortools is there, the instance is small, and it has no pairs and none kept apart; else None.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C ended the solver.
-    """
+    """Solve, if ortools is there, the instance is small, and it has no pairs and none kept apart; else None. Raises
+    `KeyboardInterrupt`: Ctrl-C ended the solver."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:

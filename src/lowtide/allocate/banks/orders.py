@@ -57,10 +57,7 @@ def best_in_banks(
 
     With `explore` other orders of no higher peak are tried too, as many as `OPS_TO_PLACE` allows, and the best is kept.
 
-    Raises
-    ------
-    InputError
-        `places` names what is not there, or takes no memory.
+    Raises `InputError`: `places` names what is not there, or takes no memory.
     """
     wanted = _places_of_storages(model, banks, places)
     explore = explore and not never_fits(model, banks, 0)

@@ -36,20 +36,11 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Prices:
-    """The best prices found.
+    """The best prices found."""
 
-    Attributes
-    ----------
-    bound
-        No assignment that fits costs less, up to rounding.
-    slack
-        Per section and memory, the price of a byte.
-    extra
-        Per buffer and place in its list, how much more it costs there than where it is cheapest, prices included.
-    """
-
-    bound: float
-    slack: list[tuple[float, ...]]
+    bound: float  # no assignment that fits costs less, up to rounding
+    slack: list[tuple[float, ...]]  # per section and memory, the price of a byte
+    # Per buffer and place in its list, how much more it costs there than where it is cheapest, prices included.
     extra: list[tuple[float, ...]]
 
 

@@ -28,28 +28,15 @@ _MOST_PARTS = 2**14
 
 @dataclass(frozen=True)
 class Proposal:
-    """Cuts that are worth a plan.
+    """Cuts that are worth a plan."""
 
-    Attributes
-    ----------
-    parts, problem
-        What they give, and that as a problem under the target.
-    peak
-        Bytes that their search saw.
-    runtime_bytes
-        Bytes that the runtime keeps for the parts in addition to what is planned.
-    figures
-        Of the search.
-    order
-        Op ids of the parts in the order of that peak, if there is one.
-    """
-
+    # parts, problem: what they give, and that as a problem under the target.
     parts: PartGraph
     problem: Problem
-    peak: int
-    runtime_bytes: int
-    figures: dict[str, int]
-    order: tuple[int, ...] = ()
+    peak: int  # bytes that their search saw
+    runtime_bytes: int  # bytes that the runtime keeps for the parts in addition to what is planned
+    figures: dict[str, int]  # of the search
+    order: tuple[int, ...] = ()  # op ids of the parts in the order of that peak, if there is one
 
     @property
     def required(self) -> int:
@@ -75,27 +62,16 @@ class Proposal:
 
 @dataclass
 class PartOrders:
-    """Searches for orders of part graphs of one graph.
-
-    Attributes
-    ----------
-    cutter, memory
-        Of the graph that is cut.
-    in_time
-        Whether parts are predicted to keep within the time that they may take.
-    least
-        Bytes that no cuts of it go below.
-    interrupted
-        Whether Ctrl-C ended a search.
-    """
+    """Searches for orders of part graphs of one graph."""
 
     job: Job
     goal: OneArena
+    # cutter, memory: of the graph that is cut.
     cutter: Cutter
     memory: MemoryModel
-    in_time: Callable[[PartGraph], bool]
-    least: int = 0
-    interrupted: bool = False
+    in_time: Callable[[PartGraph], bool]  # whether parts are predicted to keep within the time that they may take
+    least: int = 0  # bytes that no cuts of it go below
+    interrupted: bool = False  # whether Ctrl-C ended a search
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
         """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are

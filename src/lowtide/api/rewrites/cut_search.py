@@ -53,43 +53,23 @@ _TRIED = 6
 
 @dataclass
 class CutSearch:
-    """Searches for the cuts that a job allows.
-
-    Attributes
-    ----------
-    uncut
-        The best plan without cuts.
-    interrupted
-        Whether Ctrl-C ended a search.
-    sectioned
-        What the problem's graph is of the user's own, if products of it run by sections.
-    user
-        The search for cuts of the user's own graph, if it is not this one.
-    first
-        What was cut before, if the problem's graph is in parts already.
-    by_sections
-        The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
-    unfinished
-        Whether time ended the search for regions or for concats to eliminate.
-    joins
-        Whether regions that join what others read could need less than the best order.
-    least
-        Bytes that no cuts go below.
-    """
+    """Searches for the cuts that a job allows."""
 
     job: Job
     goal: OneArena
     problem: Problem
-    uncut: Answer
+    uncut: Answer  # the best plan without cuts
     limits: Limits
-    interrupted: bool = False
+    interrupted: bool = False  # whether Ctrl-C ended a search
+    # What the problem's graph is of the user's own, if products of it run by sections.
     sectioned: Sectioned | None = None
-    user: CutSearch | None = None
+    user: CutSearch | None = None  # the search for cuts of the user's own graph, if it is not this one
+    # The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
     by_sections: CutSearch | None = None
-    first: PartGraph | None = None
-    unfinished: bool = False
-    joins: bool = True
-    least: int = 0
+    first: PartGraph | None = None  # what was cut before, if the problem's graph is in parts already
+    unfinished: bool = False  # whether time ended the search for regions or for concats to eliminate
+    joins: bool = True  # whether regions that join what others read could need less than the best order
+    least: int = 0  # bytes that no cuts go below
 
     @cached_property
     def cutter(self) -> Cutter:

@@ -91,13 +91,8 @@ def _materialised(parts: PartGraph, t: int) -> int:
 
 def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
     """The plan without tiles, or where no order fits the fast memory the best with tiles; and the moves to tiles.
-
-    Raises
-    ------
-    InputError
-        The model is in a format whose ops cannot be cut; or no order was found in which every op fits the fast memory,
-        and no cut either.
-    """
+    Raises `InputError`: the model is in a format whose ops cannot be cut; or no order was found in which every op fits
+    the fast memory, and no cut either."""
     check_format(problem, job.allow)
     if "unjoined" in job.allow:
         raise InputError("pieces are handed on in one arena; leave out unjoined, or --memory")

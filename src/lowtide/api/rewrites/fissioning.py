@@ -60,14 +60,8 @@ _LOWEST = 3
 
 def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
     """The step's best order, and the move to tiles and recomputation; where siblings may be one, that of the unmerged
-    step in a part of the time, too.
-
-    Raises
-    ------
-    InputError
-        There is neither a budget nor a bound on time, the ops say nothing of rows, or something asked for does not go
-        with parts of a step.
-    """
+    step in a part of the time, too. Raises `InputError`: there is neither a budget nor a bound on time, the ops say
+    nothing of rows, or something asked for does not go with parts of a step."""
     from lowtide.optimize.parted import share
 
     _check(job, goal, problem)

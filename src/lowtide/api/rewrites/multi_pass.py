@@ -35,14 +35,9 @@ class MultiPass(Move[Answer]):
     """Recomputes operators, and statistics over tiled rows in passes of their own: a level of the user's graph.
 
     Nothing of the plan that it is to better is kept, since such a level changes the graph before it is tiled.
-
-    Attributes
-    ----------
-    tiles
-        The search for tiles of the user's graph.
     """
 
-    tiles: CutSearch
+    tiles: CutSearch  # the search for tiles of the user's graph
 
     @cached_property
     def checkpoints(self) -> Checkpoints:

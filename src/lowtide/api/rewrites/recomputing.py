@@ -50,13 +50,8 @@ class _Sequence(Fixed):
 
 
 def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
-    """The best order, and the move to recomputation and offload, where the budget is not met without.
-
-    Raises
-    ------
-    InputError
-        There is neither a budget nor a bound on time, or the target's runtime has an arena of its own.
-    """
+    """The best order, and the move to recomputation and offload, where the budget is not met without. Raises
+    `InputError`: there is neither a budget nor a bound on time, or the target's runtime has an arena of its own."""
     from lowtide.optimize.recompute.sequence import sequenced
 
     _check(job, goal)
@@ -98,20 +93,12 @@ def opening_and_move(call: RecomputeCall) -> tuple[Answer, RecomputeOrOffload | 
 
 @dataclass
 class RecomputeOrOffload(Move[Answer]):
-    """Recomputes operators, or offloads values: the sequence of least time within the budget, or of least
-    peak within a bound on the time.
-
-    Attributes
-    ----------
-    bound
-        On the time within the budget.
-    least_peak
-        On the peak within the bound on time, where it is known.
-    """
+    """Recomputes operators, or offloads values: the sequence of least time within the budget, or of least peak within a
+    bound on the time."""
 
     call: RecomputeCall
-    bound: PriceBound
-    least_peak: PeakBound | None = None
+    bound: PriceBound  # on the time within the budget
+    least_peak: PeakBound | None = None  # on the peak within the bound on time, where it is known
     closes: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
@@ -330,13 +317,7 @@ def placed(
     call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object], *, keep_order: bool = False
 ) -> Answer:
     """A sequence as a graph, with its arena: in another order of no higher peak and no more time, where that takes less
-    room, and there is none too much.
-
-    Parameters
-    ----------
-    keep_order
-        Whether no other order is tried.
-    """
+    room, and there is none too much. `keep_order`: whether no other order is tried."""
     from lowtide.transform.runs import apply
 
     runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))

@@ -46,20 +46,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class StepPlans:
-    """A training step whose choices are placed.
-
-    Attributes
-    ----------
-    once
-        The step's own best order.
-    bandwidth, cost_file
-        To the host, None if nothing moves; and the sha256 of the file that says so.
-    """
+    """A training step whose choices are placed."""
 
     job: Job
     goal: OneArena
     problem: Problem
-    once: Answer
+    once: Answer  # the step's own best order
+    # bandwidth, cost_file: to the host, None if nothing moves; and the sha256 of the file that says so.
     bandwidth: Bandwidth | None
     cost_file: str
     limits: Limits

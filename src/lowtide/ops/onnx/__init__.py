@@ -38,13 +38,8 @@ HALF = ("float16", "bfloat16")
 
 
 def form(node: Node) -> Form:
-    """Canonical parameters of an ONNX op.
-
-    Raises
-    ------
-    NoForm
-        There is no row for its type, or what the row asks for is not known.
-    """
+    """Canonical parameters of an ONNX op. Raises `NoForm`: there is no row for its type, or what the row asks for is
+    not known."""
     result = _form(node)
     floats = node.type in _BY_PLACE and "float" in (node.results[0].dtype or "")
     if floats and isinstance(result, Pointwise | Along | Channelwise | Reduction):

@@ -257,13 +257,7 @@ def _sized(op: Op, grain: int) -> Spelling | None:
 
 
 def padding(rows: tuple[tuple[int, int], ...]) -> Glue:
-    """No part asks for it: a window of ONNX says its padding itself.
-
-    Raises
-    ------
-    ValueError
-        Always.
-    """
+    """No part asks for it: a window of ONNX says its padding itself. Raises `ValueError`: always."""
     raise ValueError(f"padding of {rows} beside a window")
 
 

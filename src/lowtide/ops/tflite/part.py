@@ -249,11 +249,5 @@ def joining(dim: int) -> Glue:
 
 
 def merging(merge: Merge) -> Glue:
-    """No part asks for it: sums are not cut.
-
-    Raises
-    ------
-    ValueError
-        Always.
-    """
+    """No part asks for it: sums are not cut. Raises `ValueError`: always."""
     raise ValueError(f"a {merge} of parts")

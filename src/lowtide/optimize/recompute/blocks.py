@@ -37,18 +37,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Chain:
-    """A step in blocks.
-
-    Attributes
-    ----------
-    blocks
-        In order.
-    held
-        Values of the way there that stay from when they are made: outputs, and what ops make that run once.
-    """
+    """A step in blocks."""
 
     problem: Sequenced
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  # in order
+    # Values of the way there that stay from when they are made: outputs, and what ops make that run once.
     held: frozenset[int]
 
     def needed(self, k: int, wanted: Iterable[int], *, first: bool) -> list[int]:

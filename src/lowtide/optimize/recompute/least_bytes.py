@@ -62,17 +62,8 @@ def spent_by(problem: Sequenced, order: Sequence[int]) -> Spent:
 
 
 def least_bytes(problem: Sequenced, order: Sequence[int], most: int, least: int, limits: Limits) -> Lowest:
-    """The sequence of least peak whose cost is within a bound.
-
-    Parameters
-    ----------
-    order
-        Positions to begin with, each once.
-    most
-        Units of cost that all runs may take together.
-    least
-        Bytes that no such sequence needs less than.
-    """
+    """The sequence of least peak whose cost is within a bound. `order`: positions to begin with, each once. `most`:
+    units of cost that all runs may take together. `least`: bytes that no such sequence needs less than."""
     return _Halving(problem, once(problem, order), most - problem.unmoved_units, least, limits).run()
 
 
@@ -202,14 +193,8 @@ def on_front(
     The bound decides only where the front is refined, and a refined point is no lower than the next point. So with
     enough time a larger bound never gives a higher peak, and the peak is at most that of `sweep`.
 
-    Parameters
-    ----------
-    order, budgets
-        Those of `sweep`.
-    most
-        Units of cost of all runs together, at least those of each op once.
-    least
-        Lower bound of all sequences, in bytes.
+    `order`, `budgets`: those of `sweep`. `most`: units of cost of all runs together, at least those of each op once.
+    `least`: lower bound of all sequences, in bytes.
     """
     points, stopped = sweep(problem, order, budgets, limits)
     units = most - problem.unmoved_units

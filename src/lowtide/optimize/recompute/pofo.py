@@ -48,20 +48,12 @@ _PLAYED = 8
 
 @dataclass(frozen=True)
 class Pofo:
-    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``).
-
-    Attributes
-    ----------
-    slots
-        Resolution of the memory in states.
-    most_blocks
-        Longer chains merge the neighbours of least time.
-    """
+    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``)."""
 
     name: ClassVar[str] = "pofo"
     moves: ClassVar[bool] = True
-    slots: int = 12
-    most_blocks: int = 60
+    slots: int = 12  # resolution of the memory in states
+    most_blocks: int = 60  # longer chains merge the neighbours of least time
 
     def __post_init__(self) -> None:
         if self.slots < 1 or self.most_blocks < LEAST:

@@ -47,17 +47,8 @@ def swap_time_bound(
     bandwidth: Bandwidth,
     in_time: Callable[[], bool] = lambda: True,
 ) -> PriceBound:
-    """Nanoseconds that any sequence within a budget takes longer than all ops once, at least.
-
-    Parameters
-    ----------
-    budget
-        Bytes, sizes as they are.
-    ops
-        Positions to ask at, those first that promise most.
-    in_time
-        Whether to go on.
-    """
+    """Nanoseconds that any sequence within a budget takes longer than all ops once, at least. `budget`: bytes, sizes as
+    they are. `ops`: positions to ask at, those first that promise most. `in_time`: whether to go on."""
 
     def worth(cut: _Cut) -> Fraction:
         p, q = cut.price
@@ -78,14 +69,7 @@ def swap_peak_bound(
     in_time: Callable[[], bool] = lambda: True,
 ) -> PeakBound:
     """Bytes that no sequence needs less than that takes no more than `extra` nanoseconds longer than all ops once.
-
-    Parameters
-    ----------
-    least
-        Bytes known to be needed.
-    ops
-        Positions to ask at, those first that promise most.
-    """
+    `least`: bytes known to be needed. `ops`: positions to ask at, those first that promise most."""
 
     def worth(cut: _Cut) -> Fraction:
         p, q = cut.price

@@ -35,13 +35,9 @@ Value = int | tuple["Value", ...]
 
 
 def read_hlo(path: str | Path) -> Graph:
-    """Read scheduled HLO text, as ``jax.jit(f).lower(x).compile().as_text()`` or XLA's dump has it.
-
-    Raises
-    ------
-    InputError
-        Unreadable file, no scheduled HLO text, an instruction that is malformed or names what is not there.
-    """
+    """Read scheduled HLO text, as ``jax.jit(f).lower(x).compile().as_text()`` or XLA's dump has it. Raises
+    `InputError`: unreadable file, no scheduled HLO text, an instruction that is malformed or names what is not
+    there."""
     return parse_hlo(read_all(path, "HLO text"), str(path))
 
 

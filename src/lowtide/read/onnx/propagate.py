@@ -38,15 +38,8 @@ _LARGER = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "T
 
 
 class Values:
-    """What is known of a model's tensors in addition to their types.
-
-    Parameters
-    ----------
-    model
-        Its small initializers are taken; not changed.
-    given
-        Values of graph inputs.
-    """
+    """What is known of a model's tensors in addition to their types. `model`: its small initializers are taken; not
+    changed. `given`: values of graph inputs."""
 
     def __init__(self, model: ModelProto, given: Iterable[TensorProto] = ()) -> None:
         self._opsets = list(model.opset_import)

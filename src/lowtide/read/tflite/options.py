@@ -167,10 +167,7 @@ def options_of(operator: Table) -> dict[str, Any]:
 
     Defaults are filled in; an operator whose file holds no options has none.
 
-    Raises
-    ------
-    WireError
-        A table or a vector leads out of the file.
+    Raises `WireError`: a table or a vector leads out of the file.
     """
     values: dict[str, Any] = {}
     for kinds, kind, slot in ((OPTIONS, _TYPE, _OPTIONS), (OPTIONS_2, _TYPE_2, _OPTIONS_2)):

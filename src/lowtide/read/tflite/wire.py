@@ -69,26 +69,15 @@ class Flatbuffer:
         return struct.unpack_from(layout, self.data, at)
 
     def offset(self, at: int) -> int:
-        """Where the offset at `at` leads.
-
-        Raises
-        ------
-        WireError
-            It leads nowhere, or out of the file.
-        """
+        """Where the offset at `at` leads. Raises `WireError`: it leads nowhere, or out of the file."""
         to = at + self.number("I", at)
         if to == at or to > self.size - 4:
             raise WireError(f"the offset at byte {at} leads to {to}, and the file ends at {self.size}")
         return to
 
     def count(self, at: int, element_bytes: int) -> int:
-        """Length of the vector at `at`, which must all be in the file.
-
-        Raises
-        ------
-        WireError
-            It has more elements than the file holds.
-        """
+        """Length of the vector at `at`, which must all be in the file. Raises `WireError`: it has more elements than
+        the file holds."""
         n = self.number("I", at)
         if n * element_bytes > self.size - at - 4:
             raise WireError(f"the vector at byte {at} has {n} elements, more than the file holds")

@@ -32,22 +32,14 @@ Element = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the check of regions knows of a graph.
-
-    Attributes
-    ----------
-    sizes
-        Bytes of tensors, of those that may share a storage the largest.
-    group
-        The same number for tensors that may share a storage.
-    given_all, made_before, cut, overwrites, meaning
-        Whether all of a tensor is given to an op; what is made before tensors, and these; whether an op may be cut;
-        whether the untiled op may write its result over what it reads; what it means.
-    """
+    """What the check of regions knows of a graph."""
 
     graph: Graph
-    sizes: Callable[[Iterable[int]], int]
-    group: Mapping[int, int]
+    sizes: Callable[[Iterable[int]], int]  # bytes of tensors, of those that may share a storage the largest
+    group: Mapping[int, int]  # the same number for tensors that may share a storage
+    # given_all, made_before, cut, overwrites, meaning: whether all of a tensor is given to an op; what is made before
+    # tensors, and these; whether an op may be cut; whether the untiled op may write its result over what it reads; what
+    # it means.
     given_all: Callable[[Op, int], bool]
     made_before: Callable[[Collection[int]], set[int]]
     cut: Callable[[int], bool]

@@ -40,18 +40,10 @@ def check_sums_apart(graph: Graph, loop: PlanLoop) -> None:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Line buffers of a loop that share bytes.
+    """Line buffers of a loop that share bytes."""
 
-    Attributes
-    ----------
-    buffers
-        Those with memory of their own.
-    on
-        Of each the others that it shares bytes with.
-    """
-
-    buffers: Mapping[int, PlanLineBuffer]
-    on: Mapping[int, tuple[int, ...]]
+    buffers: Mapping[int, PlanLineBuffer]  # those with memory of their own
+    on: Mapping[int, tuple[int, ...]]  # of each the others that it shares bytes with
 
     @classmethod
     def of(cls, loop: PlanLoop) -> Sharing:
@@ -65,13 +57,8 @@ class Sharing:
         return cls(buffers, on)
 
     def write(self, held: Held, buffer: int, slot: int, reading: Collection[tuple[int, int]]) -> None:
-        """Write a slot, which empties the slots of other buffers in its bytes.
-
-        Raises
-        ------
-        VerificationError
-            ``loops``: it shares bytes with a slot that is being read.
-        """
+        """Write a slot, which empties the slots of other buffers in its bytes. Raises `VerificationError`: ``loops``:
+        it shares bytes with a slot that is being read."""
         mine = self.buffers[buffer]
         begin = (mine.offset or 0) + slot * mine.bytes
         for other in self.on[buffer]:

@@ -44,13 +44,9 @@ Where = tuple[int, int]
 
 
 def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
-    """Check what a plan says of all regions. Returns what was seen, empty if it says nothing.
-
-    Raises
-    ------
-    VerificationError
-        ``regions``: the bound is not proved at its op, is above the peak, or `proved_over` says more or less than that.
-    """
+    """Check what a plan says of all regions. Returns what was seen, empty if it says nothing. Raises
+    `VerificationError`: ``regions``: the bound is not proved at its op, is above the peak, or `proved_over` says more
+    or less than that."""
     bound = plan.region_bound
     if bound is None:
         if plan.proved_over in _OVER_REGIONS:

@@ -21,13 +21,8 @@ _BEFORE_TILES = Sections | Sums | Recompute
 
 
 def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph, Plan]]:
-    """The plan's cuts, round by round: the graph that each cuts, and what is said of it.
-
-    Raises
-    ------
-    VerificationError
-        ``parts``: as `lowtide.verify.check.parts.parted`, or a round that cuts nothing, or does more than cut.
-    """
+    """The plan's cuts, round by round: the graph that each cuts, and what is said of it. Raises `VerificationError`:
+    ``parts``: as `lowtide.verify.check.parts.parted`, or a round that cuts nothing, or does more than cut."""
     result = []
     for k, listed in enumerate(plan.rounds or ()):
         one = replace(

@@ -38,14 +38,9 @@ def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
 
 
 def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
-    """Check the block of a runtime with an arena of its own: what was seen.
-
-    Raises
-    ------
-    VerificationError
-        ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or
-        the plan has one although its target has no such runtime.
-    """
+    """Check the block of a runtime with an arena of its own: what was seen. Raises `VerificationError`:
+    ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or the
+    plan has one although its target has no such runtime."""
     return CHECKS.get(target.rule, _no_block)(graph, plan, target, memory)
 
 

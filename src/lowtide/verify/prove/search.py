@@ -151,15 +151,9 @@ def refute(
     max_states: int = 2_000_000,
     one_op_rule: bool = True,
 ) -> Refutation:
-    """Look for an order of peak at most `budget` bytes, depth first, each set of ops once.
-
-    Parameters
-    ----------
-    directions
-        True is forward, False backward; several take turns of `SLICE` states, and the first to end decides.
-    one_op_rule
-        False switches the rule of this page off, for tests.
-    """
+    """Look for an order of peak at most `budget` bytes, depth first, each set of ops once. `directions`: true is
+    forward, False backward; several take turns of `SLICE` states, and the first to end decides. `one_op_rule`: false
+    switches the rule of this page off, for tests."""
     deadline = time.perf_counter() + seconds
     turns = deque(_search(graph, memory, budget, forward, one_op_rule) for forward in directions)
     states = 0

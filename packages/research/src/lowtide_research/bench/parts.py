@@ -42,27 +42,13 @@ Runs = Callable[[Case, MemoryModel, Sequence[str]], Iterator[Run]]
 
 @dataclass(frozen=True)
 class Part:
-    """A table of results.
+    """A table of results."""
 
-    Attributes
-    ----------
-    title
-        What it shows.
-    cases
-        Its networks.
-    runs
-        What is run on each; given the case, its graph under its target, and the names of methods asked for.
-    own_result
-        See `measure`.
-    tables
-        What is shown of it.
-    """
-
-    title: str
-    cases: tuple[Case, ...]
-    runs: Runs
-    own_result: bool = False
-    tables: tuple[str, ...] = FIGURES
+    title: str  # what it shows
+    cases: tuple[Case, ...]  # its networks
+    runs: Runs  # what is run on each; given the case, its graph under its target, and the names of methods asked for
+    own_result: bool = False  # see `measure`
+    tables: tuple[str, ...] = FIGURES  # what is shown of it
 
 
 def by_method(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:

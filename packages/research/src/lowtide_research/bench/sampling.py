@@ -56,21 +56,7 @@ Row: TypeAlias = Drawn | Cell
 
 @dataclass(frozen=True)
 class SpaceSuite(Suite[Row]):
-    """Random orders of a network, and methods to compare them with.
-
-    Attributes
-    ----------
-    network
-        Name of the zoo, a file, or a graph.
-    orders
-        How many to draw.
-    methods
-        Names of the methods to mark; the papers' if empty.
-    target
-        Memory rules; if None, those of the paper that the network is from, else ``"strict"``.
-    time, search_memory
-        Limits of each method.
-    """
+    """Random orders of a network, and methods to compare them with."""
 
     name: ClassVar[str] = "space"
     words: ClassVar[str] = "the peaks of random orders of one network, with the optimum and each method marked"
@@ -81,14 +67,18 @@ class SpaceSuite(Suite[Row]):
     examples: ClassVar[tuple[str, ...]] = ("", "--network swiftnet_cell_a --orders 100000")
     labelled: ClassVar[bool] = False
 
+    # Name of the zoo, a file, or a graph.
     network: str | Graph = field(
         default=NETWORK, metadata=flag("of the zoo, or a file (default: nasnet_a_imagenet)", "NAME")
     )
-    orders: int = field(default=1_000_000, metadata=flag("(default: 1000000)", "N"))
+    orders: int = field(default=1_000_000, metadata=flag("(default: 1000000)", "N"))  # how many to draw
+    # Names of the methods to mark; the papers' if empty.
     methods: Sequence[str] = listed("which to mark (default: the papers')")
+    # Memory rules; if None, those of the paper that the network is from, else ``"strict"``.
     target: str | None = field(
         default=None, metadata=flag("memory rules (default: those of the network's paper, or strict)", "NAME")
     )
+    # time, search_memory: limits of each method.
     time: float = time_limit()
     search_memory: int | str = memory_limit()
     seed: int = random_seed()

@@ -28,21 +28,13 @@ def _quiet(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told of a run while it goes on; any of them may raise KeyboardInterrupt to end it.
+    """Who is told of a run while it goes on; any of them may raise KeyboardInterrupt to end it."""
 
-    Attributes
-    ----------
-    search
-        Called with the name of what is measured and the progress of its search.
-    count
-        Called with how many of how many are done, where they are too many for rows.
-    row
-        Called with each finished row.
-    """
-
+    # Called with the name of what is measured and the progress of its search.
     search: Callable[[str, Progress], None] = _quiet
+    # Called with how many of how many are done, where they are too many for rows.
     count: Callable[[int, int], None] = _quiet
-    row: Callable[[Any], None] = _quiet
+    row: Callable[[Any], None] = _quiet  # called with each finished row
 
     def named(self, name: str) -> Callable[[Progress], None]:
         """What a search of that name is to call."""

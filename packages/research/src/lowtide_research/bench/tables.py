@@ -40,25 +40,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Page:
-    """What is shown of results.
+    """What is shown of results."""
 
-    Attributes
-    ----------
-    title
-        The heading of the Markdown.
-    about
-        What it was measured with and how, above the tables.
-    remarks
-        A line for each thing to be said below them.
-    bare
-        Whether a terminal shows the tables alone.
-    """
-
-    title: str
-    about: str
+    title: str  # the heading of the Markdown
+    about: str  # what it was measured with and how, above the tables
     tables: Sequence[Table]
-    remarks: Sequence[str] = ()
-    bare: bool = False
+    remarks: Sequence[str] = ()  # a line for each thing to be said below them
+    bare: bool = False  # whether a terminal shows the tables alone
 
     def text(self) -> str:
         """For a terminal."""

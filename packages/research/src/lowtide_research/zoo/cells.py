@@ -53,19 +53,9 @@ STEM_FILTERS = 32
 
 
 def build_cells(name: str, genotype: Genotype, layout: CellLayout, n: int, filters: int) -> Net:
-    """Stack `n` normal cells three times, a reduction cell between stacks.
-
-    Parameters
-    ----------
-    name
-        Name of the graph.
-    genotype, layout
-        The cells, and the data set.
-    n
-        Normal cells per stack.
-    filters
-        Filters of the first cell. They double before every later reduction cell.
-    """
+    """Stack `n` normal cells three times, a reduction cell between stacks. `name`: name of the graph. `genotype`,
+    `layout`: the cells, and the data set. `n`: normal cells per stack. `filters`: filters of the first cell. They
+    double before every later reduction cell."""
     net = Net(name)
     x = net.input("image", (1, 3, layout.side, layout.side))
     newer = net.conv(x, STEM_FILTERS, 3, layout.stem_stride)

@@ -82,13 +82,7 @@ def _connected(n: int, edges: Edges) -> bool:
 
 
 def draw_connected(nodes: int, draw: Callable[[int, Random], Edges], random: Random) -> Edges:
-    """Draw graphs until one is connected.
-
-    Raises
-    ------
-    InputError
-        No connected graph in 1,000 draws.
-    """
+    """Draw graphs until one is connected. Raises `InputError`: no connected graph in 1,000 draws."""
     for _ in range(_ATTEMPTS):
         edges = draw(nodes, random)
         if _connected(nodes, edges):
@@ -108,18 +102,9 @@ def build_randwire(
 ) -> Net:
     """Stem, `stages` random stages whose channels double, head.
 
-    Parameters
-    ----------
-    draw
-        Draws the edges of a stage of the given number of nodes; drawn again until connected.
-    stacked
-        Weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as in HMCOS's networks); else as one Sum op with
-        the weights left out, which costs no copies.
-
-    Raises
-    ------
-    InputError
-        No connected graph in 1,000 draws.
+    `draw`: draws the edges of a stage of the given number of nodes; drawn again until connected. `stacked`: weighted
+    sum as Unsqueeze, Concat, MatMul, Squeeze (as in HMCOS's networks); else as one Sum op with the weights left out,
+    which costs no copies. Raises `InputError`: no connected graph in 1,000 draws.
     """
     random = Random(seed)
     net = Net(name)

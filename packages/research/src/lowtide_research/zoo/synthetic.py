@@ -91,13 +91,8 @@ def build_grid(name: str, *, side: int, seed: int) -> Net:
 
 
 def build_fft(name: str, *, points: int) -> Net:
-    """Butterflies on `points` complex numbers of 8 bytes; every point is an input and an output.
-
-    Raises
-    ------
-    InputError
-        `points` is no power of two.
-    """
+    """Butterflies on `points` complex numbers of 8 bytes; every point is an input and an output. Raises `InputError`:
+    `points` is no power of two."""
     if points & (points - 1):
         raise InputError(f"points is {points}; use a power of two", f"zoo:{name}")
     net = _net(name)

@@ -31,10 +31,7 @@ def build_gpt_training(
 
     The forward pass is `ahead` micro-batches before the backward pass, as in a pipeline of so many stages.
 
-    Raises
-    ------
-    InputError
-        `heads` does not divide `width`.
+    Raises `InputError`: `heads` does not divide `width`.
     """
     if width % heads:
         raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")

@@ -13,13 +13,8 @@ FEED_FORWARD = 4
 
 
 def build_transformer(name: str, *, layers: int, width: int, heads: int, seq: int) -> Net:
-    """Stack `layers` encoder layers of 33 ops on an input of shape (1, `seq`, `width`).
-
-    Raises
-    ------
-    InputError
-        `heads` does not divide `width`.
-    """
+    """Stack `layers` encoder layers of 33 ops on an input of shape (1, `seq`, `width`). Raises `InputError`: `heads`
+    does not divide `width`."""
     if width % heads:
         raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")
     net = Net(name)

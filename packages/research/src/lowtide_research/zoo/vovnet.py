@@ -21,12 +21,7 @@ STEM = (64, 64, 128)
 
 def build_vovnet(name: str, *, batch: int, side: int, width: int, step: int, blocks: int) -> Net:
     """A stem, four stages of blocks, a classifier; stage k has `width` + k `step` filters and 2 `width` (k + 1) out.
-
-    Raises
-    ------
-    InputError
-        `side` is no multiple of 32.
-    """
+    Raises `InputError`: `side` is no multiple of 32."""
     if side % 32:
         raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
     net = Net(name)

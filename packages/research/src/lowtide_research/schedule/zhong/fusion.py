@@ -46,15 +46,9 @@ def fuse(
 ) -> ReducedProblem:
     """Fuse until nothing more can be fused (Algorithm 1), or until the time is over.
 
-    Parameters
-    ----------
-    fusion
-        Which theorems to use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none.
-    bound
-        The paper's M: sub-graphs of more nodes are not looked at.
-    every_order
-        Whether Theorem IV.2 must hold in every order of the sub-graph, which keeps the optimum, or in its best
-        order only, as printed.
+    `fusion`: which theorems to use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none. `bound`: the paper's M:
+    sub-graphs of more nodes are not looked at. `every_order`: whether Theorem IV.2 must hold in every order of the
+    sub-graph, which keeps the optimum, or in its best order only, as printed.
     """
     if fusion == "none" or not problem.n:
         return problem

@@ -109,15 +109,8 @@ def solve(
     *,
     order: Sequence[int] | None = None,
 ) -> SpillSolution:
-    """Least traffic, over all orders or for one.
-
-    Parameters
-    ----------
-    start
-        An answer; the result is no worse.
-    order
-        The only order allowed (16).
-    """
+    """Least traffic, over all orders or for one. `start`: an answer; the result is no worse. `order`: the only order
+    allowed (16)."""
     space = space_of(problem, order=order, overlap=settings.overlap)
     run = _CosmaRun(problem, space, start, limits, settings)
     if start.traffic_bytes == 0:

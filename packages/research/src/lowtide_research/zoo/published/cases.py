@@ -40,26 +40,14 @@ DEFAULT = Serenity()
 
 @dataclass(frozen=True)
 class Case:
-    """A network as one paper measures it.
+    """A network as one paper measures it."""
 
-    Attributes
-    ----------
-    network
-        Name in the zoo, or ``file:NAME``.
-    unit
-        In which its paper prints peaks.
-    form
-        Key of `FORMS`.
-    serenity
-        SERENITY with the options of that paper's comparison.
-    """
-
-    network: str
+    network: str  # name in the zoo, or ``file:NAME``
     target: str = "strict"
-    unit: str = "KiB"
+    unit: str = "KiB"  # in which its paper prints peaks
     constraint: Constraint | None = None
-    form: str = "as is"
-    serenity: Serenity = DEFAULT
+    form: str = "as is"  # key of `FORMS`
+    serenity: Serenity = DEFAULT  # SERENITY with the options of that paper's comparison
 
     @property
     def in_file(self) -> bool:
