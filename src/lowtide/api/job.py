@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
@@ -20,7 +20,7 @@ from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.rewrites import ALL
-from lowtide.sizes import NO_DIMS, Dims
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -38,6 +38,30 @@ def check_time(seconds: float) -> None:
     """Raise `InputError` unless this is a limit for a search."""
     if not 0 < seconds < 1e9:
         raise InputError(f"time is {seconds!r}; give a positive number of seconds")
+
+
+class CallOptions(TypedDict, total=False):
+    """What `plan`, `inspect`, `compare` and `share` all take; the docstring of `plan` says what it means."""
+
+    target: str | Target
+    time: float
+    search_memory: Size
+    seed: int
+    dims: Dims
+    overwrite_inputs: bool
+    pin_inputs: bool
+
+
+def rules_of(given: CallOptions, **more: Any) -> Rules:
+    """The rules that a call names; `more`: other fields of them."""
+    changed = given.get("overwrite_inputs", False), given.get("pin_inputs", False)
+    return Rules(given.get("target", "auto"), *changed, **more)
+
+
+def search_of(given: CallOptions, method: Method | SpillMethod, seconds: float = 60.0, **more: Any) -> Search:
+    """The search that a call asks for. Raises `InputError`: it has no such limits; `seconds`: where it names none."""
+    memory_bytes = parse_size(given.get("search_memory", "2GiB"), "search memory")
+    return Search(method, given.get("time", seconds), memory_bytes, given.get("seed", 0), **more)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.job import NO_OPTIONS, CallOptions, Job, rules_of, search_of
 from lowtide.api.models import files_read, load, load_own
 from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
@@ -26,6 +26,8 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from lowtide.allocate.buffers import Buffer
     from lowtide.allocate.greedy import Packing
     from lowtide.allocate.placed import Placed
@@ -87,17 +89,11 @@ class SharedArena(Shared):
 def share(
     models: Sequence[Model],
     *,
-    target: str | Target = "auto",
     budget: Size | None = None,
     persistent: Sequence[str] = (),
     double_buffered: Sequence[str] = (),
-    time: float = 60.0,
-    search_memory: Size = "2GiB",
-    seed: int = 0,
-    dims: Dims = NO_DIMS,
-    overwrite_inputs: bool = False,
-    pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
+    **given: Unpack[CallOptions],
 ) -> SharedArena:
     """Plan models that never run at the same time into one arena.
 
@@ -127,9 +123,9 @@ def share(
         raise InputError("an arena is shared by two models or more; name at least two")
     room = None if budget is None else parse_size(budget, "budget")
     goal = OneArena()
-    search = Search(goal.method("exact", NO_OPTIONS), time, parse_size(search_memory, "search memory"), seed)
-    rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered)
-    graphs = _load_all(models, dims)
+    search = search_of(given, goal.method("exact", NO_OPTIONS))
+    rules = rules_of(given, persistent=persistent, double_buffered=double_buffered)
+    graphs = _load_all(models, given.get("dims", NO_DIMS))
     _check_named(graphs, rules.named)
     jobs = [Job(graph, NO_DIMS, _own_rules(rules, graph), goal, search) for graph in graphs]
     for job in jobs:

@@ -113,9 +113,9 @@ def ways_to_fit(
     settings = {"time": 60.0, **settings, "budget": budget}
     graph = load(model, settings.get("dims", NO_DIMS)) if is_program(model) or isinstance(model, Graph) else None
     given: Model = model if graph is None else graph
-    seconds = min(RUNG_SECONDS, settings["time"])
+    seconds: Any = min(RUNG_SECONDS, settings["time"])
     began = monotonic()
-    plain = plan(given, **{**settings, "time": seconds})
+    plain = plan(given, **(settings | {"time": seconds}))
     limit = plain.budget_bytes or 0
     if plain.status not in ("over_budget", "impossible"):
         return []
