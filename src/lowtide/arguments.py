@@ -21,11 +21,9 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 Fits = Callable[[object], bool]
 Example = Sequence[Any]
 """What a module is called with, as ``(x, y)``."""
-Batch = Example | Mapping[str, Any]
-"""What a training step is called with: an `Example`, or a dict of names."""
+Batch = Example | Mapping[str, Any]  # what a training step is called with: an `Example`, or a dict of names
 
-_SHOWN = 40
-"""Letters of a value that are shown; of one with more, its type alone."""
+_SHOWN = 40  # letters of a value that are shown; of one with more, its type alone
 
 
 def _kind(name: str, room: str = "lowtide") -> Fits:

@@ -23,8 +23,7 @@ SPILL_METHODS = "lowtide.spill_methods"
 RECOMPUTE_METHODS = "lowtide.recompute_methods"
 NETWORKS = "lowtide.networks"
 """Of its entry point ``zoo``, the module: ``names()``, ``network(name)``, ``build(name)``, ``printed_figures(...)``."""
-COMMANDS = "lowtide.commands"
-"""Functions that give a command's parser its arguments, by the command's name."""
+COMMANDS = "lowtide.commands"  # functions that give a command's parser its arguments, by the command's name
 
 RESEARCH: Mapping[str, Collection[str]] = {
     METHODS: ("hmcos", "serenity", "zhong"),

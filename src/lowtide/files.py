@@ -20,10 +20,8 @@ HLO_ENDINGS = (".hlo", ".hlo.txt", "_after_optimizations.txt")
 """Of scheduled HLO text: as people name it, and as XLA names its dumps."""
 MAX_READ_BYTES = 32 * 1024**2
 """Model files up to this size are read as they are; larger ones are mapped, and their weights left out."""
-MOST_JSON_BYTES = 1024**3
-"""Of a graph, a plan, or a list of buffers."""
-MOST_SETTINGS_BYTES = 1024**2
-"""Of a target or a board."""
+MOST_JSON_BYTES = 1024**3  # of a graph, a plan, or a list of buffers
+MOST_SETTINGS_BYTES = 1024**2  # of a target or a board
 _MOST_NAMES, _LIKENESS = 1000, 0.75
 """Files of a folder that are looked at for one that was meant, and how like it that is: all models' names end alike."""
 

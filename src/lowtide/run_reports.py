@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from lowtide.names import brief
 from lowtide.rewrites import Exactness
 
-ROUNDING = 1e-4
-"""Share of an output's largest magnitude by which other kernels, and sums in another order, may move it."""
+ROUNDING = 1e-4  # share of an output's largest magnitude by which other kernels, and sums in another order, may move it
 _ROUNDING_OF = {"float16": 2e-2, "bfloat16": 2e-1}
 """The same in models with tensors of half precision, which have 11 and 8 significant bits."""
 

@@ -23,8 +23,7 @@ class Progress:
     phase: str = ""  # what is being done, in a few words, where the figures do not say enough
 
 
-PATIENCE_SECONDS = 5.0
-"""For so long at the least a search goes on that gains nothing."""
+PATIENCE_SECONDS = 5.0  # for so long at the least a search goes on that gains nothing
 
 
 @dataclass

@@ -35,10 +35,8 @@ from lowtide.run_reports import RunReport
 from lowtide_research.bench.in_turn import optimised_model
 from lowtide_research.bench.machine import machine
 
-FREE = {"batch": 1, "seq": 16, "N": 1}
-"""Sizes of the free dimensions that models of ../shared have."""
-FEW = 3.0
-"""Ops of the plan with few of them, beside those of the model."""
+FREE = {"batch": 1, "seq": 16, "N": 1}  # sizes of the free dimensions that models of ../shared have
+FEW = 3.0  # ops of the plan with few of them, beside those of the model
 
 
 def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from lowtide_research.bench.pages import about, document, mean_ratio, millisecon
 from lowtide_research.zoo import build
 from lowtide_research.zoo.published.cases import CELLS
 
-FREE = {"batch": 1, "seq": 16, "N": 1}
-"""Sizes of the free dimensions that models of ../shared have."""
+FREE = {"batch": 1, "seq": 16, "N": 1}  # sizes of the free dimensions that models of ../shared have
 MODELS = (
     "densenet121", "randwire_ws_seed1", "randwire_er_seed1", "nasnetamobile", "nasnetalarge_331", "darts_v2_cifar",
     "darts_v2_imagenet", "amoebanetd_18_256", "unet_r34_256", "inception_v3_299", "hrnet_w18_small",

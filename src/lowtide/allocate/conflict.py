@@ -26,14 +26,11 @@ from lowtide.allocate.banks.memories import part_of
 from lowtide.allocate.buffers import Problem, block
 from lowtide.stop import Limits
 
-MOST_STEPS = 64
-"""Steps, those of the highest load, at which it is tried to divide what is live among memories."""
+MOST_STEPS = 64  # steps, those of the highest load, at which it is tried to divide what is live among memories
 
-MOST_DIVISIONS = 5_000
-"""Ways of dividing a set among memories that anyone can be asked to try."""
+MOST_DIVISIONS = 5_000  # ways of dividing a set among memories that anyone can be asked to try
 
-MOST_FILTERED = 400
-"""Buffers. Above that no deletion filter is tried where the loads fit."""
+MOST_FILTERED = 400  # buffers. Above that no deletion filter is tried where the loads fit.
 
 
 @dataclass(frozen=True)

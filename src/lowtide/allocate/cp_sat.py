@@ -28,8 +28,7 @@ KEYS = ("duration", "contention", "area", "contention-area")
 SLICES = (0.05,)
 """Deterministic seconds of CP-SAT that each order gets, one round after the other; one is about ten of CPU time."""
 
-MOST_RECTANGLES = 3_000
-"""Above that `NoOverlap2D` is too slow to be of use."""
+MOST_RECTANGLES = 3_000  # above that `NoOverlap2D` is too slow to be of use
 
 
 @dataclass(frozen=True)

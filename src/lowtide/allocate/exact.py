@@ -30,8 +30,7 @@ from lowtide.stop import Limits, Progress
 KEYS = ("contention", "area", "duration", "contention-area")
 """The orders that decide among equals, in turn: minimalloc's TWA, area, WAT, TAW."""
 
-WORK = 100_000_000
-"""What an instance may cost; a unit is about ten nanoseconds."""
+WORK = 100_000_000  # what an instance may cost; a unit is about ten nanoseconds
 
 QUESTION = 10_000_000
 """What a question may cost in the first round. The first at the lower bound, and one at the capacity,
@@ -40,23 +39,18 @@ may cost four times as much."""
 SLICE = 1_000_000
 """What the first short searches of a question may cost, at least; way down and some way back take longer in crowds."""
 
-DESCENTS = 12
-"""What they may cost, too, per buffer and buffer: going down once costs half of that."""
+DESCENTS = 12  # what they may cost, too, per buffer and buffer: going down once costs half of that
 
-GROWTH = 110
-"""What those by the next greedy orders may cost, in percent of that."""
+GROWTH = 110  # what those by the next greedy orders may cost, in percent of that
 
-GREEDY_TURNS = 3
-"""How often every key has a turn before the climb."""
+GREEDY_TURNS = 3  # how often every key has a turn before the climb
 
 STEADY = 100
 """After so many more searches a climb's may cost what its first did once more; that is twice the first greedy's."""
 
-ANEW = 3
-"""One search in so many takes an order near a greedy's instead."""
+ANEW = 3  # one search in so many takes an order near a greedy's instead
 
-MOST_BUFFERS = 3_000
-"""Above that, what meets what is too much to list: 200 MB where everything meets."""
+MOST_BUFFERS = 3_000  # above that, what meets what is too much to list: 200 MB where everything meets
 
 RULES = ("floors", "releases", "support", "dominance", "split", "twins", "stacks", "memo")
 """The pruning rules of the search, each of which can be left out; core/place/exact.h says what each does."""

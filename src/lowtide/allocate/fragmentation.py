@@ -23,11 +23,9 @@ from lowtide.analyse.storage import MemoryModel, rounded_up
 from lowtide.plan import ArenaLost, Hole
 from lowtide.sizes import round_up
 
-MOST_STEPS = 256
-"""So many steps of the top tensor's life are looked at: those of the highest footprint."""
+MOST_STEPS = 256  # so many steps of the top tensor's life are looked at: those of the highest footprint
 
-MOST_HOLES = 4
-"""So many holes are told, the largest."""
+MOST_HOLES = 4  # so many holes are told, the largest
 
 
 @dataclass(frozen=True, slots=True)

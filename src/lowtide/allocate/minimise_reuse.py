@@ -15,11 +15,9 @@ from lowtide.allocate.buffers import Problem, Rectangle
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.stop import Limits
 
-ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)
-"""Asked many times, so only the quick ones."""
+ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)  # asked many times, so only the quick ones
 
-ROUNDS = 40
-"""Placements that are tried at the most."""
+ROUNDS = 40  # placements that are tried at the most
 
 
 def minimise_reuse(problem: Problem, capacity: int, placed: Packing, limits: Limits) -> tuple[Packing, int]:

@@ -39,11 +39,9 @@ from lowtide.allocate.reuse_model import Grid, Part, Solved, solve
 from lowtide.allocate.reuse_search import search
 from lowtide.stop import Limits
 
-FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))
-"""Who is asked whether nothing has to be paid."""
+FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))  # who is asked whether nothing has to be paid
 
-SLICE = 0.5
-"""Deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones."""
+SLICE = 0.5  # deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones
 
 Costs = Mapping[tuple[int, int], int]
 

@@ -10,8 +10,7 @@ from lowtide.analyse.storage import MemoryModel, Storage
 from lowtide.names import brief
 from lowtide.plan import ArenaLost, RuntimeFigure
 
-MOST_CUT_OPS = 20_000
-"""Above so many ops what cuts could give is not worked out."""
+MOST_CUT_OPS = 20_000  # above so many ops what cuts could give is not worked out
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,21 +39,17 @@ if TYPE_CHECKING:
     from lowtide.transform.cut import Cutter, Region
     from lowtide.transform.parts import PartGraph
 
-ROUNDS = 2
-"""How often each node is timed alone, far apart."""
+ROUNDS = 2  # how often each node is timed alone, far apart
 _CURVES, _POINTS, _MOST_PARTS = 3, 5, 3000
 """How often the curve is drawn with what is known by then, points of it that are run, and ops of one at the most."""
 _PROFILE, _LAUNCH = 2e-6, 5e-6
 """Seconds that a profile takes of a node, and that a runtime takes from one node to the next, at the most: what looks
 like more is other work on the machine."""
-_HICCUP = 1.3
-"""How many times longer than by its profile a session may take before it is run once more."""
-_TRIES = 4
-"""Plans that are tried for a bound on the overhead at the most."""
+_HICCUP = 1.3  # how many times longer than by its profile a session may take before it is run once more
+_TRIES = 4  # plans that are tried for a bound on the overhead at the most
 _ALONE, _SESSIONS, _SEARCH = 0.2, 0.6, 0.1
 """Shares of the time after which single nodes are done, and sessions where plans are tried behind them; for a curve."""
-_LEAST = 10.0
-"""Seconds for a curve at the least."""
+_LEAST = 10.0  # seconds for a curve at the least
 
 NodeReport = Callable[[int, int, str], None]
 """Called before something is run: how many are done, of how many, and what it is."""

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from lowtide.schedule.method import Method
     from lowtide.spill.words import Memories
 
-MOST_REPLAYED = 2000
-"""Ops of a plan whose arena is replayed byte by byte after it was made."""
+MOST_REPLAYED = 2000  # ops of a plan whose arena is replayed byte by byte after it was made
 
 NO_PLACES: Places = {}
 

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from lowtide.run.probing import NodeProbe, Probing
     from lowtide.transform.cut import Cut, Cutter
 
-MOST_MACS = 2 * 10**8
-"""Nodes with more multiplications than this even on smaller operands are not run, and said so."""
-BUDGET = 10**6
-"""Elements and multiplications above which a node is probed on smaller operands."""
+MOST_MACS = 2 * 10**8  # nodes with more multiplications than this even on smaller operands are not run, and said so
+BUDGET = 10**6  # elements and multiplications above which a node is probed on smaller operands
 
 
 @typed

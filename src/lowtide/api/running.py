@@ -28,8 +28,7 @@ _RUNTIMES = {
     "pt2": (("torch",), "torch", "torch"),
 }
 """What a format is run by: modules of which one has to be there, the package, and the extra that brings it."""
-_INPUTS = 2
-"""Random inputs with which a plan with loops is replayed: two show whether the outputs depend on them."""
+_INPUTS = 2  # random inputs with which a plan with loops is replayed: two show whether the outputs depend on them
 
 
 @typed

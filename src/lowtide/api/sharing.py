@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from lowtide.write.arena_map import ArenaMap, Block, Place
 
 
-A_MOMENT_SECONDS = 0.1
-"""Time for each model that is still to be planned once Ctrl-C was pressed."""
+A_MOMENT_SECONDS = 0.1  # time for each model that is still to be planned once Ctrl-C was pressed
 
 
 @dataclass(frozen=True, repr=False)

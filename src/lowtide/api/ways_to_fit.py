@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
     from lowtide.stop import Progress
 
-RUNG_SECONDS = 3.0
-"""Of search for each rung."""
-LADDER_SECONDS = 20.0
-"""After which no further rung is searched."""
+RUNG_SECONDS = 3.0  # of search for each rung
+LADDER_SECONDS = 20.0  # after which no further rung is searched
 _NOT_HERE = ("banks", "board", "memories")
 _LEAST_HALVED = 16
 """Smaller dimensions count batches or channels, and are not halved."""

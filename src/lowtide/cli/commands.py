@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
 
 
-BARS = 72
-"""Of the profile of footprints that `inspect` draws, at most; the terminal may have room for fewer."""
+BARS = 72  # of the profile of footprints that `inspect` draws, at most; the terminal may have room for fewer
 
 
 def plan(options: argparse.Namespace) -> int:

@@ -69,8 +69,7 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
-_Add = Callable[..., _Parser]
-"""Adds a command: its name, what it does, the function that runs it, and examples."""
+_Add = Callable[..., _Parser]  # adds a command: its name, what it does, the function that runs it, and examples
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace | int:

@@ -33,8 +33,7 @@ place on this CPU (blocked convolutions, and a change of layout around what has 
 FOLLOWS = -1
 """A dimension of an operand that follows from the result's: rows under a window, say. Parts at the edge have fewer."""
 
-GLUE = ("slice", "join", "merge")
-"""Families of the ops between parts; a file has all of them, and `OTHER`."""
+GLUE = ("slice", "join", "merge")  # families of the ops between parts; a file has all of them, and `OTHER`
 OTHER = "other"
 
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 How = Literal["measured", "between", "roofline"]
 """An op's seconds were measured, lie in a line between measured ones, or are reckoned from operations and bytes."""
 
-Anchors = tuple[tuple[int, int], ...]
-"""(rows of a part, nanoseconds), ascending from 0 rows to all."""
+Anchors = tuple[tuple[int, int], ...]  # (rows of a part, nanoseconds), ascending from 0 rows to all
 
 _FASTER = 0.85
 """Of its share of the whole op's time a part takes this at least, whatever was measured: what lies between parts stays

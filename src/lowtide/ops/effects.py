@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, alias_roots
 
-_Bytes = tuple[int, int, int]
-"""Root tensor, first byte, byte behind the last."""
+_Bytes = tuple[int, int, int]  # root tensor, first byte, byte behind the last
 
 
 @dataclass(frozen=True, slots=True)

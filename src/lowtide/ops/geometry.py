@@ -13,8 +13,7 @@ from typing import Any
 
 from lowtide.ops.index import Window, same_padding, same_rows
 
-_SAME = 0
-"""TFLite's number for padding ``SAME``; ``VALID`` is 1."""
+_SAME = 0  # TFLite's number for padding ``SAME``; ``VALID`` is 1
 
 
 def filter_elements(weights: Sequence[int], filters: int = 0) -> int:

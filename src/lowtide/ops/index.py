@@ -30,11 +30,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-Range = tuple[int, int]
-"""Rows ``[first, end)``; empty ranges are ``(0, 0)``."""
+Range = tuple[int, int]  # rows ``[first, end)``; empty ranges are ``(0, 0)``
 
-FIXED = -1
-"""The axis of an index that reads the same rows whatever the part."""
+FIXED = -1  # the axis of an index that reads the same rows whatever the part
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +85,10 @@ def fixed(first: int, end: int) -> Index:
     return Index(FIXED, 0, 1, first, end - 1)
 
 
-NOTHING = fixed(0, 0)
-"""No row at all: the op asks for the operand's shape and not for what is in it."""
+NOTHING = fixed(0, 0)  # no row at all: the op asks for the operand's shape and not for what is in it
 
 
-MOST_ROWS = 2**20
-"""Rows of a result above which nobody lists them one by one for `fit`."""
+MOST_ROWS = 2**20  # rows of a result above which nobody lists them one by one for `fit`
 
 
 def fit(axis: int, rows: Sequence[Range], num: int, den: int) -> Index:

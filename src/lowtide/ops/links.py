@@ -12,8 +12,7 @@ from lowtide.graph import Graph, Op
 from lowtide.ops.index import FIXED
 from lowtide.ops.meaning import Meaning, meaning
 
-Place = tuple[int, int]
-"""A tensor's id and a dimension of it."""
+Place = tuple[int, int]  # a tensor's id and a dimension of it
 
 
 def linked(op: Op, op_meaning: Meaning, *, windows: bool = True) -> list[tuple[Place, ...]]:

@@ -24,19 +24,13 @@ from lowtide.target import Target
 from lowtide.transform.alias import Alias, Aliases, Forest, apply
 from lowtide.transform.alias_candidates import Candidates
 
-_NEAR = (1.0, 0.9, 0.75, 0.6, 0.45, 0.3, 0.0)
-"""Shares of the peak above which an order is near it."""
-_ONE = 0.2
-"""Share of the time that is left for one order."""
-_STATES_BYTES = 2**26
-"""Memory of the search for one."""
-_FEW = 8
-"""Aliases of which every choice is tried."""
-_DRAWN = 60
-"""Random changes without success after which the search ends."""
+_NEAR = (1.0, 0.9, 0.75, 0.6, 0.45, 0.3, 0.0)  # shares of the peak above which an order is near it
+_ONE = 0.2  # share of the time that is left for one order
+_STATES_BYTES = 2**26  # memory of the search for one
+_FEW = 8  # aliases of which every choice is tried
+_DRAWN = 60  # random changes without success after which the search ends
 
-Key = tuple[int, int]
-"""Bytes of the peak, and steps that need so many."""
+Key = tuple[int, int]  # bytes of the peak, and steps that need so many
 
 
 @dataclass(frozen=True)

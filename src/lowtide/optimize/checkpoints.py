@@ -26,19 +26,14 @@ from lowtide.transform.statistics import ROWS_DIM, Expanded, expand, statistics
 
 How = Literal["whole", "cut", "passes"]
 
-_SMALL = 256
-"""A tensor of this part of the peak, or less, counts as a few numbers; so do a number or two for each row."""
-_ROWS = (64, 32, 16, 8, 4, 2, 1)
-"""Rows of a stripe that are tried, the most first: few parts are better than many."""
+_SMALL = 256  # a tensor of this part of the peak, or less, counts as a few numbers; so do a number or two for each row
+_ROWS = (64, 32, 16, 8, 4, 2, 1)  # rows of a stripe that are tried, the most first: few parts are better than many
 _MOST_PASSES = 16
 _CUT_SECONDS = 4.0
 """For the regions of one segment."""
-_NEAR = 1.005
-"""Limits within this factor count as equal."""
-_WORK = (0.1, 0.3, 1.0)
-"""Limits on recomputed operations, as fractions of all; searched before wider ones."""
-_STEP = 0.8
-"""What is asked for next is no less than this part of what there is: far below, much is tried in vain."""
+_NEAR = 1.005  # limits within this factor count as equal
+_WORK = (0.1, 0.3, 1.0)  # limits on recomputed operations, as fractions of all; searched before wider ones
+_STEP = 0.8  # what is asked for next is no less than this part of what there is: far below, much is tried in vain
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ from lowtide.transform.cut import PACES, Cutter, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
-_SHARE = 0.5
-"""Of the time that is left, what each look has."""
+_SHARE = 0.5  # of the time that is left, what each look has
 
 
 @dataclass(frozen=True)

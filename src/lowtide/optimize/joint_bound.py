@@ -32,11 +32,9 @@ _MERGE = GLUE[2]
 _NEVER = 2**60
 """More than any cut."""
 
-_UNITS, _Q = 2**36, 2**10
-"""Units of all ops together, about; and the weight of a unit in a cut, relative to a byte."""
+_UNITS, _Q = 2**36, 2**10  # units of all ops together, about; and the weight of a unit in a cut, relative to a byte
 
-_STEPS, _SPAN = (4, 1, 0.25), 12
-"""By which powers of two prices are tried, and as far as which."""
+_STEPS, _SPAN = (4, 1, 0.25), 12  # by which powers of two prices are tried, and as far as which
 
 SOURCE, SINK = 0, 1
 
@@ -326,8 +324,7 @@ class JointBound:
     cuts: tuple[PartsCut, ...]
 
 
-Shown = Callable[[int, int], int]
-"""What a flow at a price shows."""
+Shown = Callable[[int, int], int]  # what a flow at a price shows
 
 
 def within_units(problem: JointProblem, seconds: float) -> Shown:

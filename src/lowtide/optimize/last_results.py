@@ -24,11 +24,9 @@ from lowtide.transform.cut import Cutter
 
 _MOST_RESULTS = 64
 
-Box = tuple[int, ...]
-"""How many rows of each dimension, from the first on."""
+Box = tuple[int, ...]  # how many rows of each dimension, from the first on
 
-Ways = tuple[int, frozenset[int]]
-"""Bytes, and the groups of all tensors on the ways."""
+Ways = tuple[int, frozenset[int]]  # bytes, and the groups of all tensors on the ways
 
 NONE: Ways = (0, frozenset())
 

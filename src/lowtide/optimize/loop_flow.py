@@ -16,8 +16,7 @@ from lowtide.graph import Graph
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import LoopRules
 
-LONGEST = 128
-"""Ops of a set at the most."""
+LONGEST = 128  # ops of a set at the most
 
 
 @dataclass

@@ -23,10 +23,8 @@ from lowtide.ops.index import Index
 from lowtide.sizes import round_up
 from lowtide.transform.loops import Axes, Loop, LoopRules, Over
 
-Row = tuple[int, int, int, int, int]
-"""An index of the core: num, den, lo, hi, size."""
-_NONE: Row = (0, 1, 0, 0, 1)
-"""Of the columns where rows alone are looked at."""
+Row = tuple[int, int, int, int, int]  # an index of the core: num, den, lo, hi, size
+_NONE: Row = (0, 1, 0, 0, 1)  # of the columns where rows alone are looked at
 _Reads = dict[int, list[tuple[int, Row, Row]]]
 """Of each op that reads an input: which one, and how its rows and columns are read, each time."""
 

@@ -37,8 +37,7 @@ class Step:
         return 0 if self.start is None else self.end - self.begin
 
 
-Label = tuple[int, int, Step | None]
-"""Of the best path to a position: what is least, and then, and its last step."""
+Label = tuple[int, int, Step | None]  # of the best path to a position: what is least, and then, and its last step
 
 
 @dataclass

@@ -14,8 +14,7 @@ from lowtide.optimize.loop_sharing import shared_places
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import ACCUMULATORS, Axes, LineBuffer, Loop, LoopRules
 
-_ONE = (1, 1, 0, 0, 1)
-"""Index of the columns where there is one axis: of one column, the only one."""
+_ONE = (1, 1, 0, 0, 1)  # index of the columns where there is one axis: of one column, the only one
 _Problem = tuple[tuple[tuple, ...], tuple[tuple[int, bool, int], ...], tuple[int, ...], int]
 """A loop as the core takes it, by numbers of its own."""
 

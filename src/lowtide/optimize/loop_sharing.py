@@ -16,8 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lowtide.sizes import round_up
 
-Places = tuple[tuple[int, int], ...]
-"""(tensor, bytes from the block's start on)."""
+Places = tuple[tuple[int, int], ...]  # (tensor, bytes from the block's start on)
 
 
 def shared_places(buffers: Sequence[tuple[int, int]], apart: Mapping[int, Collection[int]], alignment: int) -> Places:

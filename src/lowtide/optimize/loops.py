@@ -28,12 +28,9 @@ from lowtide.stop import Limits
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
 
-_LOWEST = 64
-"""Fraction of the untiled peak below which the search does not begin."""
-_OVERTIME = 4
-"""How often the best path of what is known is still worked out when the time is up."""
-_AT_ONCE = 16
-"""Intervals of one last op that are looked at before those of the next."""
+_LOWEST = 64  # fraction of the untiled peak below which the search does not begin
+_OVERTIME = 4  # how often the best path of what is known is still worked out when the time is up
+_AT_ONCE = 16  # intervals of one last op that are looked at before those of the next
 
 
 @dataclass(frozen=True)

@@ -30,31 +30,24 @@ from lowtide.stop import Limits
 from lowtide.target import Target
 from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_of, even_ends, outer_of
 
-_FEWEST = 3
-"""Numbers of parts that are made however late it is."""
+_FEWEST = 3  # numbers of parts that are made however late it is
 
-_FINALISTS = 3
-"""Numbers of parts that are searched for longer."""
+_FINALISTS = 3  # numbers of parts that are searched for longer
 
-_ROUNDED = 1e-12
-"""Fraction of a time that rounding costs to units may add."""
+_ROUNDED = 1e-12  # fraction of a time that rounding costs to units may add
 
-_BUDGETS, _SWEEP_STEPS = 24, 64
-"""Of a sweep of one number of parts: budgets, and repairs that are tried for each."""
+_BUDGETS, _SWEEP_STEPS = 24, 64  # of a sweep of one number of parts: budgets, and repairs that are tried for each
 
 _DESCENT = 0.6
 """Part of the time for a number of parts that the first sweep may take; the rest is for halving from there."""
 
-_ALONE = 0.4
-"""Part of a search with transfers for what stays in memory, before."""
+_ALONE = 0.4  # part of a search with transfers for what stays in memory, before
 
-_QUICK = 0.5
-"""Part of the time in which all of them are searched."""
+_QUICK = 0.5  # part of the time in which all of them are searched
 
 _NANO = 1_000_000_000
 
-Orders = Callable[[Graph], Sequence[int]]
-"""A good order of a graph, positions."""
+Orders = Callable[[Graph], Sequence[int]]  # a good order of a graph, positions
 
 
 @dataclass(frozen=True)
@@ -203,8 +196,7 @@ def parted(
     return sorted(result, key=lambda choice: choice.count)
 
 
-Found = tuple[Parted, Spent]
-"""Parts, and the body's sequence."""
+Found = tuple[Parted, Spent]  # parts, and the body's sequence
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,8 @@ from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Pace, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
-_NEARLY = 256
-"""The bisection ends when the limit is known to such a part of the peak."""
-_CHAIN = 0.5
-"""Share of the time that is left that each search for a chain's regions has."""
+_NEARLY = 256  # the bisection ends when the limit is known to such a part of the peak
+_CHAIN = 0.5  # share of the time that is left that each search for a chain's regions has
 
 
 @dataclass(frozen=True)

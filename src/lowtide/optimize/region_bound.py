@@ -35,8 +35,7 @@ from lowtide.transform.cut import Cutter, needed
 Event = tuple[Literal["ran"], int] | tuple[Literal["joined"], int, frozenset[int]]
 """An untiled op runs, or a tensor is materialised from its tiles for some readers that wait."""
 
-MOST_BETWEEN = 64
-"""Ops from one to another of a region that are looked at; further apart, they may be in one."""
+MOST_BETWEEN = 64  # ops from one to another of a region that are looked at; further apart, they may be in one
 
 
 def region_bound(

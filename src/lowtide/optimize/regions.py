@@ -22,15 +22,13 @@ from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 
-LONGEST = 128
-"""Ops of a region at the most; of one between the lowest points of what is live four times as many."""
+LONGEST = 128  # ops of a region at the most; of one between the lowest points of what is live four times as many
 
 _NEAR = 128
 """A peak that is lower by less than such a part is asked for as one that is lower by that: the core's first looks leave
 out what gains less."""
 
-MOST_STRIPES, FINEST = 128, 1024
-"""Of a region at the most: where all are looked for, and where the peak is."""
+MOST_STRIPES, FINEST = 128, 1024  # of a region at the most: where all are looked for, and where the peak is
 
 
 @dataclass(frozen=True)
@@ -162,8 +160,7 @@ def way_within(
     return _way(cutter, order, ways[0], timed=False) if ways else None
 
 
-_ABOVE = 2**32
-"""What an op weighs that stays above a limit: more than all ops that run."""
+_ABOVE = 2**32  # what an op weighs that stays above a limit: more than all ops that run
 
 
 class PeakCuts:
@@ -182,8 +179,7 @@ class PeakCuts:
         return _way(self.cutter, self.order, ways[0], timed=False) if ways else None
 
 
-MOVED_PER_OP = 64
-"""Bytes that are moved for one op less, where `working_ways` has the choice."""
+MOVED_PER_OP = 64  # bytes that are moved for one op less, where `working_ways` has the choice
 
 _GONE = 2**31 - 2
 

@@ -20,14 +20,10 @@ from lowtide.transform.parts import PartGraph
 from lowtide.transform.seam_parts import apply_with_elimination
 from lowtide.transform.seams import NO_ELIMINATION, Elimination, find_elimination, operand_rows
 
-_ROUNDS = 4
-"""How often sums are added up in the order in which the last order had their operands."""
-_ONE = 0.25
-"""Share of the time that is left for one order of parts."""
-_NEAR = (0.95, 0.8, 0.65, 0.5)
-"""Shares of the peak above which an order is near it."""
-_STATES_BYTES = 2**24
-"""Memory of the search for one: an order that is not found with it counts as none."""
+_ROUNDS = 4  # how often sums are added up in the order in which the last order had their operands
+_ONE = 0.25  # share of the time that is left for one order of parts
+_NEAR = (0.95, 0.8, 0.65, 0.5)  # shares of the peak above which an order is near it
+_STATES_BYTES = 2**24  # memory of the search for one: an order that is not found with it counts as none
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,11 @@ from lowtide.ops.links import Place, axis_classes, linked
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.transform.fission import NoFission, Region, region_of
 
-_FEWEST = 0.02
-"""Classes that fewer than this part of the ops have are not looked at."""
+_FEWEST = 0.02  # classes that fewer than this part of the ops have are not looked at
 
-_REASONS = 3
-"""Reasons that are said why there are no micro-batches."""
+_REASONS = 3  # reasons that are said why there are no micro-batches
 
-Links = Mapping[int, Sequence[Sequence[Place]]]
-"""Of each op's id the dimensions that run along each of its axes."""
+Links = Mapping[int, Sequence[Sequence[Place]]]  # of each op's id the dimensions that run along each of its axes
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from lowtide.ops.folding import fold_constants
 from lowtide.ops.table import names_only
 from lowtide.schemas import json_schema
 
-OWN_KEYS = "x_"
-"""Keys that begin so are the writer's own, and mean nothing here."""
+OWN_KEYS = "x_"  # keys that begin so are the writer's own, and mean nothing here
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from lowtide.report.view import PlanView, Rectangle
 
-MOST_GROUPS = 8
-"""Groups that a peak is divided into, at most."""
+MOST_GROUPS = 8  # groups that a peak is divided into, at most
 
 NARROWER: Mapping[str, tuple[str, int]] = {
     "float64": ("float32", 2), "float32": ("int8", 4), "float16": ("int8", 2), "bfloat16": ("int8", 2),

@@ -10,11 +10,9 @@ from lowtide.errors import MissingExtraError
 from lowtide.report.svg import COLOURS, figure_names
 from lowtide.report.view import PlanView
 
-Corners = tuple[tuple[int, int], ...]
-"""Of a rectangle: steps and addresses."""
+Corners = tuple[tuple[int, int], ...]  # of a rectangle: steps and addresses
 
-_INCHES, _DOTS = (10, 4), 150
-"""Size of a PNG, and its dots in an inch: 1,500 x 600."""
+_INCHES, _DOTS = (10, 4), 150  # size of a PNG, and its dots in an inch: 1,500 x 600
 
 
 def live_plot(view: PlanView, axes: Any) -> None:

@@ -14,8 +14,7 @@ from lowtide.report.view import PlanView
 from lowtide.report.wording import made_line, numbers, peak_line, proof_sentence, share_of
 from lowtide.sizes import format_size
 
-MOST_LINES = 30
-"""Of a report, whatever the plan."""
+MOST_LINES = 30  # of a report, whatever the plan
 
 _PROOF_LINES = 6
 _NUMBERS = 8

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-POINTS = 60
-"""Of a chart's line, at most; each is the largest of its steps, so that no peak is lost."""
+POINTS = 60  # of a chart's line, at most; each is the largest of its steps, so that no peak is lost
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from lowtide.spill_plan import PlanMove
 KINDS = ("activation", "input", "output", "constant", "workspace")
 """Of rectangles, in the order in which they are stacked, the lowest first."""
 
-ARENA = "arena"
-"""Name of the memory where there is only one."""
+ARENA = "arena"  # name of the memory where there is only one
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from lowtide.ops.forms import Contraction, Convolution, Pool
 from lowtide.ops.meaning import meaning
 from lowtide.ops.table import kind_of
 
-MOST_OPS = 64
-"""Ops in front of one in its chain; what follows on a longer one is written to memory."""
+MOST_OPS = 64  # ops in front of one in its chain; what follows on a longer one is written to memory
 
 
 def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, prologue: bool) -> int | None:

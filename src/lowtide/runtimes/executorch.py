@@ -117,8 +117,7 @@ class MemoryPlanner:
         return offsets, max(ends, default=0)
 
 
-plan_memory = MemoryPlanner()
-"""The algorithm with its defaults."""
+plan_memory = MemoryPlanner()  # the algorithm with its defaults
 
 
 def algorithm_suite(seconds: float = 20.0) -> Any:

@@ -17,15 +17,12 @@ from random import Random
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, rounded_up
 
-ROUNDS = 100
-"""Swaps tried, in multiples of the number of ops."""
+ROUNDS = 100  # swaps tried, in multiples of the number of ops
 
-SHARES = (0.7, 0.8, 0.5)
-"""Loads up to this part of the peak are as good as none; by the seed, in turn."""
+SHARES = (0.7, 0.8, 0.5)  # loads up to this part of the peak are as good as none; by the seed, in turn
 
 
-_SWAPS_BETWEEN_LOOKS = 1024
-"""At the clock."""
+_SWAPS_BETWEEN_LOOKS = 1024  # at the clock
 
 
 def anneal_load(

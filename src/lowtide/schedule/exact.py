@@ -21,8 +21,7 @@ from lowtide.stop import Limits, Progress
 SECONDS_PER_OP = 1e-4
 """What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
 
-MOST_STATES = 10**9
-"""More states than any turn can expand: they do not fit in memory."""
+MOST_STATES = 10**9  # more states than any turn can expand: they do not fit in memory
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from lowtide.schedule.greedy import Greedy, Lpmf
 from lowtide.schedule.method import Method
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 
-_hints = cache(get_type_hints)
-"""Types of a method's fields. Python reads their annotations anew in each call."""
+_hints = cache(get_type_hints)  # types of a method's fields. Python reads their annotations anew in each call.
 
 
 def built_in() -> dict[str, type[Method]]:

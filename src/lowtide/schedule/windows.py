@@ -22,13 +22,11 @@ _SIZES = (64, 128, 256, 512, 1024, 2048)
 _SHIFTS = (0.5, 0.25, 0.75)
 """Where in a window the peak stands."""
 
-_SECONDS = (0.1, 0.5, 2.0, 8.0)
-"""For the search of a window: quick looks at all of them first."""
+_SECONDS = (0.1, 0.5, 2.0, 8.0)  # for the search of a window: quick looks at all of them first
 
 _FIRST_SLICE = 500
 
-MOST = 2048
-"""Ops of a window that is looked at whether or not the peak is there, at the most."""
+MOST = 2048  # ops of a window that is looked at whether or not the peak is there, at the most
 
 
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:

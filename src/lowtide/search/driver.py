@@ -23,8 +23,7 @@ from lowtide.stop import Limits
 P = TypeVar("P")
 C = TypeVar("C", contravariant=True)
 
-Key = tuple[float, ...]
-"""How good a plan is; less is better."""
+Key = tuple[float, ...]  # how good a plan is; less is better
 
 _FIRST, _TURN = 0.8, 0.5
 """Shares of the time left that a turn may take while other moves wait: as long as no plan was better, and then."""

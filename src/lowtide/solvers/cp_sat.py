@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-POLL_SECONDS = 0.1
-"""How often the thread that waits looks up."""
+POLL_SECONDS = 0.1  # how often the thread that waits looks up
 
 PATIENCE_SECONDS = 5.0
 """How long to wait for a solver that was told to stop: a process that ends while it runs is aborted."""

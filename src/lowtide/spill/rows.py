@@ -16,8 +16,7 @@ from math import ceil
 from lowtide.errors import MissingExtraError
 from lowtide.spill.problem import Gap, SpillProblem, Timeline, timeline
 
-ROWS = 64
-"""Rows of a tensor whose shape is not known."""
+ROWS = 64  # rows of a tensor whose shape is not known
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from lowtide.spill.dma import Dma
 from lowtide.spill.problem import Memory, Semantics
 from lowtide.spill_plan import HOST, Spilling
 
-Memories = Sequence[str] | Mapping[str, str | int]
-"""``NAME=SIZE`` each, or a mapping, fastest first."""
+Memories = Sequence[str] | Mapping[str, str | int]  # ``NAME=SIZE`` each, or a mapping, fastest first
 
 TOUCHED_PER_MOVED = 16
 """Ops read and write the fast memory this many times as fast as the DMA moves bytes, in the simple cost model."""

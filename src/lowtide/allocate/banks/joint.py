@@ -15,8 +15,7 @@ from lowtide.allocate.buffers import Buffer, Problem
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits
 
-MOST_BUFFERS = 120
-"""Above that the solver is not asked."""
+MOST_BUFFERS = 120  # above that the solver is not asked
 
 DETERMINISTIC_SECONDS = 8.0
 

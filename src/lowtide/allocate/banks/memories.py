@@ -26,14 +26,11 @@ from lowtide.allocate.banks.joint import place_jointly
 from lowtide.allocate.buffers import Pair, Problem
 from lowtide.stop import Limits
 
-A_MOMENT_SECONDS = 1.0
-"""What there is at least, where the search for an order has used up the time."""
+A_MOMENT_SECONDS = 1.0  # what there is at least, where the search for an order has used up the time
 
-ROUNDS = 12
-"""How often a capacity is lowered before a placement is given up."""
+ROUNDS = 12  # how often a capacity is lowered before a placement is given up
 
-LATE_ROUNDS = 4
-"""How often of these once the time is over, or the user ended the search: by the greedies alone."""
+LATE_ROUNDS = 4  # how often of these once the time is over, or the user ended the search: by the greedies alone
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-ROUNDS = 4000
-"""Subgradient steps."""
+ROUNDS = 4000  # subgradient steps
 
-WORK = 20_000_000
-"""Steps times buffers and sections that an instance may cost; at least 100 steps are made."""
+WORK = 20_000_000  # steps times buffers and sections that an instance may cost; at least 100 steps are made
 
-PATIENCE = 60
-"""Steps without a better bound after which they get half as long."""
+PATIENCE = 60  # steps without a better bound after which they get half as long
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
-_FIRST = 0.85
-"""The same of regions cut anew before that."""
-_LEAST_GAIN = 512
-"""Regions are cut anew as long as that gains such a part of the peak."""
-_MOST_PARTS = 2**14
-"""Ops of parts that are cut anew, at the most."""
+_FIRST = 0.85  # the same of regions cut anew before that
+_LEAST_GAIN = 512  # regions are cut anew as long as that gains such a part of the peak
+_MOST_PARTS = 2**14  # ops of parts that are cut anew, at the most
 
 
 @dataclass(frozen=True)

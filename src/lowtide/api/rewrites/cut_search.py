@@ -30,25 +30,18 @@ if TYPE_CHECKING:
     from lowtide.transform.seams import Elimination
     from lowtide.transform.sections import Sectioned
 
-_SEARCH = 0.6
-"""Share of the time after which the search for regions is over."""
+_SEARCH = 0.6  # share of the time after which the search for regions is over
 _MATERIALISED = 0.3
 """The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
 regions that join it has to be through for that, where it is not asked for by name."""
-_SEAMS, _BOTH = 0.75, 0.85
-"""The same for the search for seams, and for that for regions in what seams left whole."""
-_FIRST = 0.7
-"""Share of the time that is left for the first of several part graphs."""
-_LATE = 0.25
-"""Share of what time is left that a search for regions or seams has at the least."""
-_LAST = 0.5
-"""Time for the last order of a part graph and its arena, for each second that all before took."""
-_NESTED = 0.6
-"""Share of a later round's time that the search for its regions has."""
+_SEAMS, _BOTH = 0.75, 0.85  # the same for the search for seams, and for that for regions in what seams left whole
+_FIRST = 0.7  # share of the time that is left for the first of several part graphs
+_LATE = 0.25  # share of what time is left that a search for regions or seams has at the least
+_LAST = 0.5  # time for the last order of a part graph and its arena, for each second that all before took
+_NESTED = 0.6  # share of a later round's time that the search for its regions has
 _ONCE = 0.5
 """Share of the time of a search that rows may run again in which is left when that for rows that are kept is over."""
-_TRIED = 6
-"""Ways to cut that are planned to the end where more than the peak counts."""
+_TRIED = 6  # ways to cut that are planned to the end where more than the peak counts
 
 
 @dataclass

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from lowtide.transform.loop_graph import LoopGraph
     from lowtide.transform.loops import Loop, LoopRules
 
-_ONCE, _SEARCH = 0.2, 0.8
-"""Shares of the time after which the order without loops and the search for loops are over."""
+_ONCE, _SEARCH = 0.2, 0.8  # shares of the time after which the order without loops and the search for loops are over
 
-_REGIONS = 0.25
-"""Share of the search's time after which that for regions, with which loops begin, is over."""
+_REGIONS = 0.25  # share of the search's time after which that for regions, with which loops begin, is over
 
 _ALONG = ((0.4, 0.7), (0.85, 1.0))
 """Of each order the share of what then is left until which loops are looked for along it, and until which sets of ops

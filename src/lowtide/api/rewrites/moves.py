@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_NESTED = frozenset({"fission", "halos"})
-"""What tiles may do of a graph that is tiled already."""
+_NESTED = frozenset({"fission", "halos"})  # what tiles may do of a graph that is tiled already
 
 
 @dataclass

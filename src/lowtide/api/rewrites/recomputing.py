@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.optimize.recompute.sequence import Sequenced
 
-_ONCE, _BOUND = 0.2, 0.3
-"""Shares of the time after which the order without repetitions and the bound are over."""
+_ONCE, _BOUND = 0.2, 0.3  # shares of the time after which the order without repetitions and the bound are over
 
 _SEARCHED = (0.7, 0.78, 0.84, 0.88, 0.92)
 """Shares after which a sequence is placed, each one for a smaller budget, until the arena fits."""
@@ -36,11 +35,9 @@ _SEARCHED = (0.7, 0.78, 0.84, 0.88, 0.92)
 _WITHIN = 0.5
 """Part of these where the time is bounded too: the rest is for the lowest peak, if the budget takes too much time."""
 
-_MOST_PLACED = 3
-"""Of the lowest sequences within a bound on time so many are placed at most."""
+_MOST_PLACED = 3  # of the lowest sequences within a bound on time so many are placed at most
 
-_MOST_ASKED = 64
-"""Ops at which a bound is asked for: those with the most live in the best order."""
+_MOST_ASKED = 64  # ops at which a bound is asked for: those with the most live in the best order
 
 
 class _Sequence(Fixed):

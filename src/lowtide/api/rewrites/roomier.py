@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lowtide.graph import Graph, Op
     from lowtide.rewrites import Rewrite
 
-_WALKS = 3
-"""Orders that are walked to for each sequence: half a second each for some thousands of runs."""
+_WALKS = 3  # orders that are walked to for each sequence: half a second each for some thousands of runs
 
 
 def roomier(

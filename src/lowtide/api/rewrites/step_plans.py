@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.swaps import Bandwidth
     from lowtide.transform.fission import Loop
 
-ORDERS = 0.04
-"""Share of the time for the best order of each graph but the step's own."""
+ORDERS = 0.04  # share of the time for the best order of each graph but the step's own
 
-_ENDING = 0.5
-"""Seconds of each order and arena after Ctrl-C."""
+_ENDING = 0.5  # seconds of each order and arena after Ctrl-C
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ _BY_PLACE = frozenset(
 few of a tensor in another way. Measured on onnxruntime 1.31 for x86-64; all other elementwise ops, norms and reductions
 gave the same bits in every cut."""
 
-HALF = ("float16", "bfloat16")
-"""Element types that few kernels of onnxruntime's CPU provider take."""
+HALF = ("float16", "bfloat16")  # element types that few kernels of onnxruntime's CPU provider take
 
 
 def form(node: Node) -> Form:

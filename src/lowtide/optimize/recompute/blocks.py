@@ -20,8 +20,7 @@ from itertools import accumulate
 
 from lowtide.optimize.recompute.sequence import Sequenced
 
-LEAST = 3
-"""Blocks of a chain: the first op of any graph with one source is a block, and all else another."""
+LEAST = 3  # blocks of a chain: the first op of any graph with one source is a block, and all else another
 
 
 @dataclass(frozen=True)

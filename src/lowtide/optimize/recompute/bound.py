@@ -21,8 +21,7 @@ from lowtide.rewrites import PriceArc, PriceCertificate
 _MOST = 2**60
 _HALVINGS = 24
 
-_COARSER = 12
-"""Bits fewer that a price has behind the point where a byte is worth more."""
+_COARSER = 12  # bits fewer that a price has behind the point where a byte is worth more
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,13 @@ from lowtide.stop import Limits, Progress
 _STEPS, _GROWTH = 64, 4
 """Repairs that are tried for a budget in the first round of halvings, and how many times more in each further one."""
 
-_FINEST = 2**12
-"""A round of halvings ends where budgets differ by less than this part of the peak."""
+_FINEST = 2**12  # a round of halvings ends where budgets differ by less than this part of the peak
 
 _ROUNDS = 8
 
-_SWEEP_STEPS = 256
-"""Repairs that are tried for each budget of a front."""
+_SWEEP_STEPS = 256  # repairs that are tried for each budget of a front
 
-_BETWEEN = 16
-"""Budgets between two points of a front."""
+_BETWEEN = 16  # budgets between two points of a front
 
 
 @dataclass(frozen=True)

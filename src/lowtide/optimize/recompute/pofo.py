@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 _MEMORIES = (1.0, 0.9, 0.8, 0.95, 0.7, 1.1, 0.85, 0.6)
 """Parts of the budget that the programme is asked for: what it counts is not what is needed."""
 
-_PLAYED = 8
-"""Answers of each that are played."""
+_PLAYED = 8  # answers of each that are played
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,7 @@ class Stages:
         return sum(self.saved) + max(peaks)
 
 
-Step = tuple[str, int]
-"""``pass``, ``save`` or ``back``, and a block."""
+Step = tuple[str, int]  # ``pass``, ``save`` or ``back``, and a block
 
 
 class Tables:

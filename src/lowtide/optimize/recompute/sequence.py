@@ -21,8 +21,7 @@ from lowtide.sizes import format_size, round_up
 from lowtide.stop import Limits, Progress
 from lowtide.transform.clone import repeatable
 
-_ALONE = 0.15
-"""Part of the time that is left for a search with transfers alone, and for one with repetitions alone."""
+_ALONE = 0.15  # part of the time that is left for a search with transfers alone, and for one with repetitions alone
 
 
 @dataclass(frozen=True)

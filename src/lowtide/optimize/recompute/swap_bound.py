@@ -22,8 +22,7 @@ _MOST = 2**60
 _WAYS = ((4, 4), (4, 0), (0, 4), (4, 2), (2, 4))
 """Weights of time before and behind, in quarters of the larger."""
 
-_FINEST = 80
-"""Quarters of a power of two by which weights are lowered at most."""
+_FINEST = 80  # quarters of a power of two by which weights are lowered at most
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ NAMES = {"bitcast", "domain", "opt-barrier", "optimization-barrier", "add-depend
 WITH_BODIES = {"while", "conditional", "call", "async-start"}
 """Instructions whose computations make tensors of their own."""
 
-Value = int | tuple["Value", ...]
-"""A tensor's id, or a tuple of values."""
+Value = int | tuple["Value", ...]  # a tensor's id, or a tuple of values
 
 
 def read_hlo(path: str | Path) -> Graph:

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from lowtide.errors import InputError
 
-MOST_DEPTH = 100
-"""Of tuples in tuples."""
+MOST_DEPTH = 100  # of tuples in tuples
 MOST_BYTES = 2**62
 
 _COMMENT = re.compile(r"/\*.*?\*/")

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
 
 
-_FLOATS = frozenset({FLOAT, 10, 11, 16})
-"""TensorProto.DataType: float32, float16, float64, bfloat16."""
+_FLOATS = frozenset({FLOAT, 10, 11, 16})  # TensorProto.DataType: float32, float16, float64, bfloat16
 _NAMELESS = frozenset({"?", "-1", "None"})
 """What exporters write where they have no name: two of these need not be of one size."""
 

@@ -20,8 +20,7 @@ from lowtide.read.onnx.types import TensorType, constant_of_node
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
 
-MOST_ELEMENTS = 4096
-"""Of a tensor whose value is followed."""
+MOST_ELEMENTS = 4096  # of a tensor whose value is followed
 
 _OF_SHAPES = frozenset({"Shape", "Size"})
 _NO_LARGER = frozenset(

@@ -32,8 +32,7 @@ Record = tuple[int, int, int, int, int]
 LENGTH_DELIMITED = 2
 GRAPH_FIELD = 7
 """Field of ModelProto that holds the GraphProto."""
-NODE_FIELD = 1
-"""Field of GraphProto that holds a NodeProto."""
+NODE_FIELD = 1  # field of GraphProto that holds a NodeProto
 
 KEEP_BYTES = 2 * MAX_VALUE_BYTES
 """Records up to this size are kept whole: small tensors that shapes and values come from."""

@@ -156,10 +156,8 @@ def _parsed(text: str) -> dict[int, tuple[Field, ...]]:
     return kinds
 
 
-OPTIONS: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN)
-"""Fields of each kind of builtin options that has some."""
-OPTIONS_2: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN_2)
-"""Those of the newer union."""
+OPTIONS: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN)  # fields of each kind of builtin options that has some
+OPTIONS_2: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN_2)  # those of the newer union
 
 
 def options_of(operator: Table) -> dict[str, Any]:

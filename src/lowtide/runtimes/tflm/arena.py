@@ -24,8 +24,7 @@ from lowtide.runtimes.tflm.planner import tflm_head
 from lowtide.target import Target
 from lowtide.transform.tflite_file import TfliteParts
 
-MOST_BYTES = 256 * 2**20
-"""Files above this size are no models for microcontrollers: they get no offline plan."""
+MOST_BYTES = 256 * 2**20  # files above this size are no models for microcontrollers: they get no offline plan
 
 
 def _in_file(graph: Graph) -> Graph:

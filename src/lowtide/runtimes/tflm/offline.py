@@ -9,8 +9,7 @@ from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.read.tflite.model import TfliteModel
 
-ONLINE = -1
-"""Offset of a tensor that TFLM is to place itself."""
+ONLINE = -1  # offset of a tensor that TFLM is to place itself
 
 
 def offline_offsets(plan: Plan) -> dict[int, int] | None:

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     Units = np.ndarray[Any, np.dtype[np.int64]]
 
-MOST_UNITS = 2**28
-"""Units of all that is watched at once; a plan of more is refused."""
+MOST_UNITS = 2**28  # units of all that is watched at once; a plan of more is refused
 
 
 class _Rows(NamedTuple):

@@ -24,8 +24,7 @@ from lowtide.verify.check.arenas import arenas_never_fit
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
-MOST_TRIES = 20_000
-"""Ways of dividing an op's storages among the memories that are tried before it is left open."""
+MOST_TRIES = 20_000  # ways of dividing an op's storages among the memories that are tried before it is left open
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from lowtide.ops.forms import Concat, Reshape
 from lowtide.ops.index import FIXED
 from lowtide.ops.meaning import Meaning
 
-_MOST = 2**16
-"""Elements of a result whose paths are listed."""
+_MOST = 2**16  # elements of a result whose paths are listed
 
 Element = tuple[int, ...]
 
@@ -87,8 +86,7 @@ def _other_bytes(facts: Facts, given: Collection[int], result: int) -> int:
     return min(untiled, facts.sizes([result])) if facts.cut(op.id) else untiled
 
 
-Found = tuple[int, frozenset[int]]
-"""Bytes of paths, and the groups of all tensors that they lead through."""
+Found = tuple[int, frozenset[int]]  # bytes of paths, and the groups of all tensors that they lead through
 
 
 @dataclass

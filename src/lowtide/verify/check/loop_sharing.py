@@ -15,8 +15,7 @@ from lowtide.rewrites import PlanLineBuffer, PlanLoop
 from lowtide.sizes import round_up
 from lowtide.verify.check.loop_play import fail
 
-Held = dict[int, dict[int, tuple[int, int]]]
-"""Of each line buffer what its slots have: tensor and position."""
+Held = dict[int, dict[int, tuple[int, int]]]  # of each line buffer what its slots have: tensor and position
 
 
 def kept_bytes(loop: PlanLoop, plan: Plan) -> int:

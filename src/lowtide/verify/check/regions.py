@@ -39,8 +39,7 @@ from lowtide.verify.check.last_results import Facts, end_needs
 
 _OVER_REGIONS = ("orders_and_regions", "orders_and_joined_regions")
 
-Where = tuple[int, int]
-"""An op and an axis along which it is cut."""
+Where = tuple[int, int]  # an op and an axis along which it is cut
 
 
 def check_regions(graph: Graph, plan: Plan, target: Target) -> str:

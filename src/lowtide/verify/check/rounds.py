@@ -12,8 +12,7 @@ from lowtide.rewrites import ConcatElimination, CutRegion, Recompute, Sections, 
 from lowtide.verify.check.part_rows import fail
 from lowtide.verify.check.parts import has_cuts, parted
 
-Before = Callable[[Graph, Plan], Graph]
-"""The graph that a plan cuts, of the one that it speaks of."""
+Before = Callable[[Graph, Plan], Graph]  # the graph that a plan cuts, of the one that it speaks of
 
 _TILES = CutRegion | ConcatElimination | Split
 _BEFORE_TILES = Sections | Sums | Recompute

@@ -24,8 +24,7 @@ from lowtide.verify.check.tflm_head import tflm_heads
 Chunk = list[int | None]
 _KEPT = 2**62
 """Owners from here on are never given back."""
-_BODY = 2**32
-"""Owners inside a body begin so far from those of the graph around it."""
+_BODY = 2**32  # owners inside a body begin so far from those of the graph around it
 
 
 def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
@@ -321,5 +320,4 @@ def _check_libraries(block: int, parts: RuntimeParts, *, apart: bool) -> None:
         raise VerificationError("runtime_arena", what)
 
 
-CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
-"""By the rule that a target names."""
+CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}  # by the rule that a target names

@@ -23,8 +23,7 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Swap
 from lowtide.sizes import format_count
 
-_Marks = tuple[tuple[int, int, int], ...]
-"""Stretches of bytes, begin and end, and the op that wrote each; -1: none did."""
+_Marks = tuple[tuple[int, int, int], ...]  # stretches of bytes, begin and end, and the op that wrote each; -1: none did
 
 
 @dataclass

@@ -47,8 +47,7 @@ from lowtide.verify.prove.live_at_once import peak_to_refute
 from lowtide.verify.prove.traffic import check_proof, prove_traffic
 from lowtide.verify.report import Proof
 
-SLICE = 500
-"""States that a direction looks at before it is the other's turn."""
+SLICE = 500  # states that a direction looks at before it is the other's turn
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,9 @@ from lowtide_research.bench.output import make_directory, write
 from lowtide_research.bench.registry import suites
 from lowtide_research.bench.suite import Suite, Watch, run
 
-COUNT_SECONDS = 5.0
-"""How often it is said how many of many are done."""
-LIMITS = ("time", "search_memory", "seed")
-"""Options that stand behind those of the files."""
-DEST = "suite_{}"
-"""Where the parser keeps an option of a suite, apart from those of all commands."""
+COUNT_SECONDS = 5.0  # how often it is said how many of many are done
+LIMITS = ("time", "search_memory", "seed")  # options that stand behind those of the files
+DEST = "suite_{}"  # where the parser keeps an option of a suite, apart from those of all commands
 
 
 def add_suites(parser: argparse.ArgumentParser) -> None:

@@ -19,10 +19,8 @@ from lowtide_research.schedule.zhong.method import Zhong
 from lowtide_research.schedule.zhong.problem import problem_of
 from lowtide_research.zoo.published.cases import ABLATION, CELLS, HMCOS, HRNET, NASNET_MOBILE, RANDWIRE, ZHONG, Case
 
-GRAPHS = "graphs"
-"""Part of the graphs in a directory."""
-FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")
-"""Tables that a part may have."""
+GRAPHS = "graphs"  # part of the graphs in a directory
+FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")  # tables that a part may have
 METHODS = ("own", "rpo", "lpmf", "serenity", "hmcos", "zhong", "exact")
 
 
@@ -34,8 +32,7 @@ class Run(NamedTuple):
     printed: str = ""
 
 
-OPTIMUM = Run(Exact(), "lowtide")
-"""What the settings of another method are to be compared with."""
+OPTIMUM = Run(Exact(), "lowtide")  # what the settings of another method are to be compared with
 
 Runs = Callable[[Case, MemoryModel, Sequence[str]], Iterator[Run]]
 

@@ -13,8 +13,7 @@ from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.stop import Limits
 from lowtide_research.bench.timing import one_line, quickest
 
-OURS = "lowtide"
-"""All engines in turn, as `lowtide research plan` and `lowtide research allocate` ask them."""
+OURS = "lowtide"  # all engines in turn, as `lowtide research plan` and `lowtide research allocate` ask them
 OURS_TO_CAPACITY = "lowtide to capacity"
 
 

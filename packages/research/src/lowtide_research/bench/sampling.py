@@ -33,8 +33,7 @@ from lowtide_research.bench.suite import Results, Suite, Watch
 from lowtide_research.bench.tables import json_text
 from lowtide_research.zoo.published.cases import Case, case_of
 
-NETWORK = "nasnet_a_imagenet"
-"""Of HMCOS's Figure 2."""
+NETWORK = "nasnet_a_imagenet"  # of HMCOS's Figure 2
 BINS = 60
 QUANTILES = (0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 
@@ -50,8 +49,7 @@ class Drawn:
     cpu_seconds: float
 
 
-Row: TypeAlias = Drawn | Cell
-"""The orders drawn, then each method."""
+Row: TypeAlias = Drawn | Cell  # the orders drawn, then each method
 
 
 @dataclass(frozen=True)

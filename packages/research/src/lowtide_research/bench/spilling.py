@@ -36,8 +36,7 @@ from lowtide_research.zoo.published.cases import FILE
 
 PARTS = ("networks", "wide", "sizes", "off-chip")
 
-Row: TypeAlias = SpillCell | ProgramSize | OffChip
-"""Of the first two parts, of ``"sizes"``, of ``"off-chip"``."""
+Row: TypeAlias = SpillCell | ProgramSize | OffChip  # of the first two parts, of ``"sizes"``, of ``"off-chip"``
 
 
 @dataclass(frozen=True, kw_only=True)

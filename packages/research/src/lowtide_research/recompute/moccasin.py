@@ -20,8 +20,7 @@ from lowtide.stop import Limits
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_OPS = 150
-"""More than these take too long to be of use."""
+MOST_OPS = 150  # more than these take too long to be of use
 
 
 @dataclass(frozen=True)

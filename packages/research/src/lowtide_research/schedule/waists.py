@@ -24,8 +24,7 @@ from typing import Any
 from lowtide import _core
 from lowtide.analyse.model import MemoryModel
 
-WIDEST = 400
-"""Ops of a minimum cut; a state whose cuts have more is taken for no waist."""
+WIDEST = 400  # ops of a minimum cut; a state whose cuts have more is taken for no waist
 
 
 @dataclass(frozen=True)

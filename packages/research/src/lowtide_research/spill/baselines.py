@@ -11,8 +11,7 @@ from lowtide.spill.orders import order_by
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
-OrderName = Literal["own", "exact", "hmcos"]
-"""Orders to spill from: the own one, and those of least peak."""
+OrderName = Literal["own", "exact", "hmcos"]  # orders to spill from: the own one, and those of least peak
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ GENOTYPE = Genotype(
     reduction_concat=(4, 5, 6),
 )  # fmt: skip
 
-BOTTLENECK = 4
-"""Channels of a cell over those of its 1x7 and 3x3 convolutions."""
+BOTTLENECK = 4  # channels of a cell over those of its 1x7 and 3x3 convolutions
 
 _KERNELS: dict[str, tuple[tuple[int, int], ...]] = {
     "1x1": ((1, 1),),

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-Operation = tuple[str, int]
-"""Name of an operation, and the hidden state that it reads."""
+Operation = tuple[str, int]  # name of an operation, and the hidden state that it reads
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,9 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-Edges = set[tuple[int, int]]
-"""Undirected edges, the lower node first."""
+Edges = set[tuple[int, int]]  # undirected edges, the lower node first
 
-SEEDS = (0, 1, 2, 3, 4)
-"""Seeds whose networks are fixed: a test holds their wiring."""
+SEEDS = (0, 1, 2, 3, 4)  # seeds whose networks are fixed: a test holds their wiring
 
 _ATTEMPTS = 1000
 _SIDE, _CLASSES, _LAST_FILTERS = 224, 1000, 1280

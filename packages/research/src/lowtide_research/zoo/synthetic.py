@@ -16,8 +16,7 @@ from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.mixing import mix_type
 from lowtide_research.zoo.network import Network, Parameter
 
-MOST_BYTES = 100
-"""Largest random size of ``random_width`` and ``series_parallel``."""
+MOST_BYTES = 100  # largest random size of ``random_width`` and ``series_parallel``
 
 MOST_READS = 3
 MOST_BRANCHES = 4

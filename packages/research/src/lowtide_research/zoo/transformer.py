@@ -8,8 +8,7 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-FEED_FORWARD = 4
-"""Width of the feed-forward block over the model's width."""
+FEED_FORWARD = 4  # width of the feed-forward block over the model's width
 
 
 def build_transformer(name: str, *, layers: int, width: int, heads: int, seq: int) -> Net:

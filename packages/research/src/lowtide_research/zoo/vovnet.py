@@ -13,8 +13,7 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-CONVOLUTIONS = 5
-"""Of a block, before its concat."""
+CONVOLUTIONS = 5  # of a block, before its concat
 CLASSES = 1000
 STEM = (64, 64, 128)
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 Formulation = Literal["paper", "cumulative"]
 Status = Literal["optimal", "time", "memory", "interrupt"]
 
-MAX_VARIABLES = 100_000
-"""Larger programs are not built: the solvers do nothing with them in any time that one waits."""
+MAX_VARIABLES = 100_000  # larger programs are not built: the solvers do nothing with them in any time that one waits
 
 HANDING_OVER = 0.5
 """What MathOpt takes to hand a program to the solver, and the solver to read it, over what building it took."""

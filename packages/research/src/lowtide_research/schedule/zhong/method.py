@@ -22,10 +22,8 @@ from lowtide_research.schedule.zhong.partition import Partition, partition
 from lowtide_research.schedule.zhong.problem import ReducedProblem, as_printed, problem_of
 from lowtide_research.schedule.zhong.program import count_variables
 
-MAX_OPS = 20_000
-"""Ancestors are kept as bits, so that memory grows with the square of the ops."""
-AGAIN_SECONDS = 0.1
-"""If more is left when all parts had their share, the part that has the peak gets it."""
+MAX_OPS = 20_000  # ancestors are kept as bits, so that memory grows with the square of the ops
+AGAIN_SECONDS = 0.1  # If more is left when all parts had their share, the part that has the peak gets it
 
 
 @dataclass(frozen=True)

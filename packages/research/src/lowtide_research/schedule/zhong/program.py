@@ -53,8 +53,7 @@ class OrderProgram:
         return len(self.rows)
 
 
-PEAK = 0
-"""Number of the variable M."""
+PEAK = 0  # number of the variable M
 
 
 def windows(problem: ReducedProblem, pruning: bool) -> tuple[list[int], list[int]]:

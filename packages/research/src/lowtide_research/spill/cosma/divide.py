@@ -32,8 +32,7 @@ from lowtide_research.spill.cosma.tensors import OUTSIDE, CosmaStorage, Space, a
 SPILLING_PARTS = 3
 """Mostly few parts spill in the order to start from, and the others take no time: each gets its share of so many."""
 
-MOST_OPS = 80
-"""In a part, where there are break points enough."""
+MOST_OPS = 80  # in a part, where there are break points enough
 
 
 @dataclass(frozen=True)

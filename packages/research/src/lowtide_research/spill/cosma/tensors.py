@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from lowtide.spill.orders import model_while_used
 from lowtide.spill.problem import SpillProblem
 
-OUTSIDE = -1
-"""Maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted."""
+OUTSIDE = -1  # maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from lowtide.transform.bypass import without_padding
 from lowtide.transform.merge import one_op_per_convolution
 from lowtide_research.schedule.serenity import Serenity, hmcos_comparison
 
-FILE = "file:"
-"""What a network's name begins with if the zoo does not hold it, and a directory of graphs may."""
+FILE = "file:"  # what a network's name begins with if the zoo does not hold it, and a directory of graphs may
 
 
 @dataclass(frozen=True)
