@@ -90,7 +90,9 @@ class Outputs:
     def commit(self) -> None:
         """Rename every file to its own name, replacing older files. Raises `InputError`: a rename failed; the files
         renamed before are what they were, and all others are removed."""
-        older: dict[Path, Path | None] = {}  # what was replaced, to where it can be had again; None: there was nothing
+        older: dict[
+            Path, Path | None
+        ] = {}  # what was replaced, to where it can be restored from; None: there was nothing
         try:
             for final, temporary in list(self._pending.items()):
                 try:

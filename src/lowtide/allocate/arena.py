@@ -61,7 +61,7 @@ THOROUGH: tuple[Engine, ...] = (
 search until the time is over."""
 
 
-MOST_FOR_FREER = 20_000  # up to this many buffers, an arena above its bound is tried again with fewer overwrites
+MOST_FOR_FREER = 20_000  # up to this many buffers, an arena above its bound is retried with fewer overwrites
 
 
 @dataclass(frozen=True)

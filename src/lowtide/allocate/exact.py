@@ -114,7 +114,7 @@ class _Stretch:
         self.bound = facts.bound
         self.unit = facts.unit
         self.tried = -1  # no search finds anything up to this height; a proof only where the core proves
-        self.has_placement = False  # by a search, beside the one that it began with
+        self.has_placement = False  # by a search, in addition to the one that it began with
         self.climbs: dict[int, _Climb] = {}
         self.sizes = [problem.buffers[i].size for i in self.members]
         self.take([offsets[i] for i in self.members])
@@ -136,7 +136,7 @@ class _PlacementSearch:
         self.stretches = [_Stretch(self.core, i, best.offsets, problem) for i in range(len(self.core))]
         self.least = best.lower_bound_bytes
         self.work = self.nodes = self.questions = 0
-        self.share = 4  # what is asked next lies by so much of the gap below the best known
+        self.share = 4  # what is asked next is by so much of the gap below the best known
 
     @property
     def bound(self) -> int:

@@ -25,7 +25,7 @@ from lowtide.sizes import round_up
 
 MOST_STEPS = 256  # so many steps of the top tensor's life are looked at: those of the highest footprint
 
-MOST_HOLES = 4  # so many holes are told, the largest
+MOST_HOLES = 4  # so many holes are reported, the largest
 
 
 @dataclass(frozen=True, slots=True)

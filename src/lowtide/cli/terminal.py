@@ -44,7 +44,7 @@ def has_unicode() -> bool:
 
 def say(message: str) -> None:
     """One line on stderr."""
-    with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell
+    with suppress(OSError, ValueError):  # stderr may be closed: then no one reads it
         print(f"lowtide: {clean(message)}", file=sys.stderr, flush=True)
 
 

@@ -30,7 +30,7 @@ Shape = tuple[int, ...]
 Shapes = tuple[Shape | None, ...]
 Box = tuple[Range, ...]
 """Half-open range of every dimension of a tensor."""
-Part = Mapping[int, Range]  # range of each axis that is cut; the others are whole
+Part = Mapping[int, Range]  # range of each axis that is cut; the others are complete
 
 Exact = Literal["bits", "kernel", "sum", "never"]
 """bits: the same arithmetic on the same operands. kernel: the same arithmetic, but a runtime may choose another kernel

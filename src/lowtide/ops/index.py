@@ -88,7 +88,7 @@ def fixed(first: int, end: int) -> Index:
 NOTHING = fixed(0, 0)  # no row at all: the op asks for the operand's shape and not for what is in it
 
 
-MOST_ROWS = 2**20  # rows of a result above which nobody lists them one by one for `fit`
+MOST_ROWS = 2**20  # rows of a result above which they are not listed one by one for `fit`
 
 
 def fit(axis: int, rows: Sequence[Range], num: int, den: int) -> Index:

@@ -270,7 +270,7 @@ class Checkpoints:
     def _types(self) -> set[str]:
         return {op.type for op in self.expanded.graph.ops}
 
-    # the whole
+    # all of it
 
     def applied(self, runs: Sequence[Run]) -> Passed:
         """The graph with all segments as these runs say."""

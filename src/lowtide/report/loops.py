@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lowtide.run_reports import LoopRunReport
 
 _NAME = 60  # characters of a name on the screen
-_SHOWN = 6  # rings of a loop that are listed, the largest; `--json` and the plan file have all
+_SHOWN = 6  # line buffers of a loop that are listed, the largest; `--json` and the plan file have all
 
 
 def loop_rows(plan: Plan) -> list[tuple[str, str]]:

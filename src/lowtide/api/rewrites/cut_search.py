@@ -34,9 +34,9 @@ _SEARCH = 0.6  # share of the time after which the search for regions is over
 _MATERIALISED = 0.3
 """The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
 regions that join it has to be through for that, where it is not asked for by name."""
-_SEAMS, _BOTH = 0.75, 0.85  # the same for the search for seams, and for that for regions in what seams left whole
+_SEAMS, _BOTH = 0.75, 0.85  # the same for concat elimination, and for regions in what it left untiled
 _FIRST = 0.7  # share of the time that is left for the first of several part graphs
-_LATE = 0.25  # share of what time is left that a search for regions or seams has at the least
+_LATE = 0.25  # share of what time is left that a search for regions or concat elimination has at the least
 _LAST = 0.5  # time for the last order of a part graph and its arena, for each second that all before took
 _NESTED = 0.6  # share of a later round's time that the search for its regions has
 _ONCE = 0.5
@@ -304,7 +304,7 @@ class CutSearch:
             return list({way.regions: way for way in ways}.values())
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         ways = []
-        if once is not None:  # nothing runs again where that gains nothing, or time is short
+        if once is not None:  # nothing is recomputed where that gains nothing, or time is short
             half = replace(limits, seconds=limits.seconds - _ONCE * limits.left_seconds)
             timed = self.job.costs is not None and self.job.costs.timed
             free = bounds if timed else replace(bounds, most_nanoseconds=0)  # kept rows add no operations

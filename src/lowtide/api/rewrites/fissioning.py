@@ -47,7 +47,7 @@ _SOUGHT, _PLACED = 0.55, 8
 """Within a budget: the share of the time until which parts are sought, the rest is for what fits with its arena; and
 plans that are placed for that."""
 
-_APART = 0.3  # part of the time in which a step whose siblings may be one is planned as it stands
+_APART = 0.3  # part of the time in which a step whose siblings may be one is planned unchanged
 
 _LATE, _AT_LEAST = 3, 1.0  # searches for what fits when the time is up, and seconds of each
 

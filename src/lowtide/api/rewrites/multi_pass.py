@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lowtide.transform.passed import Passed
 
 _PLAN = 0.3  # share of a turn that is left for the plan once the search for passes has to end
-_LARGE = 5000  # parts above which their own order stands, which runs one stripe after another
+_LARGE = 5000  # parts above which their own order is kept, which runs one stripe after another
 _ROOM = (1.0, 0.99, 0.97, 0.94)
 """Parts of a budget that the bytes live at once may take, until the arena is within it, too."""
 

@@ -63,7 +63,7 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
                     yield task, _lost(task)
                 else:
                     waiting.appendleft(task)
-        except BaseException:  # Ctrl-C, or nobody wants the rest: what is being planned is not waited for
+        except BaseException:  # Ctrl-C, or the rest is not wanted: what is being planned is not waited for
             _end(pool, set(multiprocessing.active_children()) - others)
             raise
         finally:

@@ -18,7 +18,7 @@ from typing import Any
 
 from lowtide.files import Buffer
 
-READ_LIMIT = 1 << 20  # as many elements may be read from any file, and as many again for each of its bytes
+READ_LIMIT = 1 << 20  # as many elements may be read from any file, and as many more for each of its bytes
 
 _NUMBERS = {form: struct.Struct(f"<{form}") for form in "bBhHiIqQfd"}
 

@@ -15,7 +15,7 @@ from lowtide.report.page.words import head_html, words_html
 from lowtide.report.svg import text, timeline_svg
 from lowtide.report.view import PlanView
 
-SCRIPTS = ("data.js", "panel.js", "page.js")  # the parts of the page's script, in order: no part stands alone
+SCRIPTS = ("data.js", "panel.js", "page.js")  # the parts of the page's script, in order: no part works alone
 
 TITLES = ("after", "before")
 """What two plans are called: the one that the report is about, and the one that it is held beside."""

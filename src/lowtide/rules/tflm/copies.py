@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 Run = tuple[int | None, int, int]
 """Element that is read first (None: the place is filled), element that is written first, how many."""
 
-MOST_RUNS = 1 << 16  # with more pieces than this no distance is worked out: nothing of the kind fits a microcontroller
+MOST_RUNS = 1 << 16  # with more slices than this no distance is worked out: nothing of the kind fits a microcontroller
 
 
 def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:

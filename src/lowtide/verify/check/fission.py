@@ -279,8 +279,8 @@ class _Region:
     families: Mapping[str, PlanFamily]
     rows: int = 0
     made: dict[int, int | None] = field(default_factory=dict)  # dimension of rows; None: a sum
-    read: dict[int, int | None] = field(default_factory=dict)  # likewise; None: whole
-    shared: dict[int, int] = field(default_factory=dict)  # bytes that each part of an op reads or makes whole
+    read: dict[int, int | None] = field(default_factory=dict)  # likewise; None: all of it
+    shared: dict[int, int] = field(default_factory=dict)  # bytes that each part of an op reads or makes entirely
 
     def __post_init__(self) -> None:
         ids = [v for v, _ in self.part.ops]

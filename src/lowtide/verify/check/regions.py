@@ -134,7 +134,7 @@ class _Search:
             meaning=self._meaning,
         )
 
-    # one op, whole or cut
+    # one op, untiled or cut
 
     def _untiled(self, op: int) -> int:
         if op not in self.all_run:

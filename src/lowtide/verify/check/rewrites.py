@@ -195,7 +195,7 @@ def why_not_recomputed(graph: Graph, op: Op) -> str | None:
     memory, named = {chain[-1] for chain in read}, {t for chain in read for t in chain}
     for other in graph.ops:
         written = [t for t in other.outputs if _chain(above, t)[-1] in memory]
-        if names_only(other.type):  # what it makes is there already, unless it is the whole
+        if names_only(other.type):  # what it makes is there already, unless it is all of it
             written = [t for t in written if above[t] is None]
         came_first = graph.index_of[other.id] < graph.index_of[op.id] and not named.isdisjoint(other.outputs)
         if written and not came_first:

@@ -262,7 +262,7 @@ class _PartBuilder:
         self.graph = graph
         self.memory = counted_memory(graph, plan, target)
         self.unit = target.alignment
-        # Sizes are rounded up here: whatever lies in the memory with its offsets aligned does so in the rounded one.
+        # Sizes are rounded up here: whatever is in the memory with its offsets aligned does so in the rounded one.
         self.capacity = round_up((plan.memories or [])[0].capacity_bytes, self.unit)
         self.at = {op.id: k for k, op in enumerate(graph.ops)}
         producer = {t: k for k, op in enumerate(graph.ops) for t in op.outputs}
