@@ -1,5 +1,4 @@
-"""Words that docs/contributing.md tells not to write: refused in pages, and counted in names, docstrings and comments of
-src.
+"""Words that docs/contributing.md tells not to write: refused in pages, and counted in names and texts of src.
 
 `python tests/test_words.py` lowers the ceilings of tests/words.json to the present counts, and raises none.
 """
