@@ -123,22 +123,10 @@ def allocate(
     If the first engine's arena is above the load bound, it is tried once more without those overwrites that the peak
     does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
 
-    Parameters
-    ----------
-    model
-        Graph under a target.
-    order
-        Positions in own order, each once, topological.
-    overwrites
-        The in-place choices, as `profile(model, order).in_place` gives them.
-    alignment
-        Bytes; the target's if not given.
-    limits
-        For engines that search.
-    engines
-        To be asked in turn; the first one packs everything.
-    lifetimes
-        `profile(model, order)`, if it is known already.
+    `model`: graph under a target. `order`: positions in own order, each once, topological. `overwrites`: the in-place
+    choices, as `profile(model, order).in_place` gives them. `alignment`: bytes; the target's if not given. `limits`:
+    for engines that search. `engines`: to be asked in turn; the first one packs everything. `lifetimes`:
+    `profile(model, order)`, if it is known already.
     """
     lifetimes = lifetimes or profile(model, order)
     alignment = model.alignment if alignment is None else alignment

@@ -95,70 +95,40 @@ class Rung:
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """An unmodified model. Sizes are bytes.
+    """An unmodified model. Sizes are bytes."""
 
-    Attributes
-    ----------
-    graph, target, ops
-        Name of the model, name of the target, number of ops.
-    own_order_peak_bytes
-        Peak of the file's own order.
-    peak_bytes, lower_bound_bytes, optimal
-        Best peak known, what no order beats, and whether they are equal.
-    arena_bytes, arena_lower_bound_bytes
-        Arena of the best order known (TFLM's head, under tflm), and what no arena of that order beats.
-    bodies
-        What the subgraphs that ops run take of it, in words; empty if there are none.
-    arena_lost
-        Where that arena loses bytes, as in `Plan.search`; None if it loses none.
-    stopped
-        Why the search for them ended.
-    steps_at_peak
-        How many steps of the own order reach its peak.
-    peak
-        The first of them; None for a graph without ops.
-    runners_up
-        The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
-    footprint_bytes
-        Per step of the own order.
-    fission
-        What cuts could give at most; None where ops have no known meaning, where the target does not count graph
-        inputs, and above `MOST_CUT_OPS` ops.
-    runtime_figures
-        What the runtime takes by its defaults, and for the best order known; None where no runtime is known.
-    ladder
-        Sizes of memory in which the model fits, and how, the largest first: what was found in the time for it; empty
-        where nothing was looked for.
-    ladder_seconds
-        How long was looked for cuts and slow memories.
-    ladder_complete
-        Whether the look ended before its time was over.
-    seconds
-        Wall time of it all.
-    """
-
+    # graph, target, ops: name of the model, name of the target, number of ops.
     graph: str
     target: str
     ops: int
-    own_order_peak_bytes: int
+    own_order_peak_bytes: int  # peak of the file's own order
+    # peak_bytes, lower_bound_bytes, optimal: best peak known, what no order beats, and whether they are equal.
     peak_bytes: int
     lower_bound_bytes: int
     optimal: bool
+    # arena_bytes, arena_lower_bound_bytes: arena of the best order known (TFLM's head, under tflm), and what no arena
+    # of that order beats.
     arena_bytes: int
     arena_lower_bound_bytes: int
-    arena_lost: ArenaLost | None
-    stopped: str
-    steps_at_peak: int
-    peak: StepDetail | None
+    arena_lost: ArenaLost | None  # where that arena loses bytes, as in `Plan.search`; None if it loses none
+    stopped: str  # why the search for them ended
+    steps_at_peak: int  # how many steps of the own order reach its peak
+    peak: StepDetail | None  # the first of them; None for a graph without ops
+    # The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
     runners_up: tuple[StepSummary, ...]
-    footprint_bytes: tuple[int, ...]
+    footprint_bytes: tuple[int, ...]  # per step of the own order
+    # What cuts could give at most; None where ops have no known meaning, where the target does not count graph inputs,
+    # and above `MOST_CUT_OPS` ops.
     fission: Fission | None
+    # What the runtime takes by its defaults, and for the best order known; None where no runtime is known.
     runtime_figures: list[RuntimeFigure] | None
+    # Sizes of memory in which the model fits, and how, the largest first: what was found in the time for it; empty
+    # where nothing was looked for.
     ladder: list[Rung]
-    ladder_seconds: float
-    ladder_complete: bool
-    seconds: float
-    bodies: str = ""
+    ladder_seconds: float  # how long was looked for cuts and slow memories
+    ladder_complete: bool  # whether the look ended before its time was over
+    seconds: float  # wall time of it all
+    bodies: str = ""  # what the subgraphs that ops run take of it, in words; empty if there are none
 
     def __repr__(self) -> str:
         return brief(

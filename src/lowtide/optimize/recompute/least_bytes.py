@@ -149,20 +149,9 @@ class _Halving:
 
 
 def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limits: Limits) -> tuple[list[Spent], str]:
-    """Ever lower peaks in ever more time: one descending sweep, each budget warm-started from the one before.
-
-    Parameters
-    ----------
-    order
-        Positions of all ops, without repeats.
-    budgets
-        Bytes, descending. The sweep ends at the first infeasible one, with the lowest sequence so far.
-
-    Returns
-    -------
-    list of Spent, str
-        The first has no recomputation; and why the sweep ended.
-    """
+    """Ever lower peaks in ever more time: one descending sweep, each budget warm-started from the one before. `order`:
+    positions of all ops, without repeats. `budgets`: bytes, descending. The sweep ends at the first infeasible one,
+    with the lowest sequence so far. Returns: the first has no recomputation; and why the sweep ended."""
     points, stopped = [once(problem, order)], "complete"
     for number, budget in enumerate(budgets):
         if budget >= points[-1].peak:

@@ -63,17 +63,9 @@ class Refutation:
 def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 2_000_000) -> Proof:
     """Re-prove the plan's bound, by a second search where the certificate is one of a search.
 
-    Parameters
-    ----------
-    seconds
-        Wall time for the search.
-    max_states
-        Sets of ops to look at before giving up; each takes about the number of ops in bits.
-
-    Raises
-    ------
-    VerificationError
-        ``bound`` or ``certificate``: the certificate does not hold, or an order exists that it rules out.
+    `seconds`: wall time for the search. `max_states`: sets of ops to look at before giving up; each takes about the
+    number of ops in bits. Raises `VerificationError`: ``bound`` or ``certificate``: the certificate does not hold, or
+    an order exists that it rules out.
     """
     began = time.perf_counter()
     if plan.moves is not None:

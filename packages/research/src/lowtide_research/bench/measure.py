@@ -79,20 +79,9 @@ def measure(
     published: tuple[Figure, ...] = (),
     own_result: bool = False,
 ) -> Cell:
-    """Run a method; whatever it raises is a cell.
-
-    Parameters
-    ----------
-    limits
-        Makes those of a run, whose clock starts with it.
-    own_result
-        Whether the peak is that of Zhong et al.'s Algorithm 2 alone, even where a plain order is better.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C, also where the method ended by itself because of it.
-    """
+    """Run a method; whatever it raises is a cell. `limits`: makes those of a run, whose clock starts with it.
+    `own_result`: whether the peak is that of Zhong et al.'s Algorithm 2 alone, even where a plain order is better.
+    Raises `KeyboardInterrupt`: Ctrl-C, also where the method ended by itself because of it."""
     case, model = subject.case, subject.model
     about: dict[str, Any] = {
         "part": subject.part,

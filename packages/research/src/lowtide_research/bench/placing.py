@@ -114,20 +114,8 @@ def allocators() -> dict[str, Allocator]:
 
 
 def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[str, Any]) -> Row:
-    """Run an allocator and check what it gives; whatever it raises is a row.
-
-    Parameters
-    ----------
-    seconds
-        Wall time that it may search.
-    about
-        Fields of the row: what the problem is.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C.
-    """
+    """Run an allocator and check what it gives; whatever it raises is a row. `seconds`: wall time that it may search.
+    `about`: fields of the row: what the problem is. Raises `KeyboardInterrupt`: Ctrl-C."""
     about = {**about, "buffers": len(problem.buffers), "allocator": allocator.name}
     try:
         reason = allocator.supports(problem)

@@ -193,20 +193,9 @@ class Subject:
 def measure(
     problem: SpillProblem, method: SpillMethod, about: dict[str, Any], limits: Callable[[], Limits]
 ) -> SpillCell:
-    """Run a scheme, and check its answer as a plan is checked; whatever it raises is a cell.
-
-    Parameters
-    ----------
-    about
-        Fields of the cell: what the problem is.
-    limits
-        Makes those of a run, whose clock starts with it.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C, also where the scheme ended by itself because of it.
-    """
+    """Run a scheme, and check its answer as a plan is checked; whatever it raises is a cell. `about`: fields of the
+    cell: what the problem is. `limits`: makes those of a run, whose clock starts with it. Raises `KeyboardInterrupt`:
+    Ctrl-C, also where the scheme ended by itself because of it."""
     try:
         reason = method.supports(problem)
         if reason is not None:

@@ -133,15 +133,8 @@ class Results(Generic[R]):
 
 
 def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
-    """Run a suite; the rows that are done when Ctrl-C comes are its results.
-
-    Raises
-    ------
-    InputError, MissingExtraError
-        As `Suite.rows`.
-    KeyboardInterrupt
-        Ctrl-C before any row was done.
-    """
+    """Run a suite; the rows that are done when Ctrl-C comes are its results. Raises `InputError`, `MissingExtraError`:
+    as `Suite.rows`. Raises `KeyboardInterrupt`: Ctrl-C before any row was done."""
     watch = watch or Watch()
     began = clock.process_time()
     done: list[R] = []

@@ -95,10 +95,7 @@ def run(
     Returns the values of the columns if there are any, the bound on the objective, and how it ended; "infeasible" is
     a solver's proof. `progress` is the best and the bound to report meanwhile.
 
-    Raises
-    ------
-    InputError
-        The solver cannot be used, for example because it has no licence.
+    Raises `InputError`: the solver cannot be used, for example because it has no licence.
     """
     mathopt = load("a solver")
     from ortools.util.python.solve_interrupter import SolveInterrupter
