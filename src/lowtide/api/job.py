@@ -142,6 +142,8 @@ class Job:
     repeats: RecomputeMethod | None = None  # a published method of recomputation; None: lowtide's own
     stream_input: bool = False  # whether the caller hands graph inputs over row by row, as loops ask for them
     warm_start: Plan | None = None  # a plan of the model that the search begins with: what is found is no worse
+    # What each op counts for when plans are compared, since a runtime keeps so much for it outside the arena.
+    op_bytes: int = 0
     # The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
     target: Target = field(init=False, compare=False, repr=False)
 

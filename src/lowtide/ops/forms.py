@@ -72,6 +72,7 @@ class Convolution:
     weights: int = 1
     bias: int | None = 2  # operand that is added, of one dimension; given to one part of the input channels only
     vectors: tuple[int, ...] = ()  # further operands of one number for each output channel: scales, zero points
+    added: int | None = None  # operand of the result's shape that is added
     literal: tuple[int, ...] = ()
     transposed: bool = False  # whether rows of data are spread over the result
     # exact, merged: as in `Access`.
