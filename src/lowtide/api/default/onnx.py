@@ -1,7 +1,7 @@
 """The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
 
     model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles too, as many as there is
-           time for  ->  each compared with today, in turn; tiles that take too long are made again with fewer ops
+           time for  ->  each compared with today, in turn; tiles that take too long are replanned with fewer ops
            ->  the best that is no slower than allowed
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
