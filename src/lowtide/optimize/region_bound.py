@@ -28,6 +28,7 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.index import FIXED, Index, Range
 from lowtide.ops.table import kind_of
 from lowtide.optimize.last_results import last_results
+from lowtide.optimize.loop_flow import members
 from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, needed
@@ -346,7 +347,7 @@ class RegionBounds:
                 for t in self._followed(op):
                     waits |= self._waited_for(op.id, t)
                     waits |= event[("ran", graph.producer[t])] if t in graph.producer else 0
-            for k in _bits(waits):
+            for k in members(waits):
                 needed_behind[1 << k] |= within
         return needed_behind
 
@@ -439,10 +440,3 @@ class RegionBounds:
                 index = None if d is None else dims[d]
                 found.append({index.axis} if index is not None and index.axis != FIXED and index.num > 0 else set())
         return set.intersection(*found) if found else set()
-
-
-def _bits(bits: int) -> Iterator[int]:
-    while bits:
-        low = bits & -bits
-        yield low.bit_length() - 1
-        bits ^= low

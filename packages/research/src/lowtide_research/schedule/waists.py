@@ -23,6 +23,7 @@ from typing import Any
 
 from lowtide import _core
 from lowtide.analyse.model import MemoryModel
+from lowtide.optimize.loop_flow import members
 
 WIDEST = 400  # ops of a minimum cut; a state whose cuts have more is taken for no waist
 
@@ -124,7 +125,7 @@ class Waists:
         """Whether no state has fewer bytes than the first `at` steps that lacks some of these steps; `behind`: that has
         some of them besides."""
         here = _between(0, at)
-        low, steps = here if behind else here & ~free, list(_members(free))
+        low, steps = here if behind else here & ~free, list(members(free))
         model, number = self.model, {v: k for k, v in enumerate(steps)}
         touched: dict[int, list[int]] = {}
         for k, v in enumerate(steps):
@@ -232,10 +233,3 @@ def _bits(ops: Iterable[int]) -> int:
     for v in ops:
         result |= 1 << v
     return result
-
-
-def _members(bits: int) -> Iterator[int]:
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
