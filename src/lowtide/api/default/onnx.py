@@ -1,7 +1,7 @@
 """The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
 
     model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles too, as many as there is
-           time for  ->  each compared with today, in turn; tiles that take too long are replanned with fewer ops
+           time for  ->  each compared with today, in turn; tiles that take too long are replaced by ones of fewer ops
            ->  the best that is no slower than allowed
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
@@ -37,7 +37,7 @@ RUNS, SECONDS = 60, 5.0
 """Runs of each model, in turn, and seconds for them: three runs at the least."""
 MANY_WEIGHTS = 2**22
 """Bytes of an optimised file from which its weights may be mapped."""
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.01
 """Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
 predicted."""
 WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
@@ -114,7 +114,7 @@ class _Candidate:
     planned: FreshRun
     outputs: str
     slower: float | None
-    predicted: ProcessMemory
+    predicted: ProcessMemory | None = None
     settled: bool = False
 
     @property
@@ -183,6 +183,9 @@ class Trial:
         does not save enough to be measured."""
         request, settings = self.request, {}
         block, nodes = first.plan.runtime_arena_bytes or 0, len(first.plan.order)
+        enough = LEAST_GAIN * first.planned.model_bytes
+        if block < enough:
+            return None
         rest = first.planned.model_bytes - block  # what is not tensors
         if request.budget_bytes is not None:
             if request.budget_bytes <= rest:
@@ -197,7 +200,7 @@ class Trial:
         most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
         plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
         saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
-        return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
+        return plan if saved >= enough else None
 
     def _solved(self, job: Job) -> Plan:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)

@@ -1,7 +1,7 @@
 """What an onnxruntime process takes with a plan, predicted part by part from the files that are written.
 
 The constants were measured with onnxruntime 1.32.0 on x86-64; `packages/research/bench/front.py` prints what is
-predicted beside what is measured.
+predicted, and what is measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NODE_BYTES = 4300
 _KERNEL_BYTES = 1_500_000
 """Pages of onnxruntime's own code that a run of a usual model touches, beyond those of opening it."""
 _IN_FILE = 1.2
-"""What weights take that are read from the model's file, beside their bytes: pieces of the file stay behind."""
+"""What weights take that are read from the model's file, for each of their bytes: pieces of the file stay in memory."""
 _HELD_BY_NODE = 2.5
 """The same of a constant that a node holds: the node, the file and the session each have it."""
 _PACKED = {"MatMul": (1,), "Gemm": (1,), "FusedMatMul": (1,), "FusedGemm": (1,), "LSTM": (1, 2), "GRU": (1, 2)}
@@ -76,8 +76,9 @@ def _sizes(graph: Any) -> dict[str, int]:
     """What each constant of a graph takes: an initializer its bytes, what a node holds more than twice as much."""
     sizes = {tensor.name: _bytes(tensor) for tensor in graph.initializer}
     for node in graph.node:
-        values = [a.t for a in node.attribute if node.op_type == "Constant" and a.HasField("t")]
-        sizes.update({node.output[0]: int(_HELD_BY_NODE * value.ByteSize()) for value in values})
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.HasField("t"):
+                sizes[node.output[0]] = int(_HELD_BY_NODE * attribute.t.ByteSize())
     return sizes
 
 
