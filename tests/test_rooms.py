@@ -66,8 +66,7 @@ ELSEWHERE = {
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
-    "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
-    "run/session_module api/optimizing",
+    "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena run/session_module",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
@@ -185,7 +184,6 @@ OF_RESEARCH = {
         "recompute/checkmate recompute/chen recompute/dtr recompute/fastsa recompute/torchtitan"
     ),
     "bench/test_allocation.py": "bench/arena_tables bench/placing",
-    "bench/test_ort.py": "bench/models",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-LIKENESS = 0.6
-"""Share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)."""
+LIKENESS = 0.6  # share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)
 
 
 class FreeNames:

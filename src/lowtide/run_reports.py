@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from lowtide.names import brief
 from lowtide.rewrites import Exactness
 
-ROUNDING = 1e-4
-"""Share of an output's largest magnitude by which other kernels, and sums in another order, may move it."""
+ROUNDING = 1e-4  # share of an output's largest magnitude by which other kernels, and sums in another order, may move it
 _ROUNDING_OF = {"float16": 2e-2, "bfloat16": 2e-1}
 """The same in models with tensors of half precision, which have 11 and 8 significant bits."""
 
@@ -66,47 +65,27 @@ class ComparedRuns:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What onnxruntime measured when one node had run.
+    """What onnxruntime measured when one node had run."""
 
-    Attributes
-    ----------
-    op
-        Op id in the plan.
-    in_use_bytes
-        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
-    planned_bytes
-        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
-    """
-
-    op: int
+    op: int  # op id in the plan
     name: str
     type: str
-    in_use_bytes: int
+    in_use_bytes: int  # sizes in use beyond what was before the first node; the graph's inputs are not in it
+    # The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
     planned_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """Memory of one file's first run, node by node in the order in which they ran.
-
-    Attributes
-    ----------
-    peak_bytes
-        Most bytes of tensors in use at once, without what kernels take while they run.
-    mark_bytes
-        Most bytes that the arena allocated at once: in its chunks, which may be larger, and with workspace.
-    held_bytes
-        What the arena took from the system, weights apart.
-    grown_at
-        The node at which the arena first took more than one block; empty if none is known.
-    """
+    """Memory of one file's first run, node by node in the order in which they ran."""
 
     path: str
-    peak_bytes: int
+    peak_bytes: int  # most bytes of tensors in use at once, without what kernels take while they run
+    # Most bytes that the arena allocated at once: in its chunks, which may be larger, and with workspace.
     mark_bytes: int
-    held_bytes: int
+    held_bytes: int  # what the arena took from the system, weights apart
     nodes: tuple[NodeMemory, ...]
-    grown_at: str = ""
+    grown_at: str = ""  # the node at which the arena first took more than one block; empty if none is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,33 +242,16 @@ class TfliteRunReport:
 
 @dataclass(frozen=True)
 class TorchRunReport(ComparedRuns):
-    """What running both archives showed.
+    """What running both archives showed. `outputs`: every tensor that the programs return, numbered."""
 
-    Attributes
-    ----------
-    outputs
-        Every tensor that the programs return, numbered.
-    runs
-        Number of different random inputs.
-    deterministic
-        Whether the original gives the same bits twice.
-    order_kept
-        Whether the planned archive's nodes are the original's in the plan's order.
-    original_peak_bytes, planned_peak_bytes
-        Most bytes of storages live at once in each, weights and inputs apart.
-    plan_bytes
-        The plan's peak.
-    timing
-        Both in turn; None if that was not asked for.
-    """
-
-    runs: int
-    deterministic: bool
-    order_kept: bool
+    runs: int  # number of different random inputs
+    deterministic: bool  # whether the original gives the same bits twice
+    order_kept: bool  # whether the planned archive's nodes are the original's in the plan's order
+    # original_peak_bytes, planned_peak_bytes: most bytes of storages live at once in each, weights and inputs apart.
     original_peak_bytes: int
     planned_peak_bytes: int
-    plan_bytes: int = 0
-    timing: Timing | None = None
+    plan_bytes: int = 0  # the plan's peak
+    timing: Timing | None = None  # both in turn; None if that was not asked for
 
 
 @dataclass(frozen=True)

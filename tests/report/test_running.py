@@ -7,10 +7,10 @@ from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
 
 
 def test_advice_is_never_what_was_done():
-    """A file of level extended is told of level all, and one of level all nothing."""
+    """A file of level extended is told of the default command, and one of level all nothing."""
     assert "none of the optimiser's kernels" in faster_level("")
     assert "level extended alone" in faster_level("extended")
-    assert all("--runtime-level all" in faster_level(level) for level in ("", "extended"))
+    assert all("lowtide plan" in faster_level(level) for level in ("", "extended"))
     assert faster_level("all") == ""
 
 

@@ -19,14 +19,11 @@ from lowtide.sizes import NO_DIMS, Dims
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes, Project
 
-FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "CMakeLists.txt")
-"""Of a project."""
-TARGET = "loops"
-"""What a plan is made for that becomes C, if nothing else is asked for."""
+FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "CMakeLists.txt")  # of a project
+TARGET = "loops"  # what a plan is made for that becomes C, if nothing else is asked for
 _MARK = re.compile(rb"(?:/\*|#)?\s*Made by lowtide; make it again")
 """Begins a line in the comment that each file of a project begins with."""
-_MARK_LINES, _MARK_BYTES = 6, 4096
-"""Of the beginning of a file, where that line is; a model's name may stand before it."""
+_MARK_LINES, _MARK_BYTES = 6, 4096  # of the beginning of a file, where that line is; a model's name may stand before it
 
 
 @typed
@@ -85,13 +82,8 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
 
 
 def check_own(folder: str | Path) -> None:
-    """See that no file of another's would be replaced.
-
-    Raises
-    ------
-    InputError
-        `folder` has a file of one of the names in `FILES` that does not begin as those that lowtide makes do.
-    """
+    """See that no file of another's would be replaced. Raises `InputError`: `folder` has a file of one of the names in
+    `FILES` that does not begin as those that lowtide makes do."""
     for path in (Path(folder) / name for name in FILES):
         try:
             if not path.is_file():

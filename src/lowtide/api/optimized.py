@@ -40,13 +40,8 @@ def optimized_file(model: Path, out: Path, dims: Dims, level: Level = "all") -> 
 
 @contextmanager
 def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
-    """The model that a plan is of while it is needed: the user's, or what onnxruntime's optimiser makes of it.
-
-    Raises
-    ------
-    InputError
-        The plan is for another model, or this onnxruntime or CPU makes another file of it.
-    """
+    """The model that a plan is of while it is needed: the user's, or what onnxruntime's optimiser makes of it. Raises
+    `InputError`: the plan is for another model, or this onnxruntime or CPU makes another file of it."""
     origin = plan.optimized_from
     if origin is None or not isinstance(model, str | Path) or _is_of(plan, Path(model)):
         yield model

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
     from lowtide.stop import Progress
 
-RUNG_SECONDS = 3.0
-"""Of search for each rung."""
-LADDER_SECONDS = 20.0
-"""After which no further rung is searched."""
+RUNG_SECONDS = 3.0  # of search for each rung
+LADDER_SECONDS = 20.0  # after which no further rung is searched
 _NOT_HERE = ("banks", "board", "memories")
 _LEAST_HALVED = 16
 """Smaller dimensions count batches or channels, and are not halved."""
@@ -113,9 +111,9 @@ def ways_to_fit(
     settings = {"time": 60.0, **settings, "budget": budget}
     graph = load(model, settings.get("dims", NO_DIMS)) if is_program(model) or isinstance(model, Graph) else None
     given: Model = model if graph is None else graph
-    seconds = min(RUNG_SECONDS, settings["time"])
+    seconds: Any = min(RUNG_SECONDS, settings["time"])
     began = monotonic()
-    plain = plan(given, **{**settings, "time": seconds})
+    plain = plan(given, **(settings | {"time": seconds}))
     limit = plain.budget_bytes or 0
     if plain.status not in ("over_budget", "impossible"):
         return []

@@ -29,43 +29,21 @@ from lowtide.write.lean import make_lean
 
 @dataclass(frozen=True)
 class PlanFiles:
-    """Files to write of a plan, each or none, together or not at all.
+    """Files to write of a plan, each or none, together or not at all."""
 
-    Attributes
-    ----------
-    out
-        The model with its ops in the plan's order.
-    plan
-        The plan.
-    log
-        CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
-    snippet
-        Python that opens the written model as an onnxruntime session of the plan's order and arena. A model that
-        onnxruntime's optimiser made is then written without what such a session does not need.
-    buffer_plan
-        The layout as TFLM's struct.
-    commands
-        What a driver runs in a plan with spilling, as JSON if the name ends so.
-    exports
-        The layout for compilers and firmware.
-    copy_external
-        Whether external data is copied to where `out` is, if elsewhere.
-    pictures
-        The report and what else is drawn.
-    texts
-        Further files by their paths, whose text is there already.
-    """
-
-    out: str | Path | None = None
-    plan: str | Path | None = None
+    out: str | Path | None = None  # the model with its ops in the plan's order
+    plan: str | Path | None = None  # the plan
+    # CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
     log: str | Path | None = None
+    # Python that opens the written model as an onnxruntime session of the plan's order and arena. A model that
+    # onnxruntime's optimiser made is then written without what such a session does not need.
     snippet: str | Path | None = None
-    buffer_plan: str | Path | None = None
-    commands: str | Path | None = None
-    exports: Exports = NO_EXPORTS
-    copy_external: bool = False
-    pictures: Pictures = NO_PICTURES
-    texts: Mapping[Path, str] = field(default_factory=dict)
+    buffer_plan: str | Path | None = None  # the layout as TFLM's struct
+    commands: str | Path | None = None  # what a driver runs in a plan with spilling, as JSON if the name ends so
+    exports: Exports = NO_EXPORTS  # the layout for compilers and firmware
+    copy_external: bool = False  # whether external data is copied to where `out` is, if elsewhere
+    pictures: Pictures = NO_PICTURES  # the report and what else is drawn
+    texts: Mapping[Path, str] = field(default_factory=dict)  # further files by their paths, whose text is there already
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -109,20 +87,9 @@ def write_all(
     dims: Dims = NO_DIMS,
     board: str | Path | None = None,
 ) -> None:
-    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input.
-
-    Parameters
-    ----------
-    trace
-        What the log is to say.
-    target, dims, board
-        As the plan was made with; for exports of the layout, and so that their files are not replaced.
-
-    Raises
-    ------
-    InputError, VerificationError
-        As `apply`.
-    """
+    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input. `trace`:
+    what the log is to say. `target`, `dims`, `board`: as the plan was made with; for exports of the layout, and so that
+    their files are not replaced. Raises `InputError`, `VerificationError`: as `apply`."""
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
@@ -249,20 +216,9 @@ def check_outputs(
 ) -> None:
     """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
 
-    Parameters
-    ----------
-    paths
-        All of them.
-    out
-        The one among them that is to be the model, if any.
-    settings
-        Target and board, which may be files.
-
-    Raises
-    ------
-    InputError
-        An output is an input, a directory, cannot be written, has another format than the model; two outputs are one
-        file; or there is no model file to write back.
+    `paths`: all of them. `out`: the one among them that is to be the model, if any. `settings`: target and board, which
+    may be files. Raises `InputError`: an output is an input, a directory, cannot be written, has another format than
+    the model; two outputs are one file; or there is no model file to write back.
     """
     if out is not None:
         _ending(model, out)
@@ -281,15 +237,9 @@ def _replaces(paths: Iterable[str | Path]) -> bool:
 
 
 def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
-    """Write a network of the zoo as `.onnx`, with random weights from `seed`, or as `.graph.json`.
-
-    Raises
-    ------
-    InputError
-        No such network or parameter, another ending, or the output cannot be written.
-    VerificationError
-        ``open``: onnxruntime does not open it.
-    """
+    """Write a network of the zoo as `.onnx`, with random weights from `seed`, or as `.graph.json`. Raises `InputError`:
+    no such network or parameter, another ending, or the output cannot be written. Raises `VerificationError`: ``open``:
+    onnxruntime does not open it."""
     _ending(f"zoo:{name}", out)
     with Outputs() as outputs:
         _zoo_into(outputs, name, out, seed)

@@ -28,7 +28,7 @@ _MODEL = (
 
 _RESEARCH = (
     "--allow", "--target", "--plan", "--header", "--snippet", "--memory", "--bank", "--board", "--method", "--set",
-    "--max-overhead", "--runtime-optimized", "--runtime-level", "--reserve", "--cost", "--exact-bits", "--report",
+    "--max-overhead", "--reserve", "--cost", "--exact-bits", "--report",
 )  # fmt: skip
 """Options of `research plan` that people know from earlier versions of `plan`."""
 
@@ -69,18 +69,12 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
-_Add = Callable[..., _Parser]
-"""Adds a command: its name, what it does, the function that runs it, and examples."""
+_Add = Callable[..., _Parser]  # adds a command: its name, what it does, the function that runs it, and examples
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
-    """Parse a command line; an exit status if there is nothing left to do, as after --help.
-
-    Raises
-    ------
-    InputError
-        An unknown command or option, or a value that is missing or malformed.
-    """
+    """Parse a command line; an exit status if there is nothing left to do, as after --help. Raises `InputError`: an
+    unknown command or option, or a value that is missing or malformed."""
     try:
         parser = _parser(suites="bench" in arguments[1:2], methods=listed(arguments))
         if list(arguments) in ([], [GROUP]):
@@ -191,15 +185,6 @@ def _plan(add: _Add) -> None:
     )
     report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
-    runtime = p.add_argument_group("onnxruntime's own optimiser")
-    runtime.add_argument(
-        "--runtime-optimized", metavar="OPT.onnx",
-        help="let onnxruntime optimise MODEL into OPT.onnx, and plan that file",
-    )  # fmt: skip
-    runtime.add_argument(
-        "--runtime-level", default="extended", metavar="LEVEL",
-        help="of that: extended (default); all, for CPUs like this one only; best, the one of smaller arena",
-    )  # fmt: skip
 
 
 def _inspect(add: _Add) -> None:

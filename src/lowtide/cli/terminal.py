@@ -15,13 +15,11 @@ from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.stop import Progress
 
-FIRST_SECONDS = 2.0
-"""A search shorter than this says nothing."""
+FIRST_SECONDS = 2.0  # a search shorter than this says nothing
 TERMINAL_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
 """How often progress is said, on a terminal (one line, written over) and elsewhere (a line each time)."""
-SILENT_SECONDS = 15.0
-"""After that long without a word, where it is no terminal, it is said that work goes on."""
+SILENT_SECONDS = 15.0  # after that long without a word, where it is no terminal, it is said that work goes on
 
 
 def clean(text: str, *, lines: bool = False) -> str:
@@ -46,7 +44,7 @@ def has_unicode() -> bool:
 
 def say(message: str) -> None:
     """One line on stderr."""
-    with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell
+    with suppress(OSError, ValueError):  # stderr may be closed: then no one reads it
         print(f"lowtide: {clean(message)}", file=sys.stderr, flush=True)
 
 

@@ -16,8 +16,7 @@ from lowtide.ops.folding import fold_constants
 from lowtide.ops.table import names_only
 from lowtide.schemas import json_schema
 
-OWN_KEYS = "x_"
-"""Keys that begin so are the writer's own, and mean nothing here."""
+OWN_KEYS = "x_"  # keys that begin so are the writer's own, and mean nothing here
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
@@ -76,11 +75,8 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
     if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
 
-    Raises
-    ------
-    InputError
-        Not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a graph that `Graph`
-        refuses.
+    Raises `InputError`: not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
+    graph that `Graph` refuses.
     """
     raw = _decode(data, source)
     tensors = [

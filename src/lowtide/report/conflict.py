@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lowtide.plan import Plan
 
-MOST_NAMED = 6
-"""Members named; the rest are counted."""
+MOST_NAMED = 6  # members named; the rest are counted
 
 
 def conflict_text(plan: Plan) -> str | None:

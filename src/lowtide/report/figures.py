@@ -39,8 +39,7 @@ def _worse_lines(figures: Sequence[RuntimeFigure], target: str) -> list[str]:
     better = "keep the file as it stands"
     if figures[0].runtime == "onnxruntime":
         own = target.partition(",")[0] == "onnxruntime"
-        how = "--runtime-optimized OPT.onnx --runtime-level all" if own else "--target onnxruntime"
-        better = f"plan with {how}, or {better}"
+        better = f"plan with {'lowtide plan' if own else '--target onnxruntime'}, or {better}"
     return [f"  worse than today: {', '.join(f'{f.what} {_gain(f)}' for f in worse)}; {better}"]
 
 

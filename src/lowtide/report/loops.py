@@ -14,10 +14,8 @@ from lowtide.sizes import format_count, format_size
 if TYPE_CHECKING:
     from lowtide.run_reports import LoopRunReport
 
-_NAME = 60
-"""Characters of a name on the screen."""
-_SHOWN = 6
-"""Rings of a loop that are listed, the largest; `--json` and the plan file have all."""
+_NAME = 60  # characters of a name on the screen
+_SHOWN = 6  # line buffers of a loop that are listed, the largest; `--json` and the plan file have all
 
 
 def loop_rows(plan: Plan) -> list[tuple[str, str]]:

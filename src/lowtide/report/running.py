@@ -108,7 +108,7 @@ def faster_level(level: str) -> str:
     if level == "all":
         return ""
     what = f"the kernels of level {level} alone" if level else "none of the optimiser's kernels"
-    return f"the plan's session has {what}: plan what --runtime-optimized OPT.onnx --runtime-level all writes"
+    return f"the plan's session has {what}: lowtide plan MODEL -o OUT.onnx plans with all of them"
 
 
 def _against(before: int, shipped: int, after: int) -> str:

@@ -75,7 +75,7 @@ def _size_rows(plan: Plan) -> list[tuple[str, int, str]]:
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
         own = plan.runtime_parts.own_planned
-        if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it stands above
+        if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it is above
             rows.append(
                 ("TFLM's own head", own, f"of the file as it stands; {change(own, plan.arena_bytes)} with the plan")
             )

@@ -10,8 +10,7 @@ from lowtide.sizes import format_size
 if TYPE_CHECKING:
     from lowtide.run_reports import Timing
 
-_SLOWER = 0.1
-"""From so much on, slower is no chance."""
+_SLOWER = 0.1  # from so much on, slower is no chance
 
 
 def timing_rows(timing: Timing | None, before: str, if_slower: str = "") -> list[tuple[str, str]]:

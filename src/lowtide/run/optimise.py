@@ -57,7 +57,7 @@ def write_optimized(
     try:
         import onnxruntime
     except ImportError:
-        raise MissingExtraError("onnxruntime", "run", "--runtime-optimized") from None
+        raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime") from None
     if not model.is_file():
         raise InputError("cannot read the file: No such file or directory", str(model))
     options = onnxruntime.SessionOptions()

@@ -30,66 +30,39 @@ if TYPE_CHECKING:
     from lowtide.transform.seams import Elimination
     from lowtide.transform.sections import Sectioned
 
-_SEARCH = 0.6
-"""Share of the time after which the search for regions is over."""
+_SEARCH = 0.6  # share of the time after which the search for regions is over
 _MATERIALISED = 0.3
 """The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
 regions that join it has to be through for that, where it is not asked for by name."""
-_SEAMS, _BOTH = 0.75, 0.85
-"""The same for the search for seams, and for that for regions in what seams left whole."""
-_FIRST = 0.7
-"""Share of the time that is left for the first of several part graphs."""
-_LATE = 0.25
-"""Share of what time is left that a search for regions or seams has at the least."""
-_LAST = 0.5
-"""Time for the last order of a part graph and its arena, for each second that all before took."""
-_NESTED = 0.6
-"""Share of a later round's time that the search for its regions has."""
+_SEAMS, _BOTH = 0.75, 0.85  # the same for concat elimination, and for regions in what it left untiled
+_FIRST = 0.7  # share of the time that is left for the first of several part graphs
+_LATE = 0.25  # share of what time is left that a search for regions or concat elimination has at the least
+_LAST = 0.5  # time for the last order of a part graph and its arena, for each second that all before took
+_NESTED = 0.6  # share of a later round's time that the search for its regions has
 _ONCE = 0.5
 """Share of the time of a search that rows may run again in which is left when that for rows that are kept is over."""
-_TRIED = 6
-"""Ways to cut that are planned to the end where more than the peak counts."""
+_TRIED = 6  # ways to cut that are planned to the end where more than the peak counts
 
 
 @dataclass
 class CutSearch:
-    """Searches for the cuts that a job allows.
-
-    Attributes
-    ----------
-    uncut
-        The best plan without cuts.
-    interrupted
-        Whether Ctrl-C ended a search.
-    sectioned
-        What the problem's graph is of the user's own, if products of it run by sections.
-    user
-        The search for cuts of the user's own graph, if it is not this one.
-    first
-        What was cut before, if the problem's graph is in parts already.
-    by_sections
-        The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
-    unfinished
-        Whether time ended the search for regions or for concats to eliminate.
-    joins
-        Whether regions that join what others read could need less than the best order.
-    least
-        Bytes that no cuts go below.
-    """
+    """Searches for the cuts that a job allows."""
 
     job: Job
     goal: OneArena
     problem: Problem
-    uncut: Answer
+    uncut: Answer  # the best plan without cuts
     limits: Limits
-    interrupted: bool = False
+    interrupted: bool = False  # whether Ctrl-C ended a search
+    # What the problem's graph is of the user's own, if products of it run by sections.
     sectioned: Sectioned | None = None
-    user: CutSearch | None = None
+    user: CutSearch | None = None  # the search for cuts of the user's own graph, if it is not this one
+    # The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
     by_sections: CutSearch | None = None
-    first: PartGraph | None = None
-    unfinished: bool = False
-    joins: bool = True
-    least: int = 0
+    first: PartGraph | None = None  # what was cut before, if the problem's graph is in parts already
+    unfinished: bool = False  # whether time ended the search for regions or for concats to eliminate
+    joins: bool = True  # whether regions that join what others read could need less than the best order
+    least: int = 0  # bytes that no cuts go below
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -347,7 +320,7 @@ class CutSearch:
             return list({way.regions: way for way in ways}.values())
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         ways = []
-        if once is not None:  # nothing runs again where that gains nothing, or time is short
+        if once is not None:  # nothing is recomputed where that gains nothing, or time is short
             half = replace(limits, seconds=limits.seconds - _ONCE * limits.left_seconds)
             timed = self.job.costs is not None and self.job.costs.timed
             free = bounds if timed else replace(bounds, most_nanoseconds=0)  # kept rows add no operations

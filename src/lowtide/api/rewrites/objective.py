@@ -24,20 +24,11 @@ def objective_of(job: Job) -> Objective[Answer]:
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """The fewest required bytes; within a budget the least work, whose unit is the same in all plans of a call.
+    """The fewest required bytes; within a budget the least work, whose unit is the same in all plans of a call."""
 
-    Attributes
-    ----------
-    budget
-        Bytes that a plan may require; None: it is to require as few as possible.
-    op_bytes
-        Bytes that each op counts for.
-    thorough
-        Whether the search goes on within the budget: inputs have to be streamed, or merged operators take less time.
-    """
-
-    budget: int | None
-    op_bytes: int = 0
+    budget: int | None  # bytes that a plan may require; None: it is to require as few as possible
+    op_bytes: int = 0  # bytes that each op counts for
+    # Whether the search goes on within the budget: inputs have to be streamed, or merged operators take less time.
     thorough: bool = False
 
     def key(self, plan: Answer) -> Key:

@@ -46,13 +46,11 @@ _INDEXED = ("Slice", "Pad", "Resize", "Upsample", "Gather")
 _MOVES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric"})
 """Coordinates of a resize by which a row lies as far from its neighbours in a part as in the whole."""
 
-_SHAPED = frozenset({"Reshape", "Expand"})
-"""Ops whose operand 1 is the shape of the result."""
+_SHAPED = frozenset({"Reshape", "Expand"})  # ops whose operand 1 is the shape of the result
 
 _ACCUMULATES = "com.microsoft::FusedConv"
 
-_BIAS_IS_OPTIONAL = 11
-"""Version from which on Gemm has two operands or three."""
+_BIAS_IS_OPTIONAL = 11  # version from which on Gemm has two operands or three
 
 _FLOATS = frozenset({"float16", "float32", "float64"})
 _ADDED = _FLOATS | {"int32", "int64"}
@@ -60,8 +58,7 @@ _ADDED = _FLOATS | {"int32", "int64"}
 _ADDS_EQUALS, _COMPARES_INTEGERS, _NEWEST = 7, 12, 99
 """Versions from which on Add needs no attributes, Max and Min take whole numbers; and one for a graph without."""
 
-_SLICE_BY_OPERANDS = 10
-"""Version from which on starts and ends are operands."""
+_SLICE_BY_OPERANDS = 10  # version from which on starts and ends are operands
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
@@ -261,13 +258,7 @@ def _sized(op: Op, grain: int) -> Spelling | None:
 
 
 def padding(rows: tuple[tuple[int, int], ...]) -> Glue:
-    """No part asks for it: a window of ONNX says its padding itself.
-
-    Raises
-    ------
-    ValueError
-        Always.
-    """
+    """No part asks for it: a window of ONNX says its padding itself. Raises `ValueError`: always."""
     raise ValueError(f"padding of {rows} beside a window")
 
 

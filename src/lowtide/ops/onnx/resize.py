@@ -112,7 +112,8 @@ def _nearest(at: Fraction, rounding: str) -> int:
 
 
 def upsample(node: Node) -> Form:
-    """Scales from an attribute (version 7) or an operand; places are those of `asymmetric`, rows rounded down."""
+    """Scales from an attribute (version 7) or an operand; places are those of `asymmetric`, rows rounded down. Raises
+    `NoForm` where they are not known."""
     mode = node.text("mode", "nearest")
     mixing = _Mixing(
         "linear" if mode == "bilinear" else mode, node.text("coordinate_transformation_mode", "asymmetric"), "floor"

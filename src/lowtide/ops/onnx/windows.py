@@ -8,7 +8,7 @@ from lowtide.ops.node import Node, NoForm
 
 
 def windows_of(node: Node, taps: tuple[int, ...], *, transposed: bool = False) -> tuple[tuple[int, Window], ...]:
-    """Geometry of each spatial dimension, padding resolved."""
+    """Geometry of each spatial dimension, padding resolved. Raises `NoForm` where attributes do not fit the kernel."""
     rank = len(taps)
     strides = node.ints("strides", (1,) * rank)
     dilations = node.ints("dilations", (1,) * rank)

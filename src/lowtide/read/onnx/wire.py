@@ -32,8 +32,7 @@ Record = tuple[int, int, int, int, int]
 LENGTH_DELIMITED = 2
 GRAPH_FIELD = 7
 """Field of ModelProto that holds the GraphProto."""
-NODE_FIELD = 1
-"""Field of GraphProto that holds a NodeProto."""
+NODE_FIELD = 1  # field of GraphProto that holds a NodeProto
 
 KEEP_BYTES = 2 * MAX_VALUE_BYTES
 """Records up to this size are kept whole: small tensors that shapes and values come from."""
@@ -57,13 +56,8 @@ class WireError(ValueError):
 
 
 def records(data: Buffer, start: int, end: int) -> Iterator[Record]:
-    """Walk the records of the message ``data[start:end]``.
-
-    Raises
-    ------
-    WireError
-        A record that runs over the end, or that no protobuf writer writes.
-    """
+    """Walk the records of the message ``data[start:end]``. Raises `WireError`: a record that runs over the end, or that
+    no protobuf writer writes."""
     at = start
     while at < end:
         begin = at
@@ -119,10 +113,7 @@ def skeleton(data: Buffer, keep_bytes: int = KEEP_BYTES) -> bytes:
 
     Every other record stays, unknown ones included, in its order.
 
-    Raises
-    ------
-    WireError
-        As `records`.
+    Raises `WireError`: as `records`.
     """
     return b"".join(_shrink(data, 0, len(data), "model", keep_bytes, 0))
 
@@ -162,30 +153,15 @@ def varint(value: int) -> bytes:
 
 
 def load_model(path: Path) -> tuple[ModelProto, str]:
-    """Parse an ONNX file, without its weights if it is large, and digest it.
-
-    Returns
-    -------
-    model, sha256
-        The message, and the hex digest of the file's bytes.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or holds no ModelProto with a graph.
-    """
+    """Parse an ONNX file, without its weights if it is large, and digest it. Returns: the message, and the hex digest
+    of the file's bytes. Raises `InputError`: the file cannot be read or holds no ModelProto with a graph."""
     with open_bytes(path) as data:
         return parse_model(data, str(path)), hashlib.sha256(data).hexdigest()
 
 
 def parse_model(data: Buffer, place: str) -> ModelProto:
-    """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`).
-
-    Raises
-    ------
-    InputError
-        The bytes hold no ModelProto with opsets and a graph that has nodes and outputs.
-    """
+    """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`). Raises
+    `InputError`: the bytes hold no ModelProto with opsets and a graph that has nodes and outputs."""
     from google.protobuf.message import DecodeError
 
     try:

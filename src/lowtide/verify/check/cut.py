@@ -66,14 +66,9 @@ class _CutOp:
 
 
 def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) -> str:
-    """Check a cut certificate; the bound that it proves is `certificate.value_bytes`.
-
-    Raises
-    ------
-    VerificationError
-        ``certificate``: unknown op, an arc that is none, a capacity exceeded, bytes lost or made on the
-        way, a value that the flow does not reach, an in-place case left out, or a downset that is none.
-    """
+    """Check a cut certificate; the bound that it proves is `certificate.value_bytes`. Raises `VerificationError`:
+    ``certificate``: unknown op, an arc that is none, a capacity exceeded, bytes lost or made on the way, a value that
+    the flow does not reach, an in-place case left out, or a downset that is none."""
     v, claimed = certificate.op, certificate.value_bytes
     if v not in memory.workspace:
         raise _fail(f"the cut is at op {v}, which is no op to run")

@@ -27,12 +27,8 @@ from lowtide.verify.check.order import Simulation
 
 def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
     """``offsets``: every tensor with bytes has one, its root's and its displacement. Storage to the root's offset.
-
-    Raises
-    ------
-    VerificationError
-        ``offsets``: of a tensor that is not there, none for one with bytes, or two of one storage that do not agree.
-    """
+    Raises `VerificationError`: ``offsets``: of a tensor that is not there, none for one with bytes, or two of one
+    storage that do not agree."""
     offsets = by_number(plan.offsets or {}, "offsets")
     for t in offsets:
         if t not in graph.tensor_by_id:
@@ -69,13 +65,8 @@ def workspace_offsets(plan: Plan, memory: CheckedMemory) -> dict[int, int]:
 
 
 def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target) -> str:
-    """``fixed``: every tensor that has memory and a fixed offset under the target has that offset.
-
-    Raises
-    ------
-    VerificationError
-        ``fixed``: a tensor has another offset.
-    """
+    """``fixed``: every tensor that has memory and a fixed offset under the target has that offset. Raises
+    `VerificationError`: ``fixed``: a tensor has another offset."""
     at = {r.tensor: r.offset for r in plan.residency or ()} or by_number(plan.offsets or {}, "offsets")
     count = 0
     for t in graph.tensors:
@@ -114,13 +105,8 @@ class _Layout:
 
 
 def check_layout(graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Simulation) -> tuple[str, dict[int, int]]:
-    """Check alignment, the arena's end, in-place pairs and overlaps. Returns what was seen and offsets.
-
-    Raises
-    ------
-    VerificationError
-        ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
-    """
+    """Check alignment, the arena's end, in-place pairs and overlaps. Returns what was seen and offsets. Raises
+    `VerificationError`: ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``."""
     at = storage_offsets(graph, plan, memory)
     layout = _Layout(graph, plan, memory, simulation, at, workspace_offsets(plan, memory))
     on_input = _on_input(graph, memory, simulation, at)

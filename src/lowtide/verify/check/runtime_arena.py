@@ -24,8 +24,7 @@ from lowtide.verify.check.tflm_head import tflm_heads
 Chunk = list[int | None]
 _KEPT = 2**62
 """Owners from here on are never given back."""
-_BODY = 2**32
-"""Owners inside a body begin so far from those of the graph around it."""
+_BODY = 2**32  # owners inside a body begin so far from those of the graph around it
 
 
 def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
@@ -38,14 +37,9 @@ def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
 
 
 def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
-    """Check the block of a runtime with an arena of its own: what was seen.
-
-    Raises
-    ------
-    VerificationError
-        ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or
-        the plan has one although its target has no such runtime.
-    """
+    """Check the block of a runtime with an arena of its own: what was seen. Raises `VerificationError`:
+    ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or the
+    plan has one although its target has no such runtime."""
     return CHECKS.get(target.rule, _no_block)(graph, plan, target, memory)
 
 
@@ -326,5 +320,4 @@ def _check_libraries(block: int, parts: RuntimeParts, *, apart: bool) -> None:
         raise VerificationError("runtime_arena", what)
 
 
-CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
-"""By the rule that a target names."""
+CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}  # by the rule that a target names
