@@ -66,7 +66,7 @@ ELSEWHERE = {
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
-    "run/session_module api/optimizing",
+    "run/session_texts/python api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "

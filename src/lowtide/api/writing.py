@@ -226,7 +226,7 @@ def _contents(
 
 def _session_module(plan: Plan, model: str | Path, file: str | Path) -> str:
     """The session of a plan for onnxruntime. Raises `InputError` if it is for another target."""
-    from lowtide.run.session_module import session_module
+    from lowtide.run.session_texts.python import session_module
 
     if plan.runtime_arena_bytes is None:
         message = f"a session is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime"
