@@ -210,7 +210,7 @@ def _contents(
 
         if files.out is None and has_cuts(plan):
             raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
-        yield files.snippet, _session_module(plan, model if files.out is None else files.out, files.snippet).encode()
+        yield files.snippet, _session(plan, model, files.out or model, files.snippet).encode()
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)
     if files.log is not None:
@@ -224,15 +224,15 @@ def _contents(
         yield files.commands, (commands_json if str(files.commands).endswith(".json") else commands_text)(plan)
 
 
-def _session_module(plan: Plan, model: str | Path, file: str | Path) -> str:
-    """The session of a plan for onnxruntime. Raises `InputError` if it is for another target."""
-    from lowtide.run.session_texts.python import session_module
+def _session(plan: Plan, model: str | Path, opened: str | Path, file: str | Path) -> str:
+    """The session of a plan for onnxruntime that opens a file. Raises `InputError` if it is for another target."""
+    from lowtide.run.session_texts import SessionSettings, session_text
 
     if plan.runtime_arena_bytes is None:
         message = f"a session is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime"
         raise InputError(message)
-    prepacked = plan.weights is None or plan.weights.prepacked
-    return session_module(model, file, (plan.peak_bytes, plan.runtime_arena_bytes), prepacked=prepacked)
+    settings = SessionSettings.of_plan(plan, Path(model), Path(opened), Path(file))
+    return session_text(settings, Path(file).name)
 
 
 def check_outputs(

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
+from lowtide.read.onnx.wire import read_metadata
+from lowtide.run import channel_block
 from lowtide.run.canonical import make_canonical
 from lowtide.run.opening import EXTERNAL_FOLDER
 
@@ -48,7 +50,7 @@ def write_optimized(
     Raises
     ------
     InputError
-        onnxruntime cannot load the model: weights are missing, for one.
+        onnxruntime cannot load the model: weights are missing, for one; or it was optimised for other processors.
     MissingExtraError
         onnxruntime is not installed.
     """
@@ -58,6 +60,7 @@ def write_optimized(
         raise MissingExtraError("onnxruntime", "run", "--runtime-optimized") from None
     if not model.is_file():
         raise InputError("cannot read the file: No such file or directory", str(model))
+    channel_block.check_block(channel_block.declared_block(model), str(model))
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_ENABLE_EXTENDED
@@ -86,23 +89,19 @@ def write_optimized(
 
 def level_of(model: Path) -> str:
     """The level at which `write_optimized` made a file, which its copies in another order keep; empty: it made none."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        entries = onnx.load(str(model), load_external_data=False).metadata_props
-    except (DecodeError, OSError):
-        return ""
-    return next((entry.value for entry in reversed(entries) if entry.key == _LEVEL), "")
+    return read_metadata(model).get(_LEVEL, "")
 
 
 def _mark(file: Path, level: Level) -> None:
-    """Say in a file's metadata, a record at its end, at which level it was made."""
+    """Say in a file's metadata, a record at its end, at which level it was made, and for which processors."""
     import onnx
 
-    entry = onnx.ModelProto(metadata_props=[onnx.StringStringEntryProto(key=_LEVEL, value=level)])
+    said = {_LEVEL: level}
+    if channel_block.has_blocks(onnx.load(str(file), load_external_data=False).graph):
+        said[channel_block.KEY] = str(channel_block.channel_block())
+    entries = [onnx.StringStringEntryProto(key=key, value=value) for key, value in said.items()]
     with file.open("ab") as end:
-        end.write(entry.SerializeToString())
+        end.write(onnx.ModelProto(metadata_props=entries).SerializeToString())
 
 
 def _why_not(model: Path, error: Exception) -> str:

@@ -50,8 +50,11 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
         onnxruntime cannot load or run the model.
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
-        trial = Trial.of(request, Path(name), tell)
-        found = trial.measured(trial.order())
+        trial = Trial.of(request, Path(name), tell, "extended" if request.portable else "all")
+        order = trial.order()
+        found = trial.measured(order)
+        if request.portable:
+            found += trial.measured(_layout_at_load(order))
         if found[0].plan.stopped == "interrupt":
             return trial.finished(_best(found, request.budget_bytes))
         try:
@@ -62,14 +65,23 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
             return msgspec.structs.replace(trial.finished(best), stopped="interrupt")
 
 
+def _layout_at_load(plan: Plan) -> Plan:
+    """A portable plan in whose session onnxruntime optimises the file for its processor."""
+    assert plan.optimized_from is not None
+    return msgspec.structs.replace(
+        plan, optimized_from=msgspec.structs.replace(plan.optimized_from, layout_at_load=True)
+    )
+
+
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
     """Add candidates whose graph is changed, where they may be better than the order alone."""
     request = trial.request
     wanted, first = request.budget_bytes, _best(candidates, request.budget_bytes)
-    for level in ("all", "extended") if request.may_be_slow else ("all",):
+    levels = ("extended",) if request.portable else ("all", "extended") if request.may_be_slow else ("all",)
+    for level in levels:
         if wanted is not None and any(one.fits(wanted) for one in candidates):
             return
-        own = trial if level == "all" else Trial.of(request, trial.folder, trial.tell, level)
+        own = trial if level == trial.optimized.origin.level else Trial.of(request, trial.folder, trial.tell, level)
         changed = own.changed(first)
         if changed is not None:
             candidates += own.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
@@ -234,6 +246,7 @@ class Trial:
 
         request, plan = self.request, chosen.plan
         before, after = chosen.today, chosen.planned
+        ordered = plan.optimized_from is None or not plan.optimized_from.layout_at_load
         comparison = Comparison(
             model=request.name,
             runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
@@ -242,8 +255,8 @@ class Trial:
             planned_bytes=after.model_bytes,
             measured=True,
             base_bytes=before.base_bytes,
-            tensors_bytes=plan.runtime_arena_bytes,
-            tensors_bound_bytes=plan.lower_bound_bytes,
+            tensors_bytes=plan.runtime_arena_bytes if ordered else None,
+            tensors_bound_bytes=plan.lower_bound_bytes if ordered else None,
             today_seconds=before.median_seconds,
             planned_seconds=after.median_seconds,
             slowdown=chosen.slowdown,
