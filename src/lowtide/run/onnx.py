@@ -119,6 +119,7 @@ def run_onnx(
         own.unmodified and _measure(original, [], {}, own.unmodified),
         _timing(default_model, planned, plan, dims) if timed else None,
         level_of(original),
+        plan.comparison,
     )
 
 
