@@ -52,6 +52,8 @@ class PlanFiles:
         The report and what else is drawn.
     texts
         Further files by their paths, whose text is there already.
+    sessions
+        What `snippet` is, in C++ and JavaScript: for names that end in ``.h`` and ``.js``.
     """
 
     out: str | Path | None = None
@@ -64,6 +66,7 @@ class PlanFiles:
     copy_external: bool = False
     pictures: Pictures = NO_PICTURES
     texts: Mapping[Path, str] = field(default_factory=dict)
+    sessions: tuple[str | Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -72,7 +75,7 @@ class PlanFiles:
     @property
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
-        own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
+        own = (self.out, self.plan, self.log, self.snippet, *self.sessions, self.buffer_plan, self.commands)
         return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths, *self.texts]
 
     def possible(self, plan: Plan) -> PlanFiles:
@@ -123,7 +126,7 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
-    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    wanted = (files.out, files.snippet, *files.sessions, files.buffer_plan, *files.exports.paths)
     if plan.fission is not None and any(path is not None for path in wanted):
         raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
     if plan.loops and any(path is not None for path in wanted):
@@ -205,12 +208,12 @@ def _contents(
     yield from ((path, text.encode()) for path, text in files.texts.items())
     if files.plan is not None:
         yield files.plan, plan.to_json()
-    if files.snippet is not None:
+    for session in (*([] if files.snippet is None else [files.snippet]), *files.sessions):
         from lowtide.verify.check.parts import has_cuts
 
         if files.out is None and has_cuts(plan):
             raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
-        yield files.snippet, _session(plan, model, files.out or model, files.snippet).encode()
+        yield session, _session(plan, model, files.out or model, session).encode()
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)
     if files.log is not None:
