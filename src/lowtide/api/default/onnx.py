@@ -2,6 +2,7 @@
 
     model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles and recomputed ops too
            ->  where more time is allowed: of convolutions in the plain layout, which more changes are known for
+           ->  if portable: optimised without layouts; its own order, or the layout chosen at load
            ->  each compared with today, in turn  ->  the best that is no slower than allowed
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
