@@ -91,7 +91,7 @@ def test_plans_and_sessions_for_another_processor_are_refused(tmp_path: Path) ->
     """`verify` and `open_session` say what to do, before anything of the model runs; on this one both accept it."""
     source, optimised = one_channel(tmp_path), tmp_path / "opt.onnx"
     lowtide.research.runtime_optimized(source, optimised, level="all")
-    out, session = tmp_path / "p.onnx", tmp_path / "p_session.py"
+    out, session = tmp_path / "p.onnx", tmp_path / "small_session.py"
     plan = lowtide.research.plan(optimised, target="onnxruntime", time=5)
     write_all(plan, optimised, PlanFiles(out, snippet=session))
     assert declared_block(out) == HERE

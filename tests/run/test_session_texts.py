@@ -47,7 +47,8 @@ def built(folder: Path, settings: SessionSettings, block: int) -> list[str]:
 
 def test_names_say_the_language() -> None:
     """By their endings; what has none is Python."""
-    assert [language_of(name) for name in ("a_session.H", "a.js", "a.py", "session")] == ["cc", "js", "py", "py"]
+    names = ("a_session.H", "a.js", "small_session.py", "session")
+    assert [language_of(name) for name in names] == ["cc", "js", "py", "py"]
     assert "".join(probe_lines()).endswith("==")
 
 
