@@ -36,6 +36,7 @@ from lowtide.plan import Plan
 from lowtide.report.first_screen import size_text
 from lowtide.run.onnx import draw
 from lowtide.run_reports import rounding
+from lowtide.sizes import Dims
 from lowtide.write.mapped_weights import move_weights
 from lowtide_research.bench.machine import machine
 
@@ -91,7 +92,7 @@ def external(model: Path, folder: Path) -> Opened:
     return Opened(out, data if data.stat().st_size else None)
 
 
-def planned(model: Path, folder: Path, dims: Mapping[str, int], *, tiles: bool) -> tuple[Plan, Opened]:
+def planned(model: Path, folder: Path, dims: Dims, *, tiles: bool) -> tuple[Plan, Opened]:
     """A plan for any processor, and what opens it."""
     folder.mkdir()
     optimised = optimized_file(model, folder / "optimised.onnx", dims, "extended")
@@ -158,10 +159,11 @@ def page(rows: Sequence[Mapping[str, Any]], version: str) -> str:
         "Repeat with `bench/web.py FOLDER MODEL.onnx ...`.",
         "",
         "Bytes of the WebAssembly heap when the model is loaded and when it has run three times, each in a fresh",
-        f"process. The heap never shrinks, and is {empty} before a model is there, part of which is free: what fits",
-        "there shows no gain. *Today*: the model's bytes and default options. *External data*: the same with the weights",
-        "in a file of their own, which onnxruntime-web leaves outside the heap while it loads. *Order* and *tiles*: plans",
-        "for any processor, with external data, opened by the script of `--session js`. Outputs are those of the plans.",
+        f"process. The heap never shrinks, and is {empty} before a model is there, part of which is free: what",
+        "fits there shows no gain. *Today*: the model's bytes and default options. *External data*: the same with",
+        "the weights in a file of their own, which onnxruntime-web leaves outside the heap while it loads.",
+        "*Order* and *tiles*: plans for any processor, with external data, opened by the script of `--session",
+        "js`. Outputs are those of the plans.",
         "",
         "| model | file | today: loaded, ran | external data | order | tiles | ratio | outputs |",
         "|---|---|---|---|---|---|---|---|",
