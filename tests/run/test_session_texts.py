@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowtide.run.channel_block import block_probe
+from lowtide.run.blocks import block_probe
 from lowtide.run.session_texts import SessionSettings, language_of, probe_lines, session_text
 from support.small_models import onnx_file
 

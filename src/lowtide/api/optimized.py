@@ -14,7 +14,7 @@ from lowtide.api.objects import Model
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import Plan
-from lowtide.run.channel_block import check_block, declared_block
+from lowtide.run.blocks import check_block, declared_block
 from lowtide.run.optimise import Level
 from lowtide.run.optimise_process import optimize
 from lowtide.sizes import Dims, split_dims

@@ -17,7 +17,7 @@ from lowtide.extensions import networks
 from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import in_parts, recomputes_ops
-from lowtide.run.channel_block import check_block, declared_block
+from lowtide.run.blocks import check_block, declared_block
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:

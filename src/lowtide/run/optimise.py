@@ -15,9 +15,10 @@ from typing import Any, Literal
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
 from lowtide.read.onnx.wire import read_metadata
-from lowtide.run import channel_block
+from lowtide.run import blocks
 from lowtide.run.canonical import make_canonical
 from lowtide.run.opening import EXTERNAL_FOLDER
+from lowtide.run.stay_blocked import stay_blocked
 
 Level = Literal["extended", "all"]
 
@@ -60,7 +61,7 @@ def write_optimized(
         raise MissingExtraError("onnxruntime", "run", "--runtime-optimized") from None
     if not model.is_file():
         raise InputError("cannot read the file: No such file or directory", str(model))
-    channel_block.check_block(channel_block.declared_block(model), str(model))
+    blocks.check_block(blocks.declared_block(model), str(model))
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_ENABLE_EXTENDED
@@ -83,6 +84,8 @@ def write_optimized(
         raise InputError(message, str(model)) from None
     if 0 < outside <= inline_bytes:
         _take_in(out, model.parent)
+    if level == "all":
+        stay_blocked(out, blocks.block_size())
     make_canonical(out)
     _mark(out, level)
 
@@ -97,8 +100,8 @@ def _mark(file: Path, level: Level) -> None:
     import onnx
 
     said = {_LEVEL: level}
-    if channel_block.has_blocks(onnx.load(str(file), load_external_data=False).graph):
-        said[channel_block.KEY] = str(channel_block.channel_block())
+    if blocks.has_blocks(onnx.load(str(file), load_external_data=False).graph):
+        said[blocks.KEY] = str(blocks.block_size())
     entries = [onnx.StringStringEntryProto(key=key, value=value) for key, value in said.items()]
     with file.open("ab") as end:
         end.write(onnx.ModelProto(metadata_props=entries).SerializeToString())

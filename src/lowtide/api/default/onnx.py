@@ -1,9 +1,9 @@
 """The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
 
-    model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles and recomputed ops too
-           ->  where more time is allowed: of convolutions in the plain layout, which more changes are known for
-           ->  if portable: optimised without layouts; its own order, or the layout chosen at load
-           ->  each compared with today, in turn  ->  the best that is no slower than allowed
+    model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles too, as many as there is
+           time for  ->  each compared with today, in turn; tiles that take too long are made again with fewer ops
+           ->  the best that is no slower than allowed
+    to be portable: optimised without layouts of one CPU; its order is kept, or the layout chosen at load
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
 above an empty one; a plan that takes more than today, or too long, is never chosen.
@@ -23,6 +23,7 @@ import msgspec
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.optimized import OptimizedFile, optimized_file
+from lowtide.api.rewrites.means import MOST_OVERHEAD
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import Comparison, Weights
 from lowtide.plan import Plan, Status
@@ -30,7 +31,6 @@ from lowtide.run_reports import rounding
 
 if TYPE_CHECKING:
     from lowtide.api.job import Job
-    from lowtide.run.optimise import Level
     from lowtide.run.timing import FreshRun, Setup
 
 RUNS, SECONDS = 60, 5.0
@@ -40,6 +40,13 @@ MANY_WEIGHTS = 2**22
 LEAST_GAIN = 0.02
 """Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
 predicted."""
+_ATTEMPTS, _LESS = 3, 0.7
+"""Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
+_MOST_EXTRA = 10.0
+"""Nothing gains by more recomputed operations than this part of the model's."""
+_OP_BYTES, _OP_SECONDS = 6144, 7e-6
+"""What a session keeps for an op of a plan, and what one more takes in a run: with the views at a slice or a join of
+blocked tensors, 1.7 nodes."""
 
 
 def plan_onnx(request: Request, tell: Tell) -> Plan:
@@ -51,7 +58,7 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
         onnxruntime cannot load or run the model.
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
-        trial = Trial.of(request, Path(name), tell, "extended" if request.portable else "all")
+        trial = Trial.of(request, Path(name), tell)
         order = trial.order()
         found = trial.measured(order)
         if request.portable:
@@ -75,17 +82,27 @@ def _layout_at_load(plan: Plan) -> Plan:
 
 
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
-    """Add candidates whose graph is changed, where they may be better than the order alone."""
+    """Add candidates with tiles, where they may be better than the order alone: first with all the time that is
+    allowed, then, if a run takes too long, with as much less as it was too long."""
     request = trial.request
     wanted, first = request.budget_bytes, _best(candidates, request.budget_bytes)
-    levels = ("extended",) if request.portable else ("all", "extended") if request.may_be_slow else ("all",)
-    for level in levels:
-        if wanted is not None and any(one.fits(wanted) for one in candidates):
-            return
-        own = trial if level == trial.optimized.origin.level else Trial.of(request, trial.folder, trial.tell, level)
-        changed = own.changed(first)
-        if changed is not None:
-            candidates += own.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
+    if first.layout_at_load:
+        return  # onnxruntime would lay out each tile
+    allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
+    for slower in allowed:
+        extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
+        for _ in range(_ATTEMPTS):
+            if wanted is not None and any(one.fits(wanted) for one in candidates):
+                return
+            changed = None if extra is not None and extra <= 0 else trial.changed(first, extra)
+            if changed is None:
+                break
+            new = trial.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
+            candidates += new
+            if extra is None or slower is None or new[0].slowdown <= 1 + slower:
+                break
+            took = new[0].slowdown / first.slowdown - 1
+            extra *= min(_LESS, extra / took)
 
 
 def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> _Candidate:
@@ -133,6 +150,12 @@ class _Candidate:
         return self.better and not self.settled and self.slower is not None and self.slowdown > 1 + self.slower
 
     @property
+    def layout_at_load(self) -> bool:
+        """Whether onnxruntime chooses the layout, and the order with it."""
+        origin = self.plan.optimized_from
+        return origin is not None and origin.layout_at_load
+
+    @property
     def better(self) -> bool:
         """Whether a user gains by it."""
         return self.planned.model_bytes < self.today.model_bytes and not self.too_slow and bool(self.outputs)
@@ -161,32 +184,36 @@ class Trial:
     optimized: OptimizedFile
 
     @classmethod
-    def of(cls, request: Request, folder: Path, tell: Tell, level: Level = "all") -> Trial:
+    def of(cls, request: Request, folder: Path, tell: Tell) -> Trial:
         """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
-        return cls(
-            request, folder, tell, optimized_file(Path(request.path), folder / f"{level}.onnx", request.dims, level)
-        )
+        level, out = "extended" if request.portable else "all", folder / "optimized.onnx"
+        return cls(request, folder, tell, optimized_file(Path(request.path), out, request.dims, level))
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
         job = self.request.job(self.optimized.path, {}, changes=False, target="onnxruntime")
         return self._solved(job)
 
-    def changed(self, first: _Candidate) -> Plan | None:
-        """A plan with a changed graph; None if it does not save enough to be measured."""
+    def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
+        """A plan with a changed graph, of which a run takes this part more than of the first, as predicted; None if it
+        does not save enough to be measured."""
         request, settings = self.request, {}
-        block = first.plan.runtime_arena_bytes or 0
+        block, nodes = first.plan.runtime_arena_bytes or 0, len(first.plan.order)
         rest = first.planned.model_bytes - block  # what is not tensors
         if request.budget_bytes is not None:
             if request.budget_bytes <= rest:
                 return None
             settings["budget"] = request.budget_bytes - rest
-        if request.slower is not None:
-            settings["max_overhead"] = request.slower
+        if extra is not None:
+            settings["max_overhead"] = extra
         job = request.job(self.optimized.path, {}, changes=True, target="onnxruntime", **settings)
-        plan = self._solved(job) if job.allow else first.plan
-        saved = block - (plan.runtime_arena_bytes or 0)
+        tiles = tuple(word for word in job.allow if word != "recompute")
+        if not tiles:
+            return None
+        most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
+        plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
+        saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
         return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
 
     def _solved(self, job: Job) -> Plan:
@@ -247,7 +274,7 @@ class Trial:
 
         request, plan = self.request, chosen.plan
         before, after = chosen.today, chosen.planned
-        ordered = plan.optimized_from is None or not plan.optimized_from.layout_at_load
+        ordered = not chosen.layout_at_load
         comparison = Comparison(
             model=request.name,
             runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",

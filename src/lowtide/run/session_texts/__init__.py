@@ -13,7 +13,7 @@ from typing import Literal, cast
 from lowtide.comparison import Weights
 from lowtide.plan import Plan
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
-from lowtide.run.channel_block import block_probe, declared_block
+from lowtide.run.blocks import block_probe, declared_block
 
 Language = Literal["py", "cc", "js"]
 ENDINGS: dict[Language, str] = {"py": ".py", "cc": ".h", "js": ".js"}
@@ -39,7 +39,7 @@ class SessionSettings:
     mapped
         Whether the weights are in a file of their own.
     block
-        For which processors the file is (`lowtide.run.channel_block`); 0: any.
+        For which processors the file is (`lowtide.run.blocks`); 0: any.
     chooses_layout
         Whether onnxruntime optimises the file for its processor as it opens it, in an order of its own.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lowtide.run.channel_block import PORTABLE
+from lowtide.run.blocks import PORTABLE
 from lowtide.run.session_texts import SessionSettings, probe_lines
 
 _TEXT = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowtide.run.channel_block import PORTABLE
+from lowtide.run.blocks import PORTABLE
 from lowtide.run.session_texts import SessionSettings, probe_lines
 
 _TEXT = '''\

@@ -47,8 +47,14 @@ def block_probe() -> bytes:
 
 
 @cache
-def channel_block() -> int:
-    """The block of the onnxruntime that is installed on this processor; 0 if it has no such layout."""
+def block_size() -> int:
+    """The block of the onnxruntime that is installed on this processor; 0 if it has no such layout.
+
+    Raises
+    ------
+    MissingExtraError
+        onnxruntime is not installed.
+    """
     onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -84,7 +90,7 @@ def declared_block(model: Path) -> int:
 
 def check_block(block: int, place: str) -> None:
     """Raise `InputError` if a file or a plan is for processors with another block than this one's; 0 suits all."""
-    here = channel_block() if block else 0
+    here = block_size() if block else 0
     if block != here:
         has = f"blocks of {here}" if here else "no such layout"
         raise InputError(

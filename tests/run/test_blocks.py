@@ -16,14 +16,14 @@ import pytest
 import lowtide
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.errors import InputError
-from lowtide.run import channel_block
-from lowtide.run.channel_block import block_probe, check_block, declared_block, has_blocks
+from lowtide.run import blocks
+from lowtide.run.blocks import block_probe, check_block, declared_block, has_blocks
 from lowtide.run.optimise import write_optimized
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import onnx_file
 
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime lays convolutions out, which is not installed")
-HERE = channel_block.channel_block()
+HERE = blocks.block_size()
 
 
 def one_channel(folder: Path) -> Path:
@@ -62,11 +62,11 @@ def test_blocks_in_bodies_count() -> None:
 @pytest.mark.parametrize("block", [8, 16])
 def test_another_processors_file_is_refused(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would open, and compute wrong numbers; a file of this processor's is not refused."""
-    monkeypatch.setattr(channel_block, "channel_block", lambda: block)
+    monkeypatch.setattr(blocks, "block_size", lambda: block)
     check_block(0, "m.onnx")
     check_block(block, "m.onnx")
     foreign = onnx.load(one_channel(tmp_path))
-    foreign.metadata_props.add(key=channel_block.KEY, value=str(24 - block))
+    foreign.metadata_props.add(key=blocks.KEY, value=str(24 - block))
     source = saved(foreign, tmp_path, "foreign.onnx")
     with pytest.raises(InputError, match=f"blocks of {24 - block} channels, and this one has blocks of {block}.*anew"):
         write_optimized(source, tmp_path / "out.onnx", {}, "all")
@@ -77,13 +77,13 @@ def test_where_the_layout_is_unknown_the_file_is_refused(monkeypatch: pytest.Mon
     """A runtime that does not know the node has no block, and a file with one is not for it."""
     unknown = onnx.ModelProto.FromString(block_probe())
     unknown.graph.node[0].op_type = "NoSuchNode"
-    monkeypatch.setattr(channel_block, "block_probe", unknown.SerializeToString)
-    channel_block.channel_block.cache_clear()
+    monkeypatch.setattr(blocks, "block_probe", unknown.SerializeToString)
+    blocks.block_size.cache_clear()
     try:
         with pytest.raises(InputError, match="has no such layout"):
             check_block(16, "m.onnx")
     finally:
-        channel_block.channel_block.cache_clear()
+        blocks.block_size.cache_clear()
 
 
 @pytest.mark.skipif(not HERE, reason="onnxruntime has no blocked layout on this processor")
@@ -122,9 +122,7 @@ def test_a_plan_for_another_processor_is_not_verified(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-x86_64 plays another processor; not installed")
 def test_the_probe_on_another_processor() -> None:
     """One without AVX-512, played by an emulator, has blocks of 8."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]; from lowtide.run import channel_block as b; print(b.channel_block())"
-    )
+    code = "import sys; sys.path[:0] = sys.argv[1:]; from lowtide.run import blocks as b; print(b.block_size())"
     command = ["qemu-x86_64", "-cpu", "Haswell", str(Path(sys.executable).resolve()), "-c", code, *sys.path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout.split() == ["8"], done.stderr
