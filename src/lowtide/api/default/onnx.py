@@ -74,11 +74,11 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
 
 
 def _layout_at_load(plan: Plan) -> Plan:
-    """A portable plan in whose session onnxruntime optimises the file for its processor."""
+    """A portable plan in whose session onnxruntime optimises the file for its processor: weights that it lays out anew
+    are in memory twice unless they are mapped."""
     assert plan.optimized_from is not None
-    return msgspec.structs.replace(
-        plan, optimized_from=msgspec.structs.replace(plan.optimized_from, layout_at_load=True)
-    )
+    origin = msgspec.structs.replace(plan.optimized_from, layout_at_load=True)
+    return msgspec.structs.replace(plan, optimized_from=origin, weights=Weights(mapped=True))
 
 
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
