@@ -55,7 +55,7 @@ class Opened:
     session: Path | None = None
 
 
-def heap(packages: Path, opened: Opened, feeds: Mapping[str, Any], folder: Path, runs: int = 3) -> dict[str, Any]:
+def heap(packages: Path, opened: Opened, feeds: Mapping[str, Any], folder: Path, runs: int = 2) -> dict[str, Any]:
     """What a fresh process of Node.js shows: bytes of the heap (`web.mjs`), and the outputs as arrays.
 
     Raises
@@ -158,7 +158,7 @@ def page(rows: Sequence[Mapping[str, Any]], version: str) -> str:
         f"{m.cpu}; lowtide {m.commit}; onnxruntime-web {version} under Node.js, WebAssembly with SIMD, one thread.",
         "Repeat with `bench/web.py FOLDER MODEL.onnx ...`.",
         "",
-        "Bytes of the WebAssembly heap when the model is loaded and when it has run three times, each in a fresh",
+        "Bytes of the WebAssembly heap when the model is loaded and when it has run twice, each in a fresh",
         f"process. The heap never shrinks, and is {empty} before a model is there, part of which is free: what",
         "fits there shows no gain. *Today*: the model's bytes and default options. *External data*: the same with",
         "the weights in a file of their own, which onnxruntime-web leaves outside the heap while it loads.",
