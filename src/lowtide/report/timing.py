@@ -37,7 +37,7 @@ def timing_rows(timing: Timing | None, before: str, if_slower: str = "") -> list
     return rows
 
 
-def pair_rows(timing: Timing | None, said: Comparison | None) -> list[tuple[str, str]]:
+def pair_rows(timing: Timing | None, comparison: Comparison | None) -> list[tuple[str, str]]:
     """Rows of what pairs of fresh processes showed, with their spread, and of what the plan says otherwise."""
     if timing is None or not timing.pairs:
         return []
@@ -50,13 +50,14 @@ def pair_rows(timing: Timing | None, said: Comparison | None) -> list[tuple[str,
         ("memory planned", f"{_spread(after, _size)}, {change(int(median(before)), int(median(after)))}"),
         ("time of a run", f"{_spread(times, _times)} today's, in {count} pairs of processes"),
     ]
-    if said is None or said.figure != "process memory":
+    if comparison is None or comparison.figure != "process memory":
         return rows
-    base = median(pair.base_bytes for pair in timing.pairs) - (said.base_bytes or 0) if said.base_bytes else 0
+    base = comparison.base_bytes
+    more = 0 if base is None else median(pair.base_bytes for pair in timing.pairs) - base
     differ = [
-        _difference("memory today", said.today_bytes, before, base, _size),
-        _difference("memory planned", said.planned_bytes, after, base, _size),
-        _difference("time of a run", said.slowdown, times, 0, _times),
+        _difference("memory today", comparison.today_bytes, before, more, _size),
+        _difference("memory planned", comparison.planned_bytes, after, more, _size),
+        _difference("time of a run", comparison.slowdown, times, 0, _times),
     ]
     text = "; ".join(one for one in differ if one)
     return [*rows, ("the plan says", text or f"the same, within {100 * _WITHIN:.0f} % of the spread")]
