@@ -41,9 +41,9 @@ from lowtide.write.mapped_weights import move_weights
 from lowtide_research.bench.machine import machine
 
 _SCRIPT = Path(__file__).with_suffix(".mjs")
+_SECONDS = 10.0
+"""Of a search."""
 _WAYS = ("today", "external data", "order", "tiles")
-_OVERHEAD = 0.05
-"""Part of the time that tiles may add, as predicted."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def planned(model: Path, folder: Path, dims: Dims, *, tiles: bool) -> tuple[Plan
     """A plan for any processor, and what opens it."""
     folder.mkdir()
     optimised = optimized_file(model, folder / "optimised.onnx", dims, "extended")
-    changes = {"allow": ("fission",), "max_overhead": _OVERHEAD} if tiles else {}
-    made = research_plan(optimised.path, target="onnxruntime", time=5, **changes)
+    allow = ("fission",) if tiles else ()
+    made = research_plan(optimised.path, target="onnxruntime", allow=allow, time=_SECONDS)
     made = msgspec.structs.replace(made, weights=Weights(mapped=True), optimized_from=optimised.origin)
     out, session = folder / "planned.onnx", folder / "planned_session.js"
     write_all(made, model, PlanFiles(out, sessions=(session,)))
