@@ -24,7 +24,7 @@ _ELEMENTWISE = frozenset(
     }
 )  # fmt: skip
 _ALONG_CHANNELS = frozenset({"Concat", "Split"})
-"""Ops that put whole blocks of channels together, or apart."""
+"""Ops that put blocks of channels together, or apart."""
 
 
 def stay_blocked(file: Path, block: int) -> None:
@@ -47,7 +47,7 @@ class _Chain:
 
 
 class _Layouts:
-    """A graph, and which plain tensors of it could lie in blocks.
+    """A graph, and which plain tensors of it could have blocks.
 
     `blocked` has the name of a plain tensor's twin in the blocked layout.
     """
@@ -98,9 +98,12 @@ class _Layouts:
         made = [self.shapes.get(name, ()) for name in node.output]
         if node.op_type in _ALONG_CHANNELS:
             read = [name for name in read if node.op_type == "Concat" or name not in self.constants]
-            whole = all(len(shape) == 4 and shape[1] % self.block == 0 for shape in made)
+            in_blocks = all(len(shape) == 4 and shape[1] % self.block == 0 for shape in made)
             return (
-                bool(read) and whole and _number(node, "axis") in (1, -3) and all(name in self.blocked for name in read)
+                bool(read)
+                and in_blocks
+                and _number(node, "axis") in (1, -3)
+                and all(name in self.blocked for name in read)
             )
         same = {self.shapes.get(name, ()) for name in read} | set(made)
         elementwise = node.op_type in _ELEMENTWISE and node.domain in ("", "com.microsoft")

@@ -1,7 +1,7 @@
 """The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
 
     model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles too, as many as there is
-           time for  ->  each compared with today, in turn; tiles that take too long are made again with fewer ops
+           time for  ->  each compared with today, in turn; tiles that take too long are replaced by ones of fewer ops
            ->  the best that is no slower than allowed
     to be portable: optimised without layouts of one CPU; its order is kept, or the layout chosen at load
 
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lowtide.api.default.process import predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.optimized import OptimizedFile, optimized_file
 from lowtide.api.rewrites.means import MOST_OVERHEAD
 from lowtide.api.writing import PlanFiles, write_all
-from lowtide.comparison import Comparison, Weights
+from lowtide.comparison import Comparison, ProcessMemory, Weights
 from lowtide.plan import Plan, Status
 from lowtide.run_reports import rounding
 
@@ -37,9 +38,11 @@ RUNS, SECONDS = 60, 5.0
 """Runs of each model, in turn, and seconds for them: three runs at the least."""
 MANY_WEIGHTS = 2**22
 """Bytes of an optimised file from which its weights may be mapped."""
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.01
 """Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
 predicted."""
+WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
+"""Where the weights of an optimised file may be: in it, or where they are many mapped, with and without copies."""
 _ATTEMPTS, _LESS = 3, 0.7
 """Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
 _MOST_EXTRA = 10.0
@@ -97,11 +100,12 @@ def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
             changed = None if extra is not None and extra <= 0 else trial.changed(first, extra)
             if changed is None:
                 break
-            new = trial.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
+            new = trial.measured(changed, first.plan.weights, ways=2 if first.plan.weights is None else 1)
             candidates += new
-            if extra is None or slower is None or new[0].slowdown <= 1 + slower:
+            slowdown = min(one.slowdown for one in new)
+            if extra is None or slower is None or slowdown <= 1 + slower:
                 break
-            took = new[0].slowdown / first.slowdown - 1
+            took = slowdown / first.slowdown - 1
             extra *= min(_LESS, extra / took)
 
 
@@ -109,8 +113,7 @@ def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> 
     """The best candidate; one whose runs leave open whether it is too slow is measured for longer."""
     best = _best(candidates, budget)
     while best.is_doubtful:
-        plan = msgspec.structs.replace(best.plan, weights=best.plan.weights or Weights())
-        (longer,) = trial.measured(plan, times=3)
+        (longer,) = trial.measured(best.plan, best.plan.weights, ways=1, times=3)
         candidates[candidates.index(best)] = replace(longer, settled=True)
         best = _best(candidates, budget)
     return best
@@ -125,6 +128,7 @@ class _Candidate:
     planned: FreshRun
     outputs: str
     slower: float | None
+    predicted: ProcessMemory | None = None
     settled: bool = False
 
     @property
@@ -200,6 +204,9 @@ class Trial:
         does not save enough to be measured."""
         request, settings = self.request, {}
         block, nodes = first.plan.runtime_arena_bytes or 0, len(first.plan.order)
+        enough = LEAST_GAIN * first.planned.model_bytes
+        if block < enough:
+            return None
         rest = first.planned.model_bytes - block  # what is not tensors
         if request.budget_bytes is not None:
             if request.budget_bytes <= rest:
@@ -214,17 +221,21 @@ class Trial:
         most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
         plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
         saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
-        return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
+        return plan if saved >= enough else None
 
     def _solved(self, job: Job) -> Plan:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
 
-    def measured(self, plan: Plan, *, times: int = 1) -> list[_Candidate]:
-        """A plan compared with today, in each way to have its weights, unless the plan says one."""
+    def measured(
+        self, plan: Plan, weights: Weights | None = None, *, ways: int = len(WAYS), times: int = 1
+    ) -> list[_Candidate]:
+        """A plan compared with today: with its weights as said, and in so many ways in all."""
         from lowtide.run.timing import Setup, run_fresh
 
         request, folder = self.request, self.folder
-        plans = [plan] if plan.weights is not None else [msgspec.structs.replace(plan, weights=w) for w in self._ways()]
+        few = self.optimized.path.stat().st_size < MANY_WEIGHTS
+        tried = list(dict.fromkeys([weights, *(() if few else WAYS)]))[:ways]
+        plans = [msgspec.structs.replace(plan, weights=way) for way in tried]
         today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
         self.tell("measuring today and the plan in onnxruntime")
         before, *after = run_fresh(
@@ -236,16 +247,18 @@ class Trial:
             seconds=times * SECONDS,
         )
         share = rounding(t.dtype for t in plan.tensors)
+        values = _first_bytes(folder / "feeds.npz") + _first_bytes(today.outputs)
         return [
-            _Candidate(one, before, ran, _compared(today.outputs, setup.outputs, share), request.slower)
+            _Candidate(
+                one,
+                before,
+                ran,
+                _compared(today.outputs, setup.outputs, share),
+                request.slower,
+                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, values),
+            )
             for one, setup, ran in zip(plans, planned, after, strict=True)
         ]
-
-    def _ways(self) -> list[Weights | None]:
-        """Where the weights may be: in the model's file, or where they are many mapped, with and without copies."""
-        if self.optimized.path.stat().st_size < MANY_WEIGHTS:
-            return [None]
-        return [None, Weights(mapped=True), Weights(mapped=True, prepacked=False)]
 
     def alone(self, plan: Plan) -> FreshRun:
         """A plan's memory and time alone."""
@@ -289,6 +302,7 @@ class Trial:
             planned_seconds=after.median_seconds,
             slowdown=chosen.slowdown,
             outputs=chosen.outputs,
+            predicted=chosen.predicted,
             sizes=request.shapes(load(request.path, request.dims)),
             assumed=request.assumed,
             better=chosen.better,
@@ -296,6 +310,14 @@ class Trial:
         budget = request.budget_bytes
         status: Status = "ok" if budget is None or chosen.fits(budget) else "over_budget"
         return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
+
+
+def _first_bytes(file: Path) -> int:
+    """Bytes of the arrays of the first run in an ``.npz`` file."""
+    import numpy as np
+
+    with np.load(file) as values:
+        return sum(values[name].nbytes for name in values.files if name.startswith("0/"))
 
 
 def _compared(today: Path, planned: Path, share: float) -> str:

@@ -1,6 +1,6 @@
 """onnxruntime's convolutions and pools in the blocked layout, NCHWc (``com.microsoft.nchwc``).
 
-A tensor of theirs is declared as [N, C, H, W], C a multiple of the block b, and lies as [N, C/b, H, W, b]. Elementwise
+A tensor of theirs is declared as [N, C, H, W], C a multiple of the block b, and is in memory as [N, C/b, H, W, b]. Elementwise
 ops and joins along C take such tensors as they are. Rows of H are cut after a view as [N, C/b, H, W*b]
 (`lowtide.write.onnx_parts`); channels and columns are never cut. Outputs that are no multiple of b are padded.
 """
@@ -15,7 +15,7 @@ from lowtide.ops.table import kind_of
 
 DOMAIN = "com.microsoft.nchwc"
 ROWS_DIM = 2
-"""The dimension along which a blocked tensor may be cut, beside that of the batch, 0."""
+"""The dimension along which a blocked tensor may be cut, and the batch's, 0."""
 
 _TO, _FROM = f"{DOMAIN}::ReorderInput", f"{DOMAIN}::ReorderOutput"
 _AS_THEY_ARE = frozenset({"Concat", "Slice", "Split", "com.microsoft::QuickGelu"})
@@ -23,7 +23,7 @@ _AS_THEY_ARE = frozenset({"Concat", "Slice", "Split", "com.microsoft::QuickGelu"
 
 
 def is_blocked(graph: Graph, tensor: int) -> bool:
-    """Whether a tensor lies in the blocked layout: what an op of the layout makes, and what is made of that."""
+    """Whether a tensor has the blocked layout: what an op of the layout makes, and what is made of that."""
     seen: set[int] = set()
     while tensor not in seen:
         seen.add(tensor)
