@@ -65,7 +65,7 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
         order = trial.order()
         found = trial.measured(order)
         if request.portable:
-            found += trial.measured(_layout_at_load(order))
+            found += trial.measured(_layout_at_load(order), Weights(mapped=True), ways=1)
         if found[0].plan.stopped == "interrupt":
             return trial.finished(_best(found, request.budget_bytes))
         try:
@@ -77,11 +77,11 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
 
 
 def _layout_at_load(plan: Plan) -> Plan:
-    """A portable plan in whose session onnxruntime optimises the file for its processor: weights that it lays out anew
-    are in memory twice unless they are mapped."""
+    """A portable plan in whose session onnxruntime optimises the file for its processor. Weights that it lays out anew
+    would be in memory twice, so they are mapped."""
     assert plan.optimized_from is not None
     origin = msgspec.structs.replace(plan.optimized_from, layout_at_load=True)
-    return msgspec.structs.replace(plan, optimized_from=origin, weights=Weights(mapped=True))
+    return msgspec.structs.replace(plan, optimized_from=origin)
 
 
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
@@ -302,7 +302,7 @@ class Trial:
             planned_seconds=after.median_seconds,
             slowdown=chosen.slowdown,
             outputs=chosen.outputs,
-            predicted=chosen.predicted,
+            predicted=chosen.predicted if ordered else None,
             sizes=request.shapes(load(request.path, request.dims)),
             assumed=request.assumed,
             better=chosen.better,
