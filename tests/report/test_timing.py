@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lowtide.comparison import Comparison
+from lowtide.comparison import Comparison, ProcessMemory
 from lowtide.report.timing import pair_rows, timing_rows
 from lowtide.run_reports import FreshPair, Timing
 
@@ -52,3 +52,6 @@ def test_what_differs_from_the_plan_is_named() -> None:
     warmer = msgspec.structs.replace(said, today_bytes=36 * MIB, planned_bytes=15 * MIB, base_bytes=55 * MIB)
     assert dict(pair_rows(timing, warmer))["the plan says"] == "the same, within 5 % of the spread"
     assert "the plan says" not in dict(pair_rows(timing, msgspec.structs.replace(said, figure="arena")))
+    parts = dict.fromkeys(ProcessMemory.__struct_fields__, 5 * MIB)
+    predicted = msgspec.structs.replace(said, predicted=ProcessMemory(**parts))
+    assert dict(pair_rows(timing, predicted))["the plan says"] == "memory predicted 35.0 MiB, measured -43 %"

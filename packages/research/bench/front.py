@@ -111,6 +111,10 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def _known(size: int | None) -> str:
+    return "" if size is None else size_text(size)
+
+
 def main() -> int:
     """Plan every model and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -59,6 +59,8 @@ def pair_rows(timing: Timing | None, comparison: Comparison | None) -> list[tupl
         _difference("memory planned", comparison.planned_bytes, after, more, _size),
         _difference("time of a run", comparison.slowdown, times, 0, _times),
     ]
+    if comparison.predicted is not None:
+        differ.append(_difference("memory predicted", comparison.predicted.total_bytes, after, more, _size))
     text = "; ".join(one for one in differ if one)
     return [*rows, ("the plan says", text or f"the same, within {100 * _WITHIN:.0f} % of the spread")]
 
