@@ -14,7 +14,9 @@ from lowtide.ops.onnx.blocked import DOMAIN, is_blocked, touches_blocked
 from lowtide.read import read_model
 from lowtide.run.blocks import block_size
 from lowtide.run.optimise_process import optimize
-from lowtide.transform.cut import Cutter
+from lowtide.run.probe_cuts import probe_cut
+from lowtide.run.probe_onnx import OnnxRunner
+from lowtide.transform.cut import Cut, Cutter
 from lowtide.transform.parts import apply
 from lowtide.write.lean import make_lean
 from lowtide.write.onnx_parts import write_onnx_parts
@@ -91,3 +93,21 @@ def test_channels_and_columns_of_blocked_tensors_are_not_cut(tmp_path: Path) -> 
         assert any(is_blocked(graph, t.id) for t in graph.tensors)
         assert not any(is_blocked(graph, t.id) for t in graph.tensors if t.kind in ("input", "output"))
     assert seen > len(_SEEDS)
+
+
+def test_cut_ops_alone_give_what_the_op_gives(tmp_path: Path) -> None:
+    """As `verify --run` proves them, with plain numbers brought into blocks and back."""
+    proved = 0
+    for seed in range(8):
+        graph = read_model(_optimised(seed, tmp_path)[1])
+        cutter, runner = Cutter(graph), OnnxRunner()
+        for op in graph.ops:
+            for axis in cutter.axes(op.id):
+                known = cutter.meaning(op.id)
+                assert known is not None
+                rows = known.access.sizes[axis]
+                if op.type.startswith(DOMAIN) and rows > 2:
+                    cut = Cut(op.id, axis, (rows // 2, rows))
+                    assert not probe_cut(cutter, cut, runner, seed, 10**7), op.label
+                    proved += 1
+    assert proved > 20

@@ -76,8 +76,9 @@ def _sizes(graph: Any) -> dict[str, int]:
     """What each constant of a graph takes: an initializer its bytes, what a node holds more than twice as much."""
     sizes = {tensor.name: _bytes(tensor) for tensor in graph.initializer}
     for node in graph.node:
-        values = [a.t for a in node.attribute if node.op_type == "Constant" and a.HasField("t")]
-        sizes.update({node.output[0]: int(_HELD_BY_NODE * value.ByteSize()) for value in values})
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.HasField("t"):
+                sizes[node.output[0]] = int(_HELD_BY_NODE * attribute.t.ByteSize())
     return sizes
 
 

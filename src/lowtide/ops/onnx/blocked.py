@@ -1,7 +1,7 @@
 """onnxruntime's convolutions and pools in the blocked layout, NCHWc (``com.microsoft.nchwc``).
 
-A tensor of theirs is declared as [N, C, H, W], C a multiple of the block b, and is in memory as [N, C/b, H, W, b]. Elementwise
-ops and joins along C take such tensors as they are. Rows of H are cut after a view as [N, C/b, H, W*b]
+A tensor of theirs is declared as [N, C, H, W], C a multiple of the block b, and is in memory as [N, C/b, H, W, b].
+Elementwise ops and joins along C take such tensors as they are. Rows of H are cut after a view as [N, C/b, H, W*b]
 (`lowtide.write.onnx_parts`); channels and columns are never cut. Outputs that are no multiple of b are padded.
 """
 
@@ -17,7 +17,7 @@ DOMAIN = "com.microsoft.nchwc"
 ROWS_DIM = 2
 """The dimension along which a blocked tensor may be cut, and the batch's, 0."""
 
-_TO, _FROM = f"{DOMAIN}::ReorderInput", f"{DOMAIN}::ReorderOutput"
+TO_BLOCKED, FROM_BLOCKED = f"{DOMAIN}::ReorderInput", f"{DOMAIN}::ReorderOutput"
 _AS_THEY_ARE = frozenset({"Concat", "Slice", "Split", "com.microsoft::QuickGelu"})
 """Ops other than elementwise ones that take blocked tensors."""
 
@@ -32,7 +32,7 @@ def is_blocked(graph: Graph, tensor: int) -> bool:
             return False
         kind = graph.op_by_id[op].type
         if kind.startswith(DOMAIN):
-            return kind != _FROM
+            return kind != FROM_BLOCKED
         table = kind_of(kind)
         if kind not in _AS_THEY_ARE and not (table is not None and table.elementwise):
             return False
@@ -55,6 +55,6 @@ ROWS = {
     f"{DOMAIN}::MaxPool": windows.pool,
     f"{DOMAIN}::AveragePool": windows.pool,
     f"{DOMAIN}::Upsample": resize.upsample,
-    _TO: _reorder,
-    _FROM: _reorder,
+    TO_BLOCKED: _reorder,
+    FROM_BLOCKED: _reorder,
 }
