@@ -92,10 +92,10 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
         sizes = ", ".join(f"{name} {shape}" for name, shape in list(r["sizes"].items())[:2])
         seconds = f"{1000 * r['today_seconds']:.3g}" if r["today_seconds"] else ""
         times = f"{r['slowdown']:.2f}" if r["slowdown"] else ""
+        off = f"{r['predicted_bytes'] / r['planned_bytes'] - 1:+.1%}" if r["predicted_bytes"] else ""
         lines.append(
             f"| {r['model']} | {sizes} | {size_text(r['today_bytes'])} | {size_text(r['planned_bytes'])} "
-            f"| {ratio:.2f}{kept} | {r['predicted_bytes'] / r['planned_bytes'] - 1:+.1%} "
-            f"| {size_text(r['tensors_bytes'] or 0)} | {size_text(r['bound_bytes'] or 0)} "
+            f"| {ratio:.2f}{kept} | {off} | {_known(r['tensors_bytes'])} | {_known(r['bound_bytes'])} "
             f"| {'yes' if r['changed'] else ''} | {seconds} | {times} "
             f"| {r['outputs'] or 'differ'} | {r['seconds']:.1f} |"
         )
