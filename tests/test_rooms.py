@@ -66,7 +66,9 @@ ELSEWHERE = {
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
-    "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena run/session_module",
+    "run/test_session_texts.py": "run/session_texts/cpp run/session_texts/javascript",
+    "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
+    "run/session_texts/python",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "

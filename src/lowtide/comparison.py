@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 
@@ -109,7 +111,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prepacked: bool = True
 
 
-class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True):
+class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The user's model, where a plan is of the file that onnxruntime's optimiser makes of it.
 
     Attributes
@@ -120,9 +122,16 @@ class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True):
         Who optimised it, as ``"onnxruntime 1.32.0"``, and at which level: ``"all"`` or ``"extended"``.
     dims
         Sizes of free dimensions, which are fixed in the optimised file.
+    block
+        Channels in a block of its convolutions' layout, which only some processors have; 0: it has none, and any CPU
+        runs it.
+    layout_at_load
+        Whether onnxruntime chooses the layout of convolutions as it opens the file, and with it an order of its own.
     """
 
     sha256: str
     runtime: str
     level: str
     dims: dict[str, int] = {}
+    block: Annotated[int, msgspec.Meta(ge=0)] = 0
+    layout_at_load: bool = False

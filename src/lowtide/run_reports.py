@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lowtide.comparison import Comparison
 from lowtide.names import brief
 from lowtide.rewrites import Exactness
 
@@ -89,12 +90,26 @@ class FileRun:
 
 
 @dataclass(frozen=True, slots=True)
+class FreshPair:
+    """Two models in a fresh process each, run in turn.
+
+    `original_bytes`, `planned_bytes`: most memory of the process above the `base_bytes` before it opened the model.
+    `slowdown`: how many times longer a run of the planned one takes, the median over pairs of runs.
+    """
+
+    original_bytes: int
+    planned_bytes: int
+    base_bytes: int
+    slowdown: float
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Two models, the original by its runtime's defaults and the planned one as planned.
 
     `original_seconds`, `planned_seconds`: medians of `runs` runs each, in turn. `original_peak_bytes`,
     `planned_peak_bytes`: most memory of the process, the interpreter and the runtime included; None where both are in
-    one process.
+    one process. `pairs`: what each pair of fresh processes showed; none where both are in one.
     """
 
     runs: int
@@ -102,6 +117,7 @@ class Timing:
     planned_seconds: float
     original_peak_bytes: int | None = None
     planned_peak_bytes: int | None = None
+    pairs: tuple[FreshPair, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +152,8 @@ class RunReport(ComparedRuns):
         Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
     level
         The level of onnxruntime's optimiser at which lowtide made the original; empty: lowtide did not.
+    comparison
+        What the plan says of both processes, to compare with `timing.pairs`; None if it says nothing.
     """
 
     original: FileRun
@@ -150,6 +168,7 @@ class RunReport(ComparedRuns):
     unmodified: FileRun | None = None
     timing: Timing | None = None
     level: str = ""
+    comparison: Comparison | None = None
 
     def __repr__(self) -> str:
         return brief(self, "outputs runs deterministic order_kept arena_bytes input_bytes")

@@ -352,7 +352,7 @@ BUILT_IN: dict[str, Target] = {
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
 `onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of
-`run/session_module.py`."""
+`run/session_texts/python.py`."""
 
 
 AUTO = {".tflite": "tflm", ".pt2": TORCH}

@@ -273,7 +273,8 @@ def test_each_export_is_written(name: str, tmp_path: Path) -> None:
 
 
 FILES: dict[str, str] = {
-    "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "session", "buffer_plan": "b.h", "commands": "c.txt",
+    "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "session", "sessions": "s.js",
+    "buffer_plan": "b.h", "commands": "c.txt",
     "exports": "h.h", "copy_external": "", "pictures": "r.html",
 }  # fmt: skip
 SPECIAL = {"buffer_plan": "a buffer plan is for TFLM", "commands": "commands are for a plan with spilling"}
@@ -289,7 +290,7 @@ def test_each_file_is_written(name: str, tmp_path: Path) -> None:
         with pytest.raises(lowtide.InputError, match="--copy-external is for the model that -o writes"):
             api.PlanFiles(copy_external=True)
         return
-    several = {"exports": api.Exports(header=file), "pictures": Pictures(report=file)}
+    several = {"sessions": (file,), "exports": api.Exports(header=file), "pictures": Pictures(report=file)}
     files = api.PlanFiles(**{name: several.get(name, file)})
     assert files.paths == [file]
     if name in SPECIAL:

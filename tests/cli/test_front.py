@@ -76,3 +76,12 @@ def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.Cap
     assert lines[-1].startswith(f"next: lowtide plan {source} --dim n=")
     assert main([*words, "--budget", "9"]) == 3
     assert main(words) == 2
+
+
+@pytest.mark.parametrize("words", [[], ["-o", "small.graph.json"], ["-o", "small.onnx", "--for", "strict"]])
+def test_sessions_are_for_files_that_onnxruntime_opens(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else has one, and nothing is planned before that is said."""
+    assert main(["plan", str(onnx_file(tmp_path)), "--session", "cc", *words]) == 2
+    assert "--session is for the file that -o writes for onnxruntime" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from lowtide.extensions import networks
 from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import in_parts, recomputes_ops
+from lowtide.run.blocks import check_block, declared_block
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def run(
         load(model, dims)  # it says which of them the model does not have
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, planned_model(plan, model) as source:
         shipped, model = Path(str(model)), str(source)
+        if kind == "onnx":
+            check_block(declared_block(Path(model)), model)
         if plan.loops:
             return _run_loops(model, plan, kind, (random_weights, dims), Path(folder))
         if kind == "tflite":

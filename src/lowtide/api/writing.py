@@ -44,6 +44,8 @@ class PlanFiles:
     copy_external: bool = False  # whether external data is copied to where `out` is, if elsewhere
     pictures: Pictures = NO_PICTURES  # the report and what else is drawn
     texts: Mapping[Path, str] = field(default_factory=dict)  # further files by their paths, whose text is there already
+    # What `snippet` is, in C++ and JavaScript: for names that end in ``.h`` and ``.js``.
+    sessions: tuple[str | Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -52,7 +54,7 @@ class PlanFiles:
     @property
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
-        own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
+        own = (self.out, self.plan, self.log, self.snippet, *self.sessions, self.buffer_plan, self.commands)
         return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths, *self.texts]
 
     def possible(self, plan: Plan) -> PlanFiles:
@@ -92,7 +94,7 @@ def write_all(
     their files are not replaced. Raises `InputError`, `VerificationError`: as `apply`."""
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
-    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    wanted = (files.out, files.snippet, *files.sessions, files.buffer_plan, *files.exports.paths)
     if plan.fission is not None and any(path is not None for path in wanted):
         raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
     if plan.loops and any(path is not None for path in wanted):
@@ -181,12 +183,12 @@ def _contents(
     yield from ((path, text.encode()) for path, text in files.texts.items())
     if files.plan is not None:
         yield files.plan, plan.to_json()
-    if files.snippet is not None:
+    for session in (*([] if files.snippet is None else [files.snippet]), *files.sessions):
         from lowtide.verify.check.parts import has_cuts
 
         if files.out is None and has_cuts(plan):
             raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
-        yield files.snippet, _session_module(plan, model if files.out is None else files.out, files.snippet).encode()
+        yield session, _session(plan, model, files.out or model, session).encode()
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)
     if files.log is not None:
@@ -200,15 +202,15 @@ def _contents(
         yield files.commands, (commands_json if str(files.commands).endswith(".json") else commands_text)(plan)
 
 
-def _session_module(plan: Plan, model: str | Path, file: str | Path) -> str:
-    """The session of a plan for onnxruntime. Raises `InputError` if it is for another target."""
-    from lowtide.run.session_module import session_module
+def _session(plan: Plan, model: str | Path, opened: str | Path, file: str | Path) -> str:
+    """The session of a plan for onnxruntime that opens a file. Raises `InputError` if it is for another target."""
+    from lowtide.run.session_texts import SessionSettings, session_text
 
     if plan.runtime_arena_bytes is None:
         message = f"a session is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime"
         raise InputError(message)
-    prepacked = plan.weights is None or plan.weights.prepacked
-    return session_module(model, file, (plan.peak_bytes, plan.runtime_arena_bytes), prepacked=prepacked)
+    settings = SessionSettings.of_plan(plan, Path(model), Path(opened), Path(file))
+    return session_text(settings, Path(file).name)
 
 
 def check_outputs(

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.cli.values import dims_of, model_sizes, seconds, seed
+from lowtide.errors import InputError
 
 if TYPE_CHECKING:
     from lowtide.api.default import Request
     from lowtide.api.writing import PlanFiles
     from lowtide.plan import Plan
+    from lowtide.run.session_texts import Language
     from lowtide.stop import Progress
 
 Add = Callable[..., Any]
@@ -33,6 +35,10 @@ def plan_parser(add: Add, model: str) -> None:
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=model)
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model, its plan, and what its runtime needs")
+    p.add_argument(
+        "--session", choices=("cc", "js"), action="append", default=[],
+        help="for onnxruntime: also what opens OUT in C++ or JavaScript",
+    )  # fmt: skip
     _goal(p)
 
 
@@ -54,7 +60,10 @@ def _goal(p: Any, *, required: bool = False) -> None:
     budget = "the memory that there is" if required else "the fastest plan within so many bytes"
     p.add_argument("--budget", metavar="SIZE", required=required, help=f"{budget}: 256KiB, 80MB")
     p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
-    p.add_argument("--for", dest="target", metavar="TARGET", help="where it runs, if not where its format says")
+    p.add_argument(
+        "--for", dest="target", metavar="TARGET",
+        help="where it runs, if not where its format says; onnxruntime,portable: on any processor",
+    )  # fmt: skip
     model_sizes(p)
     research = p.add_argument_group("for research")
     research.add_argument("--only", metavar="A,B", help=f"try these transformations alone: {', '.join(MEANS)}")
@@ -102,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
 
     line: ProgressLine = options.line
     request = replace(_request(options), to_write=options.out is not None)
-    files = _files(request, options.out)
+    files = _files(request, options.out, options.session)
     check_outputs(options.model, files.paths, files.out)
 
     plan = plan_request(request, _teller(line))
@@ -137,18 +146,24 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _files(request: Request, out: str | None) -> PlanFiles:
+def _files(request: Request, out: str | None, languages: Sequence[Language]) -> PlanFiles:
     """What is written with the model: its plan, and what its runtime needs; nothing without a name."""
     from lowtide.api.exports import Exports
     from lowtide.api.writing import PlanFiles
+    from lowtide.run.session_texts import ENDINGS
 
+    opened = out is not None and out.lower().endswith(".onnx") and request.for_onnxruntime
+    if languages and not opened:
+        raise InputError("--session is for the file that -o writes for onnxruntime; name that, or leave it out")
     if out is None:
         return PlanFiles()
     path = Path(out)
     ending = path.suffix.lower()
-    session = path.with_name(f"{_module(out)}.py") if ending == ".onnx" and request.for_onnxruntime else None
+    session = path.with_name(f"{_module(out)}.py") if opened else None
+    sessions = tuple(path.with_name(f"{_module(out)}{ENDINGS[language]}") for language in dict.fromkeys(languages))
     header = path.with_name(f"{_stem(out)}.h") if ending in (".tflite", ".json") else None
-    return PlanFiles(out, path.with_name(f"{_stem(out)}.plan.json"), snippet=session, exports=Exports(header=header))
+    plan = path.with_name(f"{_stem(out)}.plan.json")
+    return PlanFiles(out, plan, snippet=session, sessions=sessions, exports=Exports(header=header))
 
 
 def _stem(out: str) -> str:

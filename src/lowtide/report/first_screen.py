@@ -84,7 +84,7 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
     ]
     if comparison.tensors_bytes is not None:
         rows.append(("  of it tensors", "", size_text(comparison.tensors_bytes), "", _bound(plan)))
-    else:
+    elif comparison.base_bytes is None:
         rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
     before, slowdown = comparison.today_seconds, comparison.slowdown
     if before is not None and slowdown is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
 from lowtide.report.loops import loop_run_text
-from lowtide.report.timing import timing_rows
+from lowtide.report.timing import pair_rows, timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def run_text(run: RunReport) -> str:
             ("arena today", f"{format_size(run.unmodified.held_bytes)} for the file as it stands, optimiser off")
         )
     rows += timing_rows(run.timing, "onnxruntime's defaults", faster_level(run.level))
+    rows += pair_rows(run.timing, run.comparison)
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
     return columns(rows)

@@ -3,6 +3,7 @@
     model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles too, as many as there is
            time for  ->  each compared with today, in turn; tiles that take too long are replaced by ones of fewer ops
            ->  the best that is no slower than allowed
+    to be portable: optimised without layouts of one CPU; its order is kept, or the layout chosen at load
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
 above an empty one; a plan that takes more than today, or too long, is never chosen.
@@ -61,7 +62,10 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
-        found = trial.measured(trial.order())
+        order = trial.order()
+        found = trial.measured(order)
+        if request.portable:
+            found += trial.measured(_layout_at_load(order), Weights(mapped=True), ways=1)
         if found[0].plan.stopped == "interrupt":
             return trial.finished(_best(found, request.budget_bytes))
         try:
@@ -72,11 +76,21 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
             return msgspec.structs.replace(trial.finished(best), stopped="interrupt")
 
 
+def _layout_at_load(plan: Plan) -> Plan:
+    """A portable plan in whose session onnxruntime optimises the file for its processor. Weights that it lays out anew
+    would be in memory twice, so they are mapped."""
+    assert plan.optimized_from is not None
+    origin = msgspec.structs.replace(plan.optimized_from, layout_at_load=True)
+    return msgspec.structs.replace(plan, optimized_from=origin)
+
+
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
     """Add candidates with tiles, where they may be better than the order alone: first with all the time that is
     allowed, then, if a run takes too long, with as much less as it was too long."""
     request = trial.request
     wanted, first = request.budget_bytes, _best(candidates, request.budget_bytes)
+    if first.layout_at_load:
+        return  # onnxruntime would lay out each tile
     allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
     for slower in allowed:
         extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
@@ -140,6 +154,12 @@ class _Candidate:
         return self.better and not self.settled and self.slower is not None and self.slowdown > 1 + self.slower
 
     @property
+    def layout_at_load(self) -> bool:
+        """Whether onnxruntime chooses the layout, and the order with it."""
+        origin = self.plan.optimized_from
+        return origin is not None and origin.layout_at_load
+
+    @property
     def better(self) -> bool:
         """Whether a user gains by it."""
         return self.planned.model_bytes < self.today.model_bytes and not self.too_slow and bool(self.outputs)
@@ -171,7 +191,8 @@ class Trial:
     def of(cls, request: Request, folder: Path, tell: Tell) -> Trial:
         """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
-        return cls(request, folder, tell, optimized_file(Path(request.path), folder / "all.onnx", request.dims))
+        level, out = "extended" if request.portable else "all", folder / "optimized.onnx"
+        return cls(request, folder, tell, optimized_file(Path(request.path), out, request.dims, level))
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
@@ -266,6 +287,7 @@ class Trial:
 
         request, plan = self.request, chosen.plan
         before, after = chosen.today, chosen.planned
+        ordered = not chosen.layout_at_load
         comparison = Comparison(
             model=request.name,
             runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
@@ -274,13 +296,13 @@ class Trial:
             planned_bytes=after.model_bytes,
             measured=True,
             base_bytes=before.base_bytes,
-            tensors_bytes=plan.runtime_arena_bytes,
-            tensors_bound_bytes=plan.lower_bound_bytes,
+            tensors_bytes=plan.runtime_arena_bytes if ordered else None,
+            tensors_bound_bytes=plan.lower_bound_bytes if ordered else None,
             today_seconds=before.median_seconds,
             planned_seconds=after.median_seconds,
             slowdown=chosen.slowdown,
             outputs=chosen.outputs,
-            predicted=chosen.predicted,
+            predicted=chosen.predicted if ordered else None,
             sizes=request.shapes(load(request.path, request.dims)),
             assumed=request.assumed,
             better=chosen.better,

@@ -32,7 +32,9 @@ Record = tuple[int, int, int, int, int]
 LENGTH_DELIMITED = 2
 GRAPH_FIELD = 7
 """Field of ModelProto that holds the GraphProto."""
-NODE_FIELD = 1  # field of GraphProto that holds a NodeProto
+_METADATA_FIELD = 14
+NODE_FIELD = 1
+"""Field of GraphProto that holds a NodeProto."""
 
 KEEP_BYTES = 2 * MAX_VALUE_BYTES
 """Records up to this size are kept whole: small tensors that shapes and values come from."""
@@ -74,6 +76,20 @@ def records(data: Buffer, start: int, end: int) -> Iterator[Record]:
         if tag < 8:
             raise WireError(f"there is no protobuf record at byte {begin}")
         yield tag >> 3, wire, begin, body, at
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The texts that an ONNX file says of itself, by their keys, of equal ones the last; none if it cannot be read."""
+    found: dict[str, str] = {}
+    try:
+        with open_bytes(path) as data:
+            for field, wire, _, body, end in records(data, 0, len(data)):
+                if (field, wire) == (_METADATA_FIELD, LENGTH_DELIMITED):
+                    entry = {f: bytes(data[a:b]).decode(errors="replace") for f, _, _, a, b in records(data, body, end)}
+                    found[entry.get(1, "")] = entry.get(2, "")
+    except (WireError, InputError):
+        return {}
+    return found
 
 
 def _varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
