@@ -150,6 +150,10 @@ class Request:
             return self.target
         return "onnxruntime" if self.path.lower().endswith(".onnx") else "auto"
 
+    def target_of(self, graph: Graph) -> str | Target:
+        """The same for a graph that was read: a .tflite file is for microcontrollers, whose pointers have 32 bits."""
+        return "tflm,pointer=32" if graph.dialect == "tflite" and self.target is None else self.target_name
+
     def with_sizes(self) -> Request:
         """The request with a size for each free dimension: usual ones where the call says none."""
         if not self.is_file or isinstance(self.model, Graph):
