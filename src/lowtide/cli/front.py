@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         from lowtide.report.first_screen import first_screen
 
+        line.doing("looking for what else would do")
         show(first_screen(plan, written, _next(request, plan, options)))
         if options.verbose:
             from lowtide.report.text import plan_text
@@ -161,30 +162,34 @@ def _module(out: str) -> str:
     return re.sub(r"\W", "_", f"{_stem(out)}_session")
 
 
-def _given_text(options: argparse.Namespace) -> str:
-    """What the call asked for, as it is typed."""
-    words = [("--budget", options.budget), ("--slower", options.slower), ("--for", options.target)]
-    words += [("--only", options.only), ("--without", options.without)]
-    words += [("--dim", f"{name}={size}") for name, size in options.dims if isinstance(size, int)]
-    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words if value)
+def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str]) -> str:
+    """A command with what this one asks for, but for some options."""
+    words = {"--budget": options.budget, "--slower": options.slower, "--for": options.target} | changes
+    if name == "plan":
+        words |= {"--only": options.only, "--without": options.without}
+    if name in ("inspect", "emit"):
+        words = {}
+    text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)
+    sizes = [f" --dim {shlex.quote(f'{name}={size}')}" for name, size in options.dims if isinstance(size, int)]
+    out = " -o firmware" if name == "emit" else ""
+    return f"lowtide {name} {shlex.quote(str(options.model))}{text}{''.join(sizes)}{out}"
 
 
-def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
-    """The next command, or the line of a program."""
-    found, model = plan.comparison, shlex.quote(str(options.model))
+def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str]:
+    """The next commands, or the line of a program."""
+    found = plan.comparison
     assert found is not None
     if plan.status != "ok" or not found.better:
-        if str(options.model).lower().endswith(".tflite"):
-            return f"lowtide emit {model} -o firmware   (C without an interpreter needs less)"
-        if request.slower is not None:
-            return f"lowtide plan {model} --slower {max(20, round(400 * request.slower))}%"
-        if found.sizes:
-            return f"lowtide fit {model} --budget {options.budget}   (the largest size that fits)"
-        return f"lowtide inspect {model}   (what is live at the peak)"
+        from lowtide.api.default.ways import next_commands
+
+        ways = next_commands(request, plan, _teller(options.line))
+        options.line.end()
+        return [f"{_command(options, way.name, way.options)}   ({way.gives})" for way in ways]
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
-        return f"lowtide plan {model}{_given_text(options)} -o small{ending}   (writes it)"
+        return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)"]
     if found.measured:
-        return f"from {_module(options.out)} import open_session; session = open_session()"
-    return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{_stem(options.out)}.plan.json')))}"
+        return [f"from {_module(options.out)} import open_session; session = open_session()"]
+    path = Path(options.out).with_name(f"{_stem(options.out)}.plan.json")
+    return [f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"]

@@ -29,7 +29,7 @@ def percent(before: float, after: float) -> str:
     return "unchanged" if before == after or not before else f"{100 * (after / before - 1):+.1f} %"
 
 
-def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = "") -> str:
+def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequence[str] = ()) -> str:
     """Today and with the plan.
 
     Parameters
@@ -38,7 +38,7 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
         With a `Plan.comparison`.
     written
         Files that were written.
-    next_command
+    next_commands
         What a person may type next.
     """
     comparison = plan.comparison
@@ -55,8 +55,7 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
         lines.append(_why_not(comparison))
     if written:
         lines.append(f"wrote {', '.join(written)}")
-    if next_command:
-        lines.append(f"next: {next_command}")
+    lines += [f"{'next:' if not k else '  or:'} {command}" for k, command in enumerate(next_commands)]
     return "\n".join(lines)
 
 

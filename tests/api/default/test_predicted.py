@@ -14,7 +14,7 @@ from lowtide.api.default import plan_request
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.job import Job
 from lowtide.api.objects import Model
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from support.random_graphs import random_graph
 from support.tflite_nets import pyramid, random_tflite, wide_net
@@ -73,3 +73,13 @@ def test_neither_more_memory_nor_more_time_gives_a_worse_plan(tmp_path: Path, mo
             lowtide.verify(model, one)
         gains += len({*least}) > 1
     assert gains, "no model gains by more time"
+
+
+def test_today_is_an_arena_where_the_plan_is_one() -> None:
+    """Both are rounded up to the alignment and have gaps: of one order they are equal."""
+    tensors = [Tensor(k, 100, Kind.INPUT if not k else Kind.OUTPUT if k == 3 else Kind.ACTIVATION) for k in range(4)]
+    graph = Graph("chain", tuple(tensors), tuple(Op(k, (k,), (k + 1,)) for k in range(3)))
+    seen = lowtide.plan(graph, target="generic").comparison
+    assert seen is not None
+    assert (seen.today_bytes, seen.planned_bytes) == (256, 256)
+    assert seen.better

@@ -13,19 +13,24 @@ from functools import partial
 
 import msgspec
 
+from lowtide.allocate.order_and_arena import place
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.default.request import RUNTIME_FORMATS, Request, Tell
 from lowtide.api.job import Job
 from lowtide.api.models import load
+from lowtide.api.problem import Problem
 from lowtide.comparison import Comparison
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeFigure, Status
+from lowtide.stop import Limits
 
 STEPS = {0.0: 1.0, 0.05: 1.0, 0.1: 0.25, 0.2: 0.25, 0.5: 0.25, 1.0: 0.25, 9.0: 0.25}
 """Parts of a model's time that a search may add, one search for each that the call allows, and its part of the seconds
 of a search."""
 _FIGURES = ("kTensorArenaSize", "arena", "in use", "head")
 """What a person declares or sees of a runtime's figures, the first that there is."""
+_PLACED = 1.0
+"""Seconds for the arena of the file's own order."""
 _NAMES = {"in use": "allocator peak"}
 
 
@@ -44,12 +49,12 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
     assert best is not None, "the first job changes nothing"
     if budget is not None:
         best = _judged(best, budget, jobs[-1])
-    return msgspec.structs.replace(best, comparison=_comparison(request, best, request.shapes(graph)))
+    return msgspec.structs.replace(best, comparison=_comparison(request, best, jobs[0].problem()))
 
 
 def _jobs(request: Request, graph: Graph) -> list[Job]:
     """The searches, those of the fastest plans first."""
-    of = partial(request.job, graph, {}, target=request.target_of(graph))
+    of = partial(request.job, graph, {}, target=request.target_name)
     jobs = [of(changes=False)]
     for part, share in STEPS.items():
         if request.slower is None or part <= request.slower:
@@ -80,35 +85,39 @@ def _judged(plan: Plan, budget: int, job: Job) -> Plan:
     return msgspec.structs.replace(plan, budget_bytes=budget, status=status)
 
 
-def _comparison(request: Request, plan: Plan, sizes: dict[str, str]) -> Comparison:
-    """Both sides of the figure that a person can act on."""
+def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
+    """Both sides of the figure that a person can act on; `problem` is the unchanged graph."""
     found = {figure.what: figure for figure in plan.runtime_figures or ()}
     figure = next((found[what] for what in _FIGURES if what in found), None)
     target = plan.target.partition(",")[0]
     compiler = figure is None or figure.planned_bytes is None or target not in RUNTIME_FORMATS
     if figure is None or compiler:
         figure = RuntimeFigure(
-            runtime=f"a compiler (target {target})", what="arena", default_bytes=plan.own_order_peak_bytes,
+            runtime=f"a compiler (target {target})", what="arena", default_bytes=_own_arena(problem, plan),
             planned_bytes=plan.required_bytes,
         )  # fmt: skip
     timed = plan.cost or plan.recomputation or plan.fission
     overhead = None if timed is None else timed.overhead
+    planned = figure.planned_bytes or plan.required_bytes
     return Comparison(
         model=request.name,
         runtime="onnxruntime, optimiser off" if target == "onnxruntime" else figure.runtime,
         figure=_NAMES.get(figure.what, figure.what),
         today_bytes=figure.default_bytes,
-        planned_bytes=figure.planned_bytes or plan.required_bytes,
+        planned_bytes=planned,
         slowdown=1.0 if plan.rewrites is None and overhead is None else None if overhead is None else 1 + overhead,
         outputs={"bits": "equal", None: "equal"}.get(plan.exactness, "rounding"),
-        sizes=sizes,
+        sizes=request.shapes(problem.graph),
         assumed=request.assumed,
-        better=_is_better(plan, figure, compiler=compiler),
+        # a compiler, which has no offsets yet, gains by those of an equal arena
+        better=planned < figure.default_bytes or (compiler and planned == figure.default_bytes),
     )
 
 
-def _is_better(plan: Plan, figure: RuntimeFigure, *, compiler: bool) -> bool:
-    """Whether the plan takes less than today; a compiler, which has no offsets yet, gains by those of an equal one."""
-    if compiler:
-        return plan.peak_bytes <= plan.own_order_peak_bytes
-    return (figure.planned_bytes or plan.required_bytes) < figure.default_bytes
+def _own_arena(problem: Problem, plan: Plan) -> int:
+    """Bytes of an arena for the file's own order, placed as the plan is."""
+    if plan.rewrites is None and plan.fission is None and plan.order == [op.id for op in problem.graph.ops]:
+        return plan.required_bytes
+    if problem.target.allocates_one_by_one:
+        return problem.own_order_peak_bytes
+    return place(problem.memory, tuple(range(len(problem.graph.ops))), Limits(_PLACED)).allocation.arena_bytes
