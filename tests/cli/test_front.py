@@ -10,6 +10,7 @@ import pytest
 from lowtide.cli import main
 from lowtide.plan import read_plan
 from support.small_models import branches, graph_file, onnx_file, op, tensor
+from support.tflite_nets import pyramid
 
 
 def chain() -> dict[str, object]:
@@ -76,3 +77,14 @@ def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.Cap
     assert lines[-1].startswith(f"next: lowtide plan {source} --dim n=")
     assert main([*words, "--budget", "9"]) == 3
     assert main(words) == 2
+
+
+def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`emit` writes the plan of the fewest bytes; a plan that stops within its budget says why it has no loops."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(pyramid().bytes())
+    words = [str(model), "--budget", "1MiB", "-q"]
+    assert main(["emit", *words, "-o", str(tmp_path / "c")]) == 0
+    assert "in 1 loop" in capsys.readouterr().out
+    assert main(["research", "plan", *words, "--target", "loops", "--allow", "loops"]) == 0
+    assert "none: it fits the budget without" in capsys.readouterr().out

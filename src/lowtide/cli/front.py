@@ -164,7 +164,7 @@ def _module(out: str) -> str:
 
 def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str]) -> str:
     """A command with what this one asks for, but for some options."""
-    words = {"--budget": options.budget, "--slower": options.slower, "--for": options.target} | changes
+    words = {"--budget": options.budget, "--slower": options.slower, "--for": options.target, **changes}
     if name == "plan":
         words |= {"--only": options.only, "--without": options.without}
     if name in ("inspect", "emit"):

@@ -86,8 +86,8 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     entries = {t.id: t for t in raw.tensors}
     tensors = [
         Tensor(
-            t.id, _held_bytes(t, entries), t.kind, t.name, None if t.shape is None else tuple(t.shape), t.dtype, t.alias_of,
-            t.alias_offset,
+            t.id, _held_bytes(t, entries), t.kind, t.name, None if t.shape is None else tuple(t.shape), t.dtype,
+            t.alias_of, t.alias_offset,
         )
         for t in raw.tensors
     ]  # fmt: skip
@@ -114,8 +114,7 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
 def _held_bytes(tensor: TensorEntry, entries: Mapping[int, TensorEntry]) -> int:
     """Bytes of memory that a tensor takes: an expanded view has one copy of what it repeats."""
     at, seen = tensor, {tensor.id}
-    while at.alias_of in entries and at.alias_of not in seen:
-        viewed = entries[at.alias_of]
+    while at.alias_of is not None and at.alias_of not in seen and (viewed := entries.get(at.alias_of)) is not None:
         if at.size != viewed.size and not _repeats(viewed, at):
             break
         at = viewed

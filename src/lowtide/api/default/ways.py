@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.default.predicted import STEPS, plan_predicted
 from lowtide.api.default.request import Request, Tell
-from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.report.first_screen import size_text
 from lowtide.target import resolve
