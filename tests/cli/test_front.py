@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,11 @@ def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.Cap
     assert main([*words, "--budget", "20000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("m.onnx: n = ")
-    assert lines[-1].startswith(f"next: lowtide plan {source} --dim n=")
+    assert lines[-1].startswith(f"next: lowtide plan {source} --budget 20000 --for generic --only alias --dim n=")
     assert main([*words, "--budget", "9"]) == 3
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"next: lowtide plan {source} --budget 9 --for generic --only alias --dim n=1   (")
+    assert main(shlex.split(last.removeprefix("next: lowtide ").partition("   (")[0])) == 3
     assert main(words) == 2
 
 

@@ -89,9 +89,9 @@ def run_fit(options: argparse.Namespace) -> int:
         show_json(found)
     else:
         show(repr(found))
-        if found.size:
-            sizes = " ".join(f"--dim {shlex.quote(f'{name}={found.size}')}" for name in found.names)
-            show(f"next: lowtide plan {shlex.quote(str(options.model))} {sizes} --budget {options.budget} -o OUT")
+        options.dims += [(name, max(1, found.size)) for name in found.names]
+        what = " -o OUT" if found.size else "   (tries all that lowers it, and says what else would fit)"
+        show(f"next: {_command(options, 'plan', {})}{what}")
     return 0 if found.size else EXIT_STATUS["over_budget"]
 
 
