@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,17 @@ def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsy
     assert "in 1 loop" in capsys.readouterr().out
     assert main(["research", "plan", *words, "--target", "loops", "--allow", "loops"]) == 0
     assert "none: it fits the budget without" in capsys.readouterr().out
+
+
+def test_the_next_line_of_python_runs_in_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The session's module is found, wherever it was written."""
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "there").mkdir()
+    source, out = onnx_file(tmp_path), tmp_path / "there" / "small.onnx"
+    assert main(["plan", str(source), "-o", str(out), "--slower", "100000%", "-q"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    if not out.exists():
+        pytest.skip("no plan takes less than today: onnxruntime was measured")
+    code = f"{lines[-1].removeprefix('next: ')}; print(session.get_inputs()[0].name)"
+    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert made.stdout == "x\n"

@@ -190,6 +190,7 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
         ending = ".graph.json" if ending in ("", ".json") else ending
         return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)"]
     if found.measured:
-        return [f"from {_module(options.out)} import open_session; session = open_session()"]
+        where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
+        return [f"{where}; from {_module(options.out)} import open_session; session = open_session()"]
     path = Path(options.out).with_name(f"{_stem(options.out)}.plan.json")
     return [f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"]

@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
         self.elsewhere: dict[str, str] = {}
         """Commands that are not this parser's, and how each is called."""
-        self.given: list[str] = []
+        self.given: Sequence[str] = ()
         """The words of the command line."""
 
     def error(self, message: str) -> NoReturn:
@@ -60,11 +60,6 @@ class _Parser(argparse.ArgumentParser):
             strange = [word for word in self.given if word.startswith("--") and self._meant(word)]
             message += "".join(f"; {word} is none{self._meant(word)}" for word in strange[:1])
         raise InputError(f"{message}; see {self.prog} --help")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As the base class does; what is given is known where an error is said."""
-        self.given = [] if args is None else list(args)
-        return super().parse_known_args(args, namespace)
 
     def _meant(self, word: str) -> str:
         """The option that one is most like which there is none of; empty where there is that option, or none like it.
@@ -109,7 +104,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        parser = _parser(suites="bench" in arguments[1:2], methods=listed(arguments))
+        parser = _parser(arguments, suites="bench" in arguments[1:2], methods=listed(arguments))
         if list(arguments) in ([], [GROUP]):
             arguments = [*arguments, "--help"]
         options, unknown = parser.parse_known_args(arguments)
@@ -131,8 +126,8 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
-    """All commands; `suites`, `methods`: with what `bench` and `compare --help` list, which is slow to load."""
+def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = False) -> _Parser:
+    """All commands, for a command line; `suites`, `methods`: with what `bench` and `compare --help` list, which is slow to load."""
     parser = _Parser(
         prog="lowtide",
         description="Lower the peak memory of a neural network, and prove how low it can go.",
@@ -170,6 +165,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
     for name, command in [*front.choices.items(), *research.choices.items()]:
+        command.given = given
         if name not in (GROUP, "bench"):  # whose commands have it
             printing(command)
     parser.elsewhere = {name: f"lowtide research {name}" for name in research.choices}

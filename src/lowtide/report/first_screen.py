@@ -11,13 +11,13 @@ from lowtide.report.columns import columns
 _MIB = 2**20
 
 
-def size_text(size: int) -> str:
-    """Bytes as a person reads them: exact where memories are small.
+def size_text(size: int, *others: int) -> str:
+    """Bytes as a person reads them: exact where memories are small. Others of the same row have the same unit.
 
-    >>> size_text(82288), size_text(59453440)
-    ('82,288 B', '56.7 MiB')
+    >>> size_text(82288), size_text(59453440), size_text(82288, 59453440)
+    ('82,288 B', '56.7 MiB', '0.1 MiB')
     """
-    return f"{size:,} B" if size < 4 * _MIB else f"{size / _MIB:,.1f} MiB"
+    return f"{size:,} B" if max(size, *others, 0) < 4 * _MIB else f"{size / _MIB:,.1f} MiB"
 
 
 def percent(before: float, after: float) -> str:
@@ -48,9 +48,9 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
     budget = plan.budget_bytes
     if budget is not None:
         apart = comparison.planned_bytes - budget
-        verdict = f"{size_text(apart)} too much" if apart > 0 else f"{size_text(-apart)} to spare"
+        verdict = f"{size_text(abs(apart), budget)} {'too much' if apart > 0 else 'to spare'}"
         verdict += "; proved impossible" if plan.status == "impossible" else ""
-        lines.append(f"budget {size_text(budget)}: {verdict}")
+        lines.append(f"budget {size_text(budget, apart)}: {verdict}")
     if not comparison.better:
         lines.append(_why_not(comparison))
     if written:
@@ -74,38 +74,40 @@ def _sizes(comparison: Comparison) -> list[str]:
 
 def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
     sure = "measured" if comparison.measured else "predicted"
-    if comparison.base_bytes is not None:
-        sure += f", above the {size_text(comparison.base_bytes)} of Python and onnxruntime"
-    gain = percent(comparison.today_bytes, comparison.planned_bytes)
-    rows = [
-        ("", "today", "planned", "", ""),
-        (comparison.figure, size_text(comparison.today_bytes), size_text(comparison.planned_bytes), gain, sure),
-    ]
-    if comparison.tensors_bytes is not None:
-        rows.append(("  of it tensors", "", size_text(comparison.tensors_bytes), "", _bound(plan)))
-    else:
-        rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
+    base, tensors = comparison.base_bytes, comparison.tensors_bytes
+    today, planned = comparison.today_bytes, comparison.planned_bytes
+    bound = () if tensors is not None else (plan.lower_bound_bytes,)
+    row = (today, planned, *bound, *([] if base is None else [base]))
+    figure = [size_text(size, *row) for size in (today, planned)]
+    said = sure if base is None else f"{sure}, above the {size_text(base, *row)} of Python and onnxruntime"
+    said += f"; {_bound(plan, row)}" if bound else ""
+    rows = [("", "today", "planned", "", ""), (comparison.figure, *figure, percent(today, planned), said)]
+    if tensors is not None:
+        found = [f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"]
+        row = (*found, tensors, plan.lower_bound_bytes)
+        own = (size_text(found[0], *row), percent(found[0], tensors)) if found else ("", "")
+        rows.append(("  of it tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
     before, slowdown = comparison.today_seconds, comparison.slowdown
     if before is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
-        times = _milliseconds(before), _milliseconds(before * slowdown)
-        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure.partition(',')[0]}, runs in turn"))
+        times = [_time_text(seconds, before * max(1, slowdown)) for seconds in (before, before * slowdown)]
+        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, runs in turn"))
     elif slowdown is not None:
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), "predicted from the operations"))
     else:
         rows.append(("time of a run", "", "", "", "not predicted: parts of operators are not timed"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
-    if comparison.outputs:
+    if comparison.outputs and plan.status == "ok":
         checked = ", on 2 random inputs" if comparison.measured else ""
         rows.append(("outputs", "", "", "", f"{outputs[comparison.outputs]}{checked}"))
     return rows
 
 
-def _bound(plan: Plan) -> str:
+def _bound(plan: Plan, row: Sequence[int]) -> str:
     """How near the memory of the tensors is to the least: what rounding and gaps between them add counts."""
     taken = plan.runtime_arena_bytes if plan.runtime_parts is None else plan.arena_bytes
-    least = size_text(plan.lower_bound_bytes)
-    if not plan.optimal or size_text(taken or plan.required_bytes) != least:
+    least = size_text(plan.lower_bound_bytes, *row)
+    if not plan.optimal or size_text(taken or plan.required_bytes, *row) != least:
         return f"no order needs less than {least}"
     return "optimal for these tiles" if plan.rewrites else "optimal: no order of its operators needs less"
 
@@ -119,5 +121,6 @@ def _why_not(comparison: Comparison) -> str:
     return "this is slower than allowed: keep the model as it is, or allow more with --slower"
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
+def _time_text(seconds: float, longest: float) -> str:
+    """Seconds in the unit of the longest of a row."""
+    return f"{1000 * seconds:.3g} ms" if longest < 1 else f"{seconds:.2f} s"

@@ -76,7 +76,7 @@ def test_neither_more_memory_nor_more_time_gives_a_worse_plan(tmp_path: Path, mo
 
 
 def test_today_is_an_arena_where_the_plan_is_one() -> None:
-    """Both are rounded up to the alignment and have gaps: of one order they are equal."""
+    """Sizes of both are rounded up: of one order they are equal."""
     tensors = [Tensor(k, 100, Kind.INPUT if not k else Kind.OUTPUT if k == 3 else Kind.ACTIVATION) for k in range(4)]
     graph = Graph("chain", tuple(tensors), tuple(Op(k, (k,), (k + 1,)) for k in range(3)))
     seen = lowtide.plan(graph, target="generic").comparison

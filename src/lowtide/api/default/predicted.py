@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from lowtide.allocate.order_and_arena import place
+from lowtide.allocate.order_and_arena import QUICK, place
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.default.request import RUNTIME_FORMATS, Request, Tell
 from lowtide.api.job import Job
@@ -30,7 +30,7 @@ of a search."""
 _FIGURES = ("kTensorArenaSize", "arena", "in use", "head")
 """What a person declares or sees of a runtime's figures, the first that there is."""
 _PLACED = 1.0
-"""Seconds for the arena of the file's own order."""
+"""Seconds for the bound on the arena of the file's own order."""
 _NAMES = {"in use": "allocator peak"}
 
 
@@ -109,15 +109,16 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
         outputs={"bits": "equal", None: "equal"}.get(plan.exactness, "rounding"),
         sizes=request.shapes(problem.graph),
         assumed=request.assumed,
-        # a compiler, which has no offsets yet, gains by those of an equal arena
-        better=planned < figure.default_bytes or (compiler and planned == figure.default_bytes),
+        # a compiler, which has no offsets yet, gains by those of an equal plan
+        better=plan.peak_bytes <= plan.own_order_peak_bytes if compiler else planned < figure.default_bytes,
     )
 
 
 def _own_arena(problem: Problem, plan: Plan) -> int:
-    """Bytes of an arena for the file's own order, placed as the plan is."""
+    """Bytes that an arena for the file's own order needs at the least, sizes rounded up as in the plan's."""
     if plan.rewrites is None and plan.fission is None and plan.order == [op.id for op in problem.graph.ops]:
         return plan.required_bytes
     if problem.target.allocates_one_by_one:
         return problem.own_order_peak_bytes
-    return place(problem.memory, tuple(range(len(problem.graph.ops))), Limits(_PLACED)).allocation.arena_bytes
+    own = tuple(range(len(problem.graph.ops)))
+    return place(problem.memory, own, Limits(_PLACED), QUICK).allocation.lower_bound_bytes
