@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import lowtide
 from lowtide.cli import main
 from lowtide.plan import read_plan
 from support.small_models import branches, graph_file, onnx_file, op, tensor
@@ -108,3 +109,21 @@ def test_the_next_line_of_python_runs_in_any_folder(tmp_path: Path, capsys: pyte
     code = f"{lines[-1].removeprefix('next: ')}; print(session.get_inputs()[0].name)"
     made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert made.stdout == "x\n"
+
+
+def test_a_range_of_sizes_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row is the plan for that size; one file is for one size, and that is said."""
+    source = onnx_file(tmp_path, batch="n")
+    words = ["plan", str(source), "--for", "generic", "--only", "alias", "-q"]
+    assert main([*words, "--dim", "n=1..3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split("  ")[0]: line for line in lines}
+    for size in (1, 2, 3):
+        seen = lowtide.plan(source, target="generic", only=["alias"], dims={"n": size}).comparison
+        assert seen is not None
+        assert rows[f"n = {size}"].split()[3:7] == [f"{seen.today_bytes:,}", "B", f"{seen.planned_bytes:,}", "B"]
+    assert main([*words, "--dim", "n=1..90", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 8
+    assert main([*words, "--dim", "n=1..3", "-o", str(tmp_path / "o.onnx")]) == 2
+    assert "holds one size" in capsys.readouterr().err
+    assert main([*words, "--dim", "n=3..1"]) == 2

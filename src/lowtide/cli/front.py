@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.cli.values import dims_of, model_sizes, seconds, seed
+from lowtide.errors import InputError
 
 if TYPE_CHECKING:
     from lowtide.api.default import Request
@@ -95,11 +97,43 @@ def run_fit(options: argparse.Namespace) -> int:
     return 0 if found.size else EXIT_STATUS["over_budget"]
 
 
+def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]) -> int:
+    """Plan at several sizes, and print a table."""
+    from lowtide.api.default import plan_request
+    from lowtide.report.first_screen import sizes_table
+
+    if options.out is not None:
+        name, sizes = next(iter(several.items()))
+        one = f"--dim {name}={sizes[-1]}"
+        raise InputError(f"a file that is written holds one size; leave out -o, or give one size, as {one}")
+    options.dims = [(name, size) for name, size in options.dims if name not in several]
+    request = _request(options)
+    made: list[tuple[str, Plan]] = []
+    for chosen in product(*several.values()):
+        sizes = dict(zip(several, chosen, strict=True))
+        row = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        options.line.doing(f"planning {row}")
+        made.append((row, plan_request(replace(request, dims={**request.dims, **sizes}), _teller(options.line))))
+        if made[-1][1].stopped == "interrupt":
+            break
+    options.line.end()
+    if options.json:
+        show_json([plan for _, plan in made])
+    else:
+        show(sizes_table(made))
+        words = " ".join(f"--dim {shlex.quote(f'{name}={size[-1]}')}" for name, size in several.items())
+        show(f"next: {_command(options, 'plan', {})} {words} -o OUT   (a file that is written holds one size)")
+    return max(plan.exit_status for _, plan in made)
+
+
 def run(options: argparse.Namespace) -> int:
     """Plan, write, and print the first screen."""
     from lowtide.api.default import plan_request
     from lowtide.api.writing import check_outputs, data_of, write_all
 
+    several = {name: sizes for name, sizes in options.dims if isinstance(sizes, list)}
+    if several:
+        return _run_sizes(options, several)
     line: ProgressLine = options.line
     request = replace(_request(options), to_write=options.out is not None)
     files = _files(request, options.out)

@@ -127,7 +127,7 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = False) -> _Parser:
-    """All commands, for a command line; `suites`, `methods`: with what `bench` and `compare --help` list, which is slow to load."""
+    """All commands, for a command line; `suites`, `methods`: with what `bench`, `compare --help` list, slow to load."""
     parser = _Parser(
         prog="lowtide",
         description="Lower the peak memory of a neural network, and prove how low it can go.",

@@ -59,6 +59,23 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
     return "\n".join(lines)
 
 
+def sizes_table(plans: Sequence[tuple[str, Plan]]) -> str:
+    """Plans of one model at several sizes, each with its size: today and planned."""
+    rows: list[tuple[str, ...]] = [("", "today", "planned", "", "")]
+    for size, plan in plans:
+        seen = plan.comparison
+        assert seen is not None, "a plan of lowtide.plan"
+        figures = [size_text(each, seen.today_bytes) for each in (seen.today_bytes, seen.planned_bytes)]
+        fits = "" if plan.budget_bytes is None else "fits" if plan.status == "ok" else "does not fit"
+        why = "" if seen.better else _why_not(seen).partition(":")[0]
+        said = "; ".join(text for text in (fits, why) if text)
+        rows.append((size, *figures, percent(seen.today_bytes, seen.planned_bytes), said))
+    first = plans[0][1].comparison
+    assert first is not None, "a plan of lowtide.plan"
+    sure = "measured" if first.measured else "predicted"
+    return f"{first.model}, {first.runtime}: {first.figure}, {sure}\n{columns(rows, right=[1, 2])}"
+
+
 def _sizes(comparison: Comparison) -> list[str]:
     """Shapes of the inputs where the file leaves them free."""
     if not comparison.sizes:
