@@ -7,10 +7,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import lowtide
+import lowtide.research
 from lowtide.cli import main
 from lowtide.plan import read_plan
 from support.small_models import branches, graph_file, onnx_file, op, tensor
@@ -127,3 +128,22 @@ def test_a_range_of_sizes_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([*words, "--dim", "n=1..3", "-o", str(tmp_path / "o.onnx")]) == 2
     assert "holds one size" in capsys.readouterr().err
     assert main([*words, "--dim", "n=3..1"]) == 2
+
+
+def test_every_command_has_the_same_figures_of_a_tflite_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of firmware, whose pointers have 32 bits."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(pyramid().bytes())
+
+    def shown(*words: str) -> dict[str, Any]:
+        main([*words, str(model), "--json", "-q"])
+        return json.loads(capsys.readouterr().out)
+
+    today = lowtide.research.plan(model, target="tflm,pointer=32").runtime_figures
+    assert today is not None
+    assert shown("plan", "--for", "tflm")["comparison"]["today_bytes"] == today[0].default_bytes
+    for words in (["plan"], ["check", "--budget", "1MiB"], ["inspect"], ["research", "plan"]):
+        figures = shown(*words)["runtime_figures"]
+        assert figures[0]["default_bytes"] == today[0].default_bytes, words

@@ -140,25 +140,26 @@ def run(options: argparse.Namespace) -> int:
     check_outputs(options.model, files.paths, files.out)
 
     plan = plan_request(request, _teller(line))
-    line.end()
+    line.clear()
     assert plan.comparison is not None
     written: list[str] = []
     if files.paths and plan.comparison.better and plan.status == "ok":
         line.doing("writing, and opening what was written")
         write_all(plan, options.model, files, dims=plan.sizes({}))
-        line.end()
+        line.clear()
         written = [str(path) for path in files.paths]
         if plan.weights is not None and plan.weights.mapped:
             written.insert(1, str(data_of(Path(options.out))))
     if files.paths and not written and not options.quiet:
         say(f"{options.out} was not written")
+    commands = [] if options.json else _next(request, plan, options)
+    line.end()
     if options.json:
         show_json(plan)
     else:
         from lowtide.report.first_screen import first_screen
 
-        line.doing("looking for what else would do")
-        show(first_screen(plan, written, _next(request, plan, options)))
+        show(first_screen(plan, written, commands))
         if options.verbose:
             from lowtide.report.text import plan_text
 
@@ -217,7 +218,6 @@ def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str
         from lowtide.api.default.ways import next_commands
 
         ways = next_commands(request, plan, _teller(options.line))
-        options.line.end()
         return [f"{_command(options, way.name, way.options)}   ({way.gives})" for way in ways]
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])

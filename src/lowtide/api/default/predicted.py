@@ -24,7 +24,7 @@ from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeFigure, Status
 from lowtide.stop import Limits
 
-STEPS = {0.0: 1.0, 0.05: 1.0, 0.1: 0.25, 0.2: 0.25, 0.5: 0.25, 1.0: 0.25, 9.0: 0.25}
+STEPS = {0.0: 0.5, 0.05: 1.0, 0.1: 0.25, 0.2: 0.25, 0.5: 0.25, 1.0: 0.25, 9.0: 0.25}
 """Parts of a model's time that a search may add, one search for each that the call allows, and its part of the seconds
 of a search."""
 _FIGURES = ("kTensorArenaSize", "arena", "in use", "head")
