@@ -49,8 +49,8 @@ ELSEWHERE = {
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "api/rewrites/test_aliasing.py": "report/aliases",
-    "api/default/test_default.py": "api/default/fit api/default/onnx api/default/predicted api/default/request "
-    "api/optimized run/optimise_process cli/option_groups comparison report/first_screen run/canonical",
+    "api/default/test_default.py": "api/default/fit api/default/onnx api/default/request "
+    "api/optimized run/optimise_process cli/option_groups comparison run/canonical",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging api/rewrites/step_plans",
     # what an op means: each row through its proof, each family through its op in numpy

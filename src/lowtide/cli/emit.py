@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lowtide import api
 from lowtide.api.emitting import FILES, TARGET, check_emit, check_own, project_of
 from lowtide.api.reporting import Pictures
@@ -15,6 +17,7 @@ from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.outputs import output_folder
+from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes
@@ -39,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     check_own(folder)
     with output_folder(folder):
         check_outputs(options.model, [*files.paths, *code], None, (options.board,))
-        plan = api.plan(options.model, report=options.line, **settings)
+        plan = _plan(options, settings)
         options.line.end()
         project = project_of(plan, options.model)
         texts = {folder / name: text for name, text in project.files.items()}
@@ -63,6 +66,18 @@ def run(options: argparse.Namespace) -> int:
         if ways:
             show(ways)
     return plan.exit_status
+
+
+def _plan(options: argparse.Namespace, settings: dict[str, Any]) -> Plan:
+    """The plan of the fewest bytes, and whether it fits: rows are streamed also where the budget is met without."""
+    settings, budget = {**settings}, settings["budget"]
+    if not settings["allow"] or budget is None or "%" in budget:
+        return api.plan(options.model, report=options.line, **settings)
+    wanted = parse_size(budget, "budget")
+    del settings["budget"]
+    plan = api.plan(options.model, report=options.line, **settings)
+    status = "ok" if plan.required_bytes <= wanted else "over_budget"
+    return msgspec.structs.replace(plan, budget_bytes=wanted, status=status)
 
 
 def sizes_text(sizes: CodeSizes) -> str:

@@ -113,8 +113,9 @@ class ProgressLine:
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
         best, bound = progress.best_bytes, progress.bound_bytes
         words = [progress.phase] if progress.phase else []
-        words += [f"best {format_size(best)}"] if best else []
-        words += [f"bound {format_size(bound)}, gap {100 * (best - bound) / best:.2f} %"] if best and bound else []
+        words += [f"lowest peak so far {format_size(best)}"] if best else []
+        if best > bound > 0:
+            words.append(f"{format_size(bound)} ({100 * (bound - best) / best:.2f} %) at the least")
         self._last = label + (", ".join(words) or "working")
         if self._quiet or progress.seconds < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
             return

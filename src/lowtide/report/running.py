@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
 
 
+_LABELS = {"ids": "graph", "own_order_peak": "peak, file order", "bound": "lower bound"}
+"""What a person reads for the names of checks."""
+
+
 def report_text(report: Report, *, held: bool = True) -> str:
     """Every check that held, and what proving and running showed; `held`: whether all did."""
-    rows = [(check.name.replace("_", " "), check.result) for check in report.checks]
-    rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
+    rows = [(_LABELS.get(check.name, check.name.replace("_", " ")), check.result) for check in report.checks]
+    notes = [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
+    rows += [("kind of proof" if name == "bound" else name, text) for name, text in notes]
     if report.proof is not None:
         proof = report.proof
         rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))

@@ -24,7 +24,7 @@ def timing_rows(timing: Timing | None, before: str, if_slower: str = "") -> list
     if timing is None:
         return []
     first, second = (1000 * s for s in (timing.original_seconds, timing.planned_seconds))
-    ratio = f"{100 * (second - first) / first:+.1f} %" if first else "as before"
+    ratio = f"{100 * (second - first) / first:+.1f} %" if first else "unchanged"
     text = f"{first:.3g} -> {second:.3g} ms ({ratio}), medians of {timing.runs} runs in turn; before: {before}"
     rows = [("latency", text)]
     if if_slower and second > (1 + _SLOWER) * first:

@@ -19,7 +19,7 @@ from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.sizes import Dims, Size, parse_overhead, parse_size
 from lowtide.stop import Progress
-from lowtide.target import Target
+from lowtide.target import Target, resolve
 
 MEANS: Mapping[str, str] = {
     "tile": "fission",
@@ -157,7 +157,7 @@ class Request:
     def target_name(self) -> str | Target:
         """The target: that of the model's format unless the call names another."""
         if self.target is not None:
-            return self.target
+            return resolve(self.target, source=self.path).on_device(32)  # TFLM runs on microcontrollers
         return "onnxruntime" if self.path.lower().endswith(".onnx") else "auto"
 
     def with_sizes(self) -> Request:

@@ -312,8 +312,9 @@ class CutSearch:
         if self.keeps:
             cost = None if self.job.op_bytes else cost  # what takes too long is left out later
             ways = front_ways(cutter, problem.memory, order, limits, cost)
-            if once is not None:  # rows that are kept may need fewer bytes for each op
-                ways += front_ways(once, problem.memory, order, limits, cost)
+            if once is not None:  # rows that are kept may need fewer bytes for each op; they add no operations
+                timed = self.job.costs is not None and self.job.costs.timed
+                ways += front_ways(once, problem.memory, order, limits, cost if timed else None)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)

@@ -62,7 +62,11 @@ def check_figures(graph: Graph, plan: Plan, target: Target, *, thorough: bool) -
             needed = _in_use(graph, plan)
             if figure.planned_bytes < needed or (figure.what == "in use" and figure.planned_bytes > needed):
                 raise _wrong(figure, f"the plan's order needs {needed}")
-    return "" if not plan.runtime_figures else "those of the plan; today's as the plan has them (--run measures them)"
+    return (
+        ""
+        if not plan.runtime_figures
+        else "follow from the plan; those of today were not checked (--run measures them)"
+    )
 
 
 def _wrong(figure: RuntimeFigure, why: str) -> VerificationError:

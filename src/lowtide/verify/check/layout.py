@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.sizes import round_up
+from lowtide.sizes import format_count, round_up
 from lowtide.target import Target
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -117,7 +117,8 @@ def check_layout(graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Si
     bound = plan.arena_lower_bound_bytes or 0
     if placed and plan.runtime_parts is None and bound > round_up(end, plan.alignment):
         raise VerificationError("arena", f"everything ends at {end}; the bound of its arena, {bound}, cannot hold")
-    return f"{len(at):,} storages end at {end:,} of {plan.arena_bytes or 0:,} B, no two live ones overlap", at
+    blocks = f"{format_count(len(at), 'block')} of memory, of which no two overlap while both are live"
+    return f"{blocks}; the last ends at {end:,} of {plan.arena_bytes or 0:,} B", at
 
 
 def _check_storages(layout: _Layout, on_input: Collection[int]) -> int:

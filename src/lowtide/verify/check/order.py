@@ -125,7 +125,8 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
         if t.id not in tensors and t.kind is not Kind.CONSTANT:
             raise VerificationError("ids", f"the plan does not list {t.label}")
     ops, tensors = format_count(len(op_of), "op"), format_count(len(graph.tensors), "tensor")
-    return f"{ops}, {len(folded):,} folded, {tensors}: as in the graph"
+    constant = f", {format_count(len(folded), 'op')} of constants alone" if folded else ""
+    return f"{ops}{constant} and {tensors}, as in the graph that the plan is for"
 
 
 def check_new_names(user: Graph, graph: Graph) -> None:
@@ -161,7 +162,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
     for v in op_of:
         if v not in done:
             raise VerificationError("order", f"{op_of[v].label} is not run")
-    return f"{format_count(len(order), 'op')}, each once and after what it needs"
+    return f"{format_count(len(order), 'op')}: each runs once, after all ops whose results it reads"
 
 
 def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:

@@ -48,7 +48,8 @@ class ByteReplay:
     def text(self) -> str:
         """One line for a report."""
         taken = f"; {self.aliases:,} alias{'es' * (self.aliases > 1)} taken for views" if self.aliases else ""
-        return f"{self.reads:,} reads intact, {self.moved_bytes:,} B moved, as {self.mode}{taken}"
+        what = f"{self.reads:,} reads find the bytes that were written"
+        return f"{what} (simulated as {self.mode}, {self.moved_bytes:,} B moved){taken}"
 
 
 class _ReplayedArena(Protocol):

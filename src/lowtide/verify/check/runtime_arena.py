@@ -56,7 +56,9 @@ def _as_planned(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory)
     if block is not None and block < plan.peak_bytes:
         raise VerificationError("runtime_arena", f"{block} bytes do not hold a peak of {plan.peak_bytes}")
     return (
-        "" if block is None else f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
+        ""
+        if block is None
+        else f"{format_size(block)} by LiteRT's own planner, taken from the plan (--run measures it)"
     )
 
 
@@ -263,9 +265,9 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         _check_heads(plan, parts, heads, apart=apart)
         if parts.arenas:
             _check_beyond(graph, plan, target, parts)
-        seen = "the head played through once more, "
-    kept = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
-    return f"{format_size(needed)} follow from the parts; {seen}{kept}"
+        seen = "the planned part was simulated again, "
+    kept = "the persistent part and the least that is needed were taken from the plan (--run measures them)"
+    return f"{format_size(needed)} is the sum of its parts; {seen}{kept}"
 
 
 def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apart: bool) -> None:
