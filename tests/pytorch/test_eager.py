@@ -13,6 +13,7 @@ import pytest
 
 from lowtide.sizes import format_size
 from lowtide.torch import compile_step
+from lowtide.torch.capture import capture
 from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.train_nets import NETS, training
 
@@ -53,6 +54,18 @@ def test_eagers_peak_is_predicted(name: str) -> None:
         plan = compile_step(net.model, net.loss_fn, net.batch, optimizer=make(net.model.parameters())).plan
         measured = eager_peak(net, eager, make(eager.parameters()))
         assert abs(plan.eager_peak_bytes - measured) <= measured / 1000
+
+
+def test_every_storage_of_eagers_run_has_a_number_of_its_own() -> None:
+    """Also behind ops with several results, such as a norm; and each is freed at most once."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
+    run = capture(model, lambda output: output.mean(1).sum(), (torch.randn(2, 3, 8),)).eager
+    assert run is not None
+    made = [number for event in run.events if not isinstance(event, int) for number, _, _ in event[1]]
+    freed = [event for event in run.events if isinstance(event, int)]
+    assert len(set(made)) == len(made) > len(freed) == len(set(freed)) > 0
+    assert set(freed) < set(made)
+    run.live_bytes({}, {})
 
 
 def test_a_step_prints_eight_lines_at_most() -> None:

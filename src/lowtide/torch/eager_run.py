@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 Kernel = tuple[str, tuple[tuple[int, ...], ...]]
@@ -72,6 +73,7 @@ def eager_run(torch: Any, step: Any, batch: Sequence[Any], *, backward: bool) ->
     """
     leaves, found = torch.utils._pytree.tree_leaves, EagerRun()
     live: set[int] = set()
+    numbers = count()
 
     def gone(key: int, number: int) -> None:
         live.discard(key)
@@ -87,7 +89,7 @@ def eager_run(torch: Any, step: Any, batch: Sequence[Any], *, backward: bool) ->
             for index, storage in enumerate([value.untyped_storage() for value in results]):
                 if storage._cdata not in live:
                     live.add(storage._cdata)
-                    number = len(found.events) + index
+                    number = next(numbers)
                     made.append((number, storage.nbytes(), index))
                     weakref.finalize(storage, gone, storage._cdata, number).atexit = False
             name = f"{operator.namespace}.{operator._schema.name.rpartition('::')[2]}.{operator._overloadname}"
