@@ -51,7 +51,7 @@ def by_data_sheet(torch: Any, program: Program, known: dict[str, OpCost]) -> Non
             for name, body in cut.bodies.items():
                 action = next(a for a in cut.actions if a.name == name)
                 seconds = seconds_in_parts(torch, cut, body, [True] * len(body.actions), H100)
-                _add(cut, action, seconds, known, body.workspace_bytes)
+                _add(cut, action, seconds, known, max(body.live_bytes))
 
 
 def _add(program: Program, action: Action, seconds: float, known: dict[str, OpCost], workspace: int = 0) -> None:

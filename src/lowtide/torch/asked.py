@@ -18,6 +18,9 @@ from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.planning import PlanOptions
 from lowtide.torch.step_plan import StepPlan, read_step_plan
 
+SLOWER = 0.05
+"""The share of eager's time that a step may take in addition where a call asks for nothing."""
+
 _CHANGES = ("recompute", "fission", "swap")
 """What of a step may be changed."""
 
@@ -152,7 +155,8 @@ def options_of(
     allow: str | Sequence[str] = "recompute",
     slower: float | str | None = None,
 ) -> PlanOptions:  # fmt: skip
-    """What a call asks for, its words read and its files.
+    """What a call asks for, its words read and its files; without bytes, time and plan, the least bytes within
+    `SLOWER` more time.
 
     Raises
     ------
@@ -165,7 +169,8 @@ def options_of(
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part)
+    more = SLOWER if budget is None and plan is None and slower is None else slower_of(slower)
+    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), more, part)
 
 
 def allowed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -231,7 +231,7 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
         A single op takes more.
     """
     budget = options.budget
-    if options.slower is not None:
+    if options.slower is not None and options.time:
         return _lowest(torch, own, options, costs, before)
     if budget is None:
         return _Chosen(own, own.graph.own_order, costs)

@@ -384,10 +384,10 @@ def compile_step(
         matter.
     budget
         Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
-        parameters, buffers, batch and the optimizer's state are there before and do not count. None: file order.
+        parameters, buffers, batch and the optimizer's state are there before and do not count.
     slower
         Instead of a budget: the share of eager's time that the step may take in addition, as 0.1 or ``"10%"``; the
-        least bytes within it are sought. Both times are predicted from single ops.
+        least bytes within it are sought. Both times are predicted from single ops. Without a budget 5 %.
     optimizer
         Each parameter is updated as soon as its gradient is there, and the gradient is freed. `torch.optim.SGD`, `Adam`
         and `AdamW` become ops of the step; others run their own code on one parameter at a time, and are refused where
@@ -409,7 +409,7 @@ def compile_step(
         eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
         run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
     time
-        Seconds of search.
+        Seconds of search; 0 without a budget: file order.
     costs
         A cost table (`measure`), or its file.
     measure
