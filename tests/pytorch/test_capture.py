@@ -140,7 +140,7 @@ def test_planning_needs_no_memory() -> None:
     with torch.device("meta"):
         model = torch.nn.Sequential(torch.nn.Linear(4096, 65536), torch.nn.ReLU(), torch.nn.Linear(65536, 4096))
         batch = (torch.empty(8192, 4096),)
-    step = compile_step(model, lambda output: output.square().mean(), batch)
+    step = compile_step(model, lambda output: output.square().mean(), batch, time=0)
     assert step.predicted_peak_bytes > 6 * 2**30
     assert step.plan.unmeasured == len(step.graph.ops)
 
@@ -216,7 +216,7 @@ def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     """It goes out and in as it is; what it lacks is measured; with all of it nothing is."""
     model, batch = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), (torch.randn(3, 4), torch.randn(3, 8))
     loss_fn = torch.nn.functional.mse_loss
-    bare = compile_step(model, loss_fn, batch, measure=False)
+    bare = compile_step(model, loss_fn, batch, measure=False, time=0)
     assert bare.costs is None
     assert bare.plan.unmeasured == len(bare.graph.ops)
     counts: list[tuple[int, int]] = []

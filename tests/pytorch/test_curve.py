@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"),
 def test_each_point_is_lower_and_slower_and_can_be_run(allow: str) -> None:
     """Own order first; every plan is replayed to the peak that the curve says."""
     net = training("gpt")
-    own = compile_step(net.model, net.loss_fn, net.batch)
+    own = compile_step(net.model, net.loss_fn, net.batch, time=0)
     costs = by_operations(torch, own.program, own.costs)
     result = curve(net.model, net.loss_fn, net.batch, costs=costs, measure=False, points=6, time=4, allow=allow)
     assert len(result.points) >= 4
@@ -44,7 +44,7 @@ def test_each_point_is_lower_and_slower_and_can_be_run(allow: str) -> None:
 def test_the_least_bytes_within_a_time_are_within_it() -> None:
     """Twice the time takes no more bytes; no time more is own order, or one that costs nothing."""
     net = training("gpt")
-    own = compile_step(net.model, net.loss_fn, net.batch)
+    own = compile_step(net.model, net.loss_fn, net.batch, time=0)
     costs = by_operations(torch, own.program, own.costs)
     peaks = []
     for slower in (0.0, 0.05, 0.1):
@@ -57,7 +57,7 @@ def test_the_least_bytes_within_a_time_are_within_it() -> None:
 def test_slower_is_no_worse_than_a_point_of_the_curve() -> None:
     """At each of its points' times, where the time is enough for both."""
     net = training("gpt")
-    own = compile_step(net.model, net.loss_fn, net.batch)
+    own = compile_step(net.model, net.loss_fn, net.batch, time=0)
     costs = by_operations(torch, own.program, own.costs)
     given = {"costs": costs, "measure": False, "time": 60}
     points = curve(net.model, net.loss_fn, net.batch, **given).points

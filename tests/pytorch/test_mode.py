@@ -51,7 +51,7 @@ def test_two_micro_steps_and_one_optimizer_step_are_eagers(accumulate: bool) -> 
     def half(output: Any, target: Any) -> Any:
         return loss_fn(output, target) / 2
 
-    step = compile_step(model, half, batch, accumulate=accumulate)
+    step = compile_step(model, half, batch, accumulate=accumulate, time=0)
     for k in range(4):
         torch.manual_seed(k)
         micro = tuple([torch.randn_like(t) for t in batch])
@@ -109,7 +109,7 @@ def test_autocast_around_the_loss_is_part_of_the_step(kind: str) -> None:
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
     with autocast():
-        own = compile_step(model, loss_fn, batch, optimizer=optimizer)
+        own = compile_step(model, loss_fn, batch, optimizer=optimizer, time=0)
         budget = (own.plan.floor_bytes + own.predicted_peak_bytes) // 2
         step = compile_step(model, loss_fn, batch, optimizer=optimizer, costs=own.costs, budget=budget, time=2)
     for k in range(3):
@@ -162,7 +162,7 @@ def test_frozen_parameters_have_no_gradient_and_do_not_move() -> None:
     before = [p.clone() for p in model[0].parameters()]
     eager = copy.deepcopy(model)
     optimizer, other = (torch.optim.AdamW(m.parameters(), weight_decay=0.1) for m in (model, eager))
-    own = compile_step(model, loss_fn, batch, optimizer=optimizer)
+    own = compile_step(model, loss_fn, batch, optimizer=optimizer, time=0)
     budget = (own.plan.floor_bytes + own.predicted_peak_bytes) // 2
     step = compile_step(model, loss_fn, batch, optimizer=optimizer, costs=own.costs, budget=budget, time=2)
     for _ in range(3):

@@ -91,7 +91,7 @@ def test_a_recorded_step_is_eager_bit_by_bit(cuda: None, accumulate: bool) -> No
     """Batch after batch, with buffers, random numbers and gradients that are added up; recording changes nothing."""
     net = training("unet", 1)
     eager, before = copy.deepcopy(net.model), copy.deepcopy(net.model.state_dict())
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, accumulate=accumulate)
+    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, accumulate=accumulate, time=0)
     recorded = Recorded(step, net.batch)
     assert all(torch.equal(a, b) for a, b in zip(before.values(), net.model.state_dict().values(), strict=True))
     assert all(p.grad is None or not p.grad.any() for p in net.model.parameters())
@@ -119,7 +119,7 @@ def test_a_recorded_step_is_eager_bit_by_bit(cuda: None, accumulate: bool) -> No
 def test_what_would_be_replayed_wrongly_is_refused(cuda: None) -> None:
     """Gradients that were replaced, another batch, tensors on the CPU, an optimizer within the step."""
     net = training("unet", 1)
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, accumulate=True)
+    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, accumulate=True, time=0)
     recorded = Recorded(step, net.batch)
     for parameter in net.model.parameters():
         parameter.grad = None

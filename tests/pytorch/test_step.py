@@ -82,7 +82,7 @@ def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
         eager = copy.deepcopy(net.model)
         optimizer, eager_optimizer = (torch.optim.AdamW(m.parameters(), fused=True) for m in (net.model, eager))
         if own is None:
-            own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+            own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, time=0)
         costs = own.costs
         budget = own.plan.floor_bytes + int(share * (own.plan.peak_bytes - own.plan.floor_bytes))
         step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=costs, budget=budget)
@@ -101,7 +101,7 @@ def test_three_steps_are_eagers_bit_by_bit(name: str, kind: str) -> None:
     eager = copy.deepcopy(net.model)
     optimizer, eager_optimizer = (optimizers()[kind](m.parameters()) for m in (net.model, eager))
     before = torch.get_rng_state()
-    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, time=0)
     assert torch.equal(before, torch.get_rng_state())
     assert differing(step, net, eager, optimizer, eager_optimizer) == []
     assert step.plan.unmeasured == 0
@@ -167,7 +167,7 @@ def test_progress_is_reported() -> None:
     """Tracing, measuring to the end, what the search is for, and its first plan."""
     model, loss_fn, batch = perceptron()
     lines: list[str] = []
-    own = compile_step(model, loss_fn, batch, report=lines.append)
+    own = compile_step(model, loss_fn, batch, report=lines.append, time=0)
     assert lines[0] == "tracing"
     assert lines[1] == f"traced {len(own.graph.ops)} ops"
     kinds = len(own.costs.ops) if own.costs else 0
@@ -186,7 +186,7 @@ def test_a_step_says_how_many_ops_were_not_measured() -> None:
     """In its `repr` and in the last line of progress, a curve's too; one of measured ops says nothing of it."""
     model, loss_fn, batch = perceptron()
     lines: list[str] = []
-    step = compile_step(model, loss_fn, batch, measure=False, report=lines.append)
+    step = compile_step(model, loss_fn, batch, measure=False, report=lines.append, time=0)
     ops = len(step.graph.ops)
     words = f"{ops} of {ops} ops not measured: their workspace is not counted"
     assert f"  note         {words}\n" in repr(step)
@@ -195,6 +195,30 @@ def test_a_step_says_how_many_ops_were_not_measured() -> None:
     assert lines[-1] == words
     assert lines.count(words) == 2
     assert "not measured" not in repr(compile_step(model, loss_fn, batch))
+
+
+def test_where_nothing_is_asked_the_least_bytes_within_five_percent_are_planned() -> None:
+    """The same plan as with ``slower=0.05``, lower than file order; and eager's step bit by bit."""
+    net = training("swiglu")
+    eager = copy.deepcopy(net.model)
+    optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
+    table = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, time=0).costs
+    default, asked = (
+        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=table, **more)
+        for more in ({}, {"slower": "5%"})
+    )
+    assert default.plan.ops == asked.plan.ops
+    assert default.plan.seconds <= 1.05 * default.plan.own_order_seconds * (1 + 1e-6)
+    assert default.plan.peak_bytes < default.plan.own_order_peak_bytes <= default.plan.eager_peak_bytes
+    for _ in range(2):
+        loss = default(*net.batch)
+        other.zero_grad()
+        expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
+        expected.backward()
+        other.step()
+        assert torch.equal(loss, expected.detach())
+    _, peak = allocator_peak(default.prepare(*net.batch))
+    assert peak == default.predicted_peak_bytes
 
 
 def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _planned(name: str, share: float) -> tuple[Step, Any, Any, Any]:
     eager = copy.deepcopy(net.model)
     own_optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
     given = {"optimizer": own_optimizer, "time": 2.0}
-    own = compile_step(net.model, net.loss_fn, net.batch, **given)
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=own_optimizer, time=0)
     budget = own.plan.floor_bytes + int(share * (own.plan.own_order_peak_bytes - own.plan.floor_bytes))
     allow = "recompute,swap"
     step = compile_step(net.model, net.loss_fn, net.batch, costs=own.costs, budget=budget, allow=allow, **given)

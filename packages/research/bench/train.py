@@ -47,7 +47,7 @@ class Run:
             optimizer=self.optimizer,
             budget=budget,
             costs=costs,
-            time=self.search_seconds,
+            time=0 if budget is None else self.search_seconds,
         )
 
     def eager_step(self) -> Any:

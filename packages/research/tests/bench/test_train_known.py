@@ -57,7 +57,7 @@ def test_what_torch_chooses_is_a_sequence_of_the_steps_ops() -> None:
     """At each ratio it takes what the halves do by a meter of storages, it runs, and its results are eager's bits: each
     op once where all is kept, and most of the forward pass again where nothing is."""
     net = small("gpt")
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, time=0)
     given = [*net.batch, *net.model.parameters()]
     loss = net.loss_fn(net.model(net.batch[0]), *net.batch[1:])
     gradients = torch.autograd.grad(loss, list(net.model.parameters()))
