@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"),
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
+    "foreach adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=True),
     "fused adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, fused=True),
 }
 

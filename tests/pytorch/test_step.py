@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -16,6 +17,7 @@ from lowtide.run.live_storages import storages_peak
 from lowtide.torch import compile, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step
+from lowtide.torch.step_plan import OverBudgetError
 from lowtide_research.bench.train_nets import NETS, training
 
 torch: Any = None
@@ -219,6 +221,18 @@ def test_where_nothing_is_asked_the_least_bytes_within_five_percent_are_planned(
         assert torch.equal(loss, expected.detach())
     _, peak = allocator_peak(default.prepare(*net.batch))
     assert peak == default.predicted_peak_bytes
+
+
+def test_the_best_plan_above_a_budget_comes_with_the_error() -> None:
+    """Just above the largest op and without time for a search: the budget that would do is said, the plan is there."""
+    net = training("gpt")
+    own = compile_step(net.model, net.loss_fn, net.batch, measure=False, time=0)
+    with pytest.raises(OverBudgetError, match=r"the best takes .*; give budget=\"\d+%\" of eager or more") as refused:
+        compile_step(net.model, net.loss_fn, net.batch, measure=False, budget=own.plan.floor_bytes + 1, time=0)
+    plan = pickle.loads(pickle.dumps(refused.value)).plan
+    assert own.plan.floor_bytes + 1 < plan.peak_bytes <= own.plan.peak_bytes
+    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, plan=plan)
+    assert step.predicted_peak_bytes == plan.peak_bytes
 
 
 def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:

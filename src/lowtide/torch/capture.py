@@ -92,7 +92,12 @@ class Capture:
 
 
 def capture(
-    model: Any, loss_fn: Callable[..., Any] | None, example: Sequence[Any], *, backward: bool = True
+    model: Any,
+    loss_fn: Callable[..., Any] | None,
+    example: Sequence[Any],
+    *,
+    backward: bool = True,
+    optimizer: Any = None,
 ) -> Capture:
     """Trace a training step, or a forward pass.
 
@@ -107,6 +112,8 @@ def capture(
         A batch: tensors, or tuples, lists and dicts of them. Only shapes, types and devices matter.
     backward
         Whether the gradients of all parameters that need one are wanted.
+    optimizer
+        What updates the parameters in the eager step that plans are compared with.
 
     Raises
     ------
@@ -129,7 +136,7 @@ def capture(
             _prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
-            run = eager_run(torch, wrapper, tensors, backward=backward)
+            run = eager_run(torch, wrapper, tensors, backward=backward, optimizer=optimizer, originals=replaced)
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             traced = reader.traced(type(model).__name__)

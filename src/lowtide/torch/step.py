@@ -74,7 +74,7 @@ class Job:
         if self.training:
             check_gradient_hooks(self.model)
         self.options.say("tracing")
-        captured = capture(self.model, self.loss_fn, batch, backward=self.training)
+        captured = capture(self.model, self.loss_fn, batch, backward=self.training, optimizer=self.optimizer)
         program = settle(captured.traced)
         gradients = [r.target for r in program.results if r.kind == "gradient"]
         if self.training and not gradients:
