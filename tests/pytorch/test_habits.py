@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 from collections import UserDict
 from collections.abc import Callable
@@ -343,3 +344,30 @@ def test_an_optimizer_that_needs_all_gradients_at_once_is_refused() -> None:
     compile_step(model, loss_fn, batch, optimizer=rms)
     assert not rms.state
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_model_that_looks_at_values_is_traced_as_under_compile() -> None:
+    """As those of transformers look at an attention mask: any mask is right, and the step says where eager decides."""
+    torch.manual_seed(0)
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 4)
+
+        def forward(self, x: Any, mask: Any) -> Any:
+            y = self.layer(x)
+            if not torch.compiler.is_compiling() and mask.all():
+                return y
+            return y.masked_fill(~mask, 0.0)
+
+    model, x = Masked(), torch.randn(5, 8)
+    masks = [torch.ones(5, 1, dtype=torch.bool), torch.arange(5)[:, None] < 3]
+    step = compile_step(model, lambda out: out.square().mean(), ((x, masks[0]),), measure=False)
+    assert re.search(r"a value decides at .*test_habits.py:\d+: the step is as under torch.compile", repr(step))
+    for mask in masks:
+        model.zero_grad()
+        assert torch.equal(step((x, mask)), model(x, mask).square().mean().detach())
+    assert not torch.compiler.is_compiling()
+    with pytest.raises(InputError, match="a value decides in Python at"):
+        compile_step(model, lambda out: out.mean() if out.sum() > 0 else out.sum(), ((x, masks[0]),), measure=False)

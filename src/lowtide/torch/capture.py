@@ -11,7 +11,7 @@ import contextlib
 import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,8 @@ class Capture:
 
     `empty`: whether they have no memory, so that nothing can be measured. `changed`: what Python changes on the module
     while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers; `eager`: what
-    the same step takes in eager mode, where that is known; `slots`: variables that hold tensors which the loss reads.
+    the same step takes in eager mode, where that is known; `slots`: variables that hold tensors which the loss reads;
+    `decided`: where eager decides by a value in Python, and the step takes the way of ``torch.compile``.
     """
 
     traced: Traced
@@ -89,6 +90,7 @@ class Capture:
     draws: bool = False
     eager: EagerRun | None = None
     slots: Mapping[str, Slot] = field(default_factory=dict)
+    decided: str = ""
 
 
 def capture(
@@ -125,6 +127,30 @@ def capture(
     torch = library()
     if isinstance(example, torch.Tensor):
         raise InputError("a batch is a tuple of tensors; write (x, y), or (x,)", type(model).__name__)
+    try:
+        try:
+            return _captured(torch, model, loss_fn, example, backward, optimizer)
+        except Exception as error:  # a user's module raises whatever it likes
+            if type(error).__name__ != _VALUE:
+                raise
+            with _compiling(torch):
+                captured = _captured(torch, model, loss_fn, example, backward, optimizer)
+            return replace(captured, decided=_place(torch, error) or "an unknown place")
+    except InputError:
+        raise
+    except (ImportError, AttributeError) as error:
+        have = ".".join(torch.__version__.split(".")[:2])
+        known = ".".join(map(str, NEWEST_KNOWN))
+        message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
+        raise InputError(message, type(model).__name__) from error
+    except Exception as error:
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
+        raise InputError(message, type(model).__name__) from error
+
+
+def _captured(
+    torch: Any, model: Any, loss_fn: Callable[..., Any] | None, example: Sequence[Any], backward: bool, optimizer: Any
+) -> Capture:
     leaves, spec = torch.utils._pytree.tree_flatten(tuple(example))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     closed = closed_over(torch, model, loss_fn, example)
@@ -146,18 +172,19 @@ def capture(
             read = [(g.name, g.target.removeprefix(VARIABLE)) for g in traced.givens if g.target.startswith(VARIABLE)]
             slots = {name: closed.slots[int(k)] for name, k in read}
             return Capture(traced, given, output, bool(replaced), changed, draws, run, slots)
-    except InputError:
-        raise
-    except (ImportError, AttributeError) as error:
-        have = ".".join(torch.__version__.split(".")[:2])
-        known = ".".join(map(str, NEWEST_KNOWN))
-        message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
-        raise InputError(message, type(model).__name__) from error
-    except Exception as error:  # a user's module raises whatever it likes
-        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
-        raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
+
+
+@contextlib.contextmanager
+def _compiling(torch: Any) -> Iterator[None]:
+    """As under ``torch.compile``: models that look at values in eager mode, as those of transformers do at an attention
+    mask, take the way that is right for all values."""
+    before, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
 
 
 def _prepare(stack: contextlib.ExitStack, torch: Any, model: Any, backward: bool) -> None:
@@ -190,13 +217,20 @@ def _decided(torch: Any, error: Exception) -> str:
     what = _BY_VALUE.get(type(error).__name__)
     if what is None:
         return ""
-    at = raised_at(error, str(Path(torch.__file__).parent), str(Path(__file__).parent))
+    at = _place(torch, error)
     where = f" at {at}" if at else ""
     return f", {what}{where}; write it with tensors, as torch.where does"
 
 
+def _place(torch: Any, error: Exception) -> str:
+    """File and line of the user's code in which an error was raised; empty where none is known."""
+    return raised_at(error, str(Path(torch.__file__).parent), str(Path(__file__).parent))
+
+
+_VALUE = "DataDependentOutputException"
+
 _BY_VALUE = {
-    "DataDependentOutputException": "a value decides in Python",
+    _VALUE: "a value decides in Python",
     "DynamicOutputShapeException": "values decide the size of a result, as a mask does",
 }
 """Errors of torch's fake tensors, and what they mean."""

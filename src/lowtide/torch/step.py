@@ -36,6 +36,8 @@ from lowtide.torch.storages import settle
 SHAPES = 3
 """Batches of other sizes that a step plans by itself, such as the last one of an epoch."""
 
+_DECIDED = "a value decides at {}: the step is as under torch.compile, and its last bits may differ from eager's"
+
 _SCALED = (
     "the loss scales by a GradScaler, which looks for infinities before the update; leave optimizer= out of "
     "compile_step, and call scaler.step(optimizer) and scaler.update() behind the step"
@@ -117,6 +119,7 @@ class Job:
             f"{', '.join(kinds)}: last bits may differ from eager's" if kinds else "",
             words_of(captured.changed),
             DRAWS if captured.draws else "",
+            _DECIDED.format(captured.decided) if captured.decided else "",
             f"tensor {', '.join(wanted)} of the batch gets no gradient: parameters alone do" if wanted else "",
         ]
         return [words for words in said if words]
