@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, first_line, raised_at
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
+from lowtide.torch.as_eager import compiling, prepare
 from lowtide.torch.closed import Slot, closed_over
 from lowtide.torch.eager_run import EagerRun, eager_run
 from lowtide.torch.flat_step import VARIABLE, flat_step
@@ -133,7 +134,7 @@ def capture(
         except Exception as error:  # a user's module raises whatever it likes
             if type(error).__name__ != _VALUE:
                 raise
-            with _compiling(torch):
+            with compiling(torch):
                 captured = _captured(torch, model, loss_fn, example, backward, optimizer)
             return replace(captured, decided=_place(torch, error) or "an unknown place")
     except InputError:
@@ -159,7 +160,7 @@ def _captured(
     state = wrapper.state
     try:
         with contextlib.ExitStack() as stack:
-            _prepare(stack, torch, model, backward)
+            prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
             run = eager_run(torch, wrapper, tensors, backward=backward, optimizer=optimizer, originals=replaced)
@@ -174,30 +175,6 @@ def _captured(
             return Capture(traced, given, output, bool(replaced), changed, draws, run, slots)
     finally:
         state.put_back()
-
-
-@contextlib.contextmanager
-def _compiling(torch: Any) -> Iterator[None]:
-    """As under ``torch.compile``: models that look at values in eager mode, as those of transformers do at an attention
-    mask, take the way that is right for all values."""
-    before, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True
-    try:
-        yield
-    finally:
-        torch.compiler._is_compiling_flag = before
-
-
-def _prepare(stack: contextlib.ExitStack, torch: Any, model: Any, backward: bool) -> None:
-    """Settings of torch, and of the model, under which a trace is what eager computes."""
-    import_module("torch._decomp")  # registers what is set aside
-    stack.enter_context(_eager_kernels(torch))
-    if backward:  # a step makes its own gradients, whatever is set around the call
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-    # loss.backward() is called outside of the autocast that the forward pass runs under
-    stack.enter_context(import_module("torch._functorch.config").patch(backward_pass_autocast="off"))
-    if not backward:
-        stack.enter_context(_frozen(model))
 
 
 def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
@@ -236,57 +213,12 @@ _BY_VALUE = {
 """Errors of torch's fake tensors, and what they mean."""
 
 
-_REWRITTEN = (
-    "upsample_", "_upsample_", "hardshrink", "softshrink", "multi_margin_loss", "multilabel_margin_loss_forward",
-    "gru", "lstm", "rnn_relu", "rnn_tanh",
-)  # fmt: skip
-"""Operators that torch rewrites in Python while it traces, which moves bits; eager runs their kernels."""
-
-
 def inexact(torch: Any, model: Any) -> tuple[str, ...]:
     """Kinds of a module's layers that eager computes in place in rows of wider tensors, and a traced step elsewhere:
     vectors of numbers then begin at other places, and a sigmoid's last bit is another."""
     kinds = (torch.nn.GRU, torch.nn.GRUCell, torch.nn.LSTM)
     found = {kind.__name__ for layer in model.modules() for kind in kinds if isinstance(layer, kind)}
     return tuple(sorted(found))
-
-
-@contextlib.contextmanager
-def _eager_kernels(torch: Any) -> Iterator[None]:
-    """Operators without torch's rewriting for a while."""
-    rewriting = {torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd}
-    aside: list[tuple[Any, dict[Any, Any]]] = []
-    for name in dir(torch.ops.aten):
-        if not name.startswith(_REWRITTEN):
-            continue
-        packet = getattr(torch.ops.aten, name)
-        for operator in [getattr(packet, overload) for overload in packet.overloads()]:
-            kernels = {key: kernel for key, kernel in operator.py_kernels.items() if key in rewriting}
-            if kernels:
-                aside.append((operator, kernels))
-    try:
-        for operator, kernels in aside:
-            for key in kernels:
-                del operator.py_kernels[key]
-            operator._dispatch_cache.clear()
-        yield
-    finally:
-        for operator, kernels in aside:
-            operator.py_kernels.update(kernels)
-            operator._dispatch_cache.clear()
-
-
-@contextlib.contextmanager
-def _frozen(model: Any) -> Iterator[None]:
-    """Parameters that need no gradient for a while."""
-    wanted = [p for p in model.parameters() if p.requires_grad]
-    for p in wanted:
-        p.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for p in wanted:
-            p.requires_grad_(True)
 
 
 @dataclass

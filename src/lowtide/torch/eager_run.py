@@ -85,7 +85,7 @@ def eager_run(
     optimizer
         What updates the module's parameters behind the backward pass; None: nothing.
     originals
-        By `id` of a tensor of the module, the optimizer's in whose place it stands.
+        By `id` of a tensor of the module, the optimizer's tensor that it replaces.
     """
     leaves, found = torch.utils._pytree.tree_leaves, EagerRun()
     live: set[int] = set()
