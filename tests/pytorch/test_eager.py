@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lowtide.sizes import format_size
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from lowtide.torch.capture import capture
 from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.train_nets import NETS, training
@@ -52,7 +52,9 @@ def test_eagers_peak_is_predicted(name: str) -> None:
     for make in OPTIMIZERS.values():
         net = training(name)
         eager = copy.deepcopy(net.model)
-        plan = compile_step(net.model, net.loss_fn, net.batch, optimizer=make(net.model.parameters()), time=0).plan
+        plan = compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=make(net.model.parameters()), options=StepOptions(time=0)
+        ).plan
         measured = eager_peak(net, eager, make(eager.parameters()))
         assert abs(plan.eager_peak_bytes - measured) <= measured / 1000
 

@@ -14,7 +14,7 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.stop import Limits
-from lowtide.torch import Step, compile_step
+from lowtide.torch import Step, StepOptions, compile_step
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import proposals, usual
 from lowtide.torch.generate import executable, source_of
@@ -57,7 +57,7 @@ def head(loss: str, *, ignored: bool = False, bias: bool = False) -> Training:
 
 def found(net: Training) -> tuple[Step, Costed, list[Region]]:
     """A step as it is, and the regions around its largest op."""
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, time=0)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own = costed(torch, step.program, None)
     return step, own, regions(torch, step.program, step.graph, largest_op(step.graph)[1])
 
@@ -150,7 +150,7 @@ def test_convolutions_run_for_part_of_the_batch(seed: int) -> None:
     """Around convolutions and gradients of them: as many bytes as are planned, and results up to the order of sums;
     bit by bit where one convolution alone runs in parts and nothing is added up."""
     net = convolutional(seed)
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, time=0)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own, expected = costed(torch, step.program, None), step.prepare(*net.batch)()
     draw = random.Random(seed)
     convolutions = [k for k, a in enumerate(step.program.actions) if is_convolution(a)]
@@ -178,8 +178,9 @@ def test_a_convolution_alone_is_cut_where_its_gradient_is_highest() -> None:
     model = nn.Sequential(nn.Conv2d(3, 64, 16, 16), nn.BatchNorm2d(64), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5))
     net = Training(model, nn.functional.cross_entropy, (torch.randn(2, 3, 32, 32), torch.randint(5, (2,))))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, time=0)
-    given = {"optimizer": optimizer, "costs": own.costs, "budget": own.plan.floor_bytes * 3 // 4, "time": 4}
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
+    options, budget = StepOptions(costs=own.costs, time=4), own.plan.floor_bytes * 3 // 4
+    given = {"optimizer": optimizer, "options": options, "budget": budget}
     with pytest.raises(InputError, match=r"'convolution_backward.*' .*alone takes .*; allow='recompute,fission' may"):
         compile_step(net.model, net.loss_fn, net.batch, **given)
     step = compile_step(net.model, net.loss_fn, net.batch, allow="recompute,fission", **given)
@@ -194,7 +195,7 @@ def test_a_convolution_alone_is_cut_where_its_gradient_is_highest() -> None:
     both = [[p.detach() for p in m.parameters()] for m in (model, eager)]
     assert furthest(*both) <= CLOSE
     _, peak = allocator_peak(step.prepare(*net.batch))
-    assert peak <= step.predicted_peak_bytes <= given["budget"]
+    assert peak <= step.predicted_peak_bytes <= budget
 
 
 @pytest.mark.parametrize("name", ["resnet", "unet"])
@@ -211,13 +212,15 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
     net = gpt_plain(torch, torch.nn, 2, 32, 2, 32, 2000)
     eager = copy.deepcopy(net.model)
     optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
-    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, time=0)
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
     budget = own.plan.floor_bytes // 2
     with pytest.raises(InputError, match=r"alone takes .*allow='recompute,fission' may cut it"):
-        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, budget=budget)
+        compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=own.costs), budget=budget
+        )
     step = compile_step(
-        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, budget=budget, time=4,
-        allow="recompute,fission",
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=own.costs, time=4),
+        budget=budget, allow="recompute,fission",
     )  # fmt: skip
     assert [len(cut.ops) for cut in step.plan.cuts] == [7]
     assert step.plan.unmeasured == 0
@@ -231,19 +234,31 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
     _, peak = allocator_peak(step.prepare(*net.batch))
     assert peak == step.predicted_peak_bytes <= budget
     again = compile_step(
-        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=step.costs, plan=step.plan, measure=False
+        net.model,
+        net.loss_fn,
+        net.batch,
+        optimizer=optimizer,
+        options=StepOptions(costs=step.costs, measure=False),
+        plan=step.plan,
     )
     assert again.source == step.source
     broken = [op for k, op in enumerate(step.plan.cuts[0].ops) if k != 4]
     cuts = [type(step.plan.cuts[0])(ops=broken, parts=2)]
     plan = import_module("msgspec").structs.replace(step.plan, cuts=cuts)
     with pytest.raises(InputError, match="are no region of this step"):
-        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, plan=plan, measure=False)
+        compile_step(
+            net.model,
+            net.loss_fn,
+            net.batch,
+            optimizer=optimizer,
+            options=StepOptions(costs=own.costs, measure=False),
+            plan=plan,
+        )
 
 
 def around(net: Training, kind: str) -> tuple[Step, Costed, list[tuple[Region, ...]]]:
     """A step as it is, and the regions around its first op of a kind, with those of other layers."""
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, time=0)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own = costed(torch, step.program, None)
     seed = next(k for k, a in enumerate(step.program.actions) if a.call.target.split(".")[1] == kind)
     return step, own, groups(torch, step.program, step.graph, seed)
@@ -272,10 +287,15 @@ def test_attention_is_cut_where_its_weights_are_highest_and_batch_norm_is_before
     """Own order's floor is three times the weights; within half of it they are in parts, and made again behind the
     loss. The saved plan gives the same source again; without one of its ops the others are no region."""
     net = pictures(batch_norm=True)
-    own = compile_step(net.model, net.loss_fn, net.batch, time=0)
+    own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(time=0))
     budget = own.plan.floor_bytes // 2
     step = compile_step(
-        net.model, net.loss_fn, net.batch, costs=own.costs, budget=budget, time=8, allow="recompute,fission"
+        net.model,
+        net.loss_fn,
+        net.batch,
+        options=StepOptions(costs=own.costs, time=8),
+        budget=budget,
+        allow="recompute,fission",
     )
     kinds = {own.program.actions[k].call.target for cut in step.plan.cuts[:1] for k in (*cut.ops, *cut.again)}
     assert {"aten._softmax.default", "aten.bmm.default"} <= kinds
@@ -283,23 +303,27 @@ def test_attention_is_cut_where_its_weights_are_highest_and_batch_norm_is_before
     results, peak = allocator_peak(step.prepare(*net.batch))
     assert peak <= step.predicted_peak_bytes + 8 <= budget + 8
     assert furthest(results, expected) <= CLOSE
-    again = compile_step(net.model, net.loss_fn, net.batch, costs=step.costs, plan=step.plan, measure=False)
+    again = compile_step(
+        net.model, net.loss_fn, net.batch, options=StepOptions(costs=step.costs, measure=False), plan=step.plan
+    )
     assert again.source == step.source
     structs = import_module("msgspec").structs
     ops = step.plan.cuts[0].ops
     broken = structs.replace(step.plan.cuts[0], ops=ops[:2] + ops[3:])
     plan = structs.replace(step.plan, cuts=[broken])
     with pytest.raises(InputError, match="are no region of this step"):
-        compile_step(net.model, net.loss_fn, net.batch, costs=own.costs, plan=plan, measure=False)
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(costs=own.costs, measure=False), plan=plan)
 
 
 def test_within_a_bound_on_time_attention_is_cut_as_well() -> None:
     """Of 256 places it takes less than three quarters of what running ops again alone does in a quarter more time."""
     net = pictures(batch_norm=True)
-    table = by_operations(torch, compile_step(net.model, net.loss_fn, net.batch, measure=False, time=0).program)
-    given = {"costs": table, "measure": False, "slower": 0.25}
+    table = by_operations(
+        torch, compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0)).program
+    )
+    options = StepOptions(costs=table, measure=False, time=6)
     peaks = [
-        compile_step(net.model, net.loss_fn, net.batch, time=6, allow=allow, **given).plan.peak_bytes
+        compile_step(net.model, net.loss_fn, net.batch, options=options, allow=allow, slower=0.25).plan.peak_bytes
         for allow in ("recompute", "recompute,fission")
     ]
     assert 4 * peaks[1] < 3 * peaks[0]
@@ -339,7 +363,9 @@ def test_what_is_made_again_reads_parameters_before_they_are_changed(kind: str) 
     torch.manual_seed(0)
     net = gpt_plain(torch, torch.nn, 2, 32, 4, 16, 90)
     optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
-    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, measure=False, time=0)
+    step = compile_step(
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(measure=False, time=0)
+    )
     own = costed(torch, step.program, None)
     seed = next(k for k, a in enumerate(step.program.actions) if a.call.target.split(".")[1] == kind)
     group = groups(torch, step.program, step.graph, seed)[0]
@@ -372,7 +398,12 @@ def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
     most = cut_in(7).seconds_of(cut_in(7).graph.own_order)
     assert 7 in {cut.parts for cut in usual(torch, own, None, most)}
     plan = compile_step(
-        net.model, net.loss_fn, net.batch, measure=False, budget=alone[4] - 1, allow="recompute,fission", time=20
+        net.model,
+        net.loss_fn,
+        net.batch,
+        options=StepOptions(measure=False, time=20),
+        budget=alone[4] - 1,
+        allow="recompute,fission",
     )
     assert [cut.parts for cut in plan.plan.cuts] == [5]
     assert abs(float(plan(*net.batch) - step(*net.batch))) < 1e-2
@@ -383,7 +414,9 @@ def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
     net = gpt_plain(torch, torch.nn, 1, 32, 2, 32, 2000)
     for allow, head_named in (("recompute", True), ("recompute,fission", False)):
         with pytest.raises(InputError, match="alone takes") as refused:
-            compile_step(net.model, net.loss_fn, net.batch, measure=False, budget=1000, allow=allow)
+            compile_step(
+                net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), budget=1000, allow=allow
+            )
         assert ("_log_softmax_backward_data" in str(refused.value)) == head_named
 
 
@@ -391,6 +424,6 @@ def test_what_may_be_changed_is_said_in_known_words() -> None:
     """Other words are named; recomputing is always allowed."""
     net = head("mean")
     with pytest.raises(InputError, match="allow does not know 'seams'"):
-        compile_step(net.model, net.loss_fn, net.batch, measure=False, allow="recompute,seams")
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow="recompute,seams")
     with pytest.raises(InputError, match="with fission or swap"):
-        compile_step(net.model, net.loss_fn, net.batch, measure=False, allow=["fission"])
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow=["fission"])

@@ -15,7 +15,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from lowtide.torch import Costs, Step, StepPlan, compile_step
+from lowtide.torch import Costs, Step, StepOptions, StepPlan, compile_step
 from lowtide.torch.cost import OpCost, Rates, read_costs, roofline, signature
 from lowtide.torch.costed import Costed, costed, seconds_in_parts
 from lowtide.torch.cutting import FINER_PARTS
@@ -83,7 +83,7 @@ class Bench:
             self.net = head.full()
         self.optimizer = self.adamw(self.net.model)
         begun = time.perf_counter()
-        self.own = self.step(self.net, self.optimizer, time=0)
+        self.own = self.step(self.net, self.optimizer, StepOptions(costs=self.costs, measure=False, time=0))
         self.seconds = time.perf_counter() - begun
         tensors = [*self.net.model.parameters(), *self.net.model.buffers()]
         self.there = sum(t.numel() * t.element_size() for t in tensors)
@@ -94,12 +94,11 @@ class Bench:
         """The optimizer, if there is one."""
         return self.torch.optim.AdamW(model.parameters(), fused=True) if self.head.optimizer else None
 
-    def step(self, net: Any, optimizer: Any, **options: Any) -> Step:
+    def step(self, net: Any, optimizer: Any, options: StepOptions | None = None, **asked: Any) -> Step:
         """A planned step of a model."""
-        torch = self.torch
-        settings = {"costs": self.costs, "measure": False} | options
+        torch, options = self.torch, options or StepOptions(costs=self.costs, measure=False)
         with torch.autocast("cpu", dtype=torch.bfloat16) if self.head.autocast else nullcontext():
-            return compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, **settings)
+            return compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=options, **asked)
 
     def row(self, plan: StepPlan) -> dict[str, Any]:
         """What a plan takes."""
@@ -131,9 +130,9 @@ class Bench:
         torch.manual_seed(0)
         net = self.head.small()
         eager = copy.deepcopy(net.model)
-        own = self.step(net, None, costs=None, time=0)
+        own = self.step(net, None, StepOptions(measure=False, time=0))
         budget = own.plan.peak_bytes - (own.plan.peak_bytes - own.plan.floor_bytes // 4) // 3
-        step = self.step(net, None, costs=None, budget=budget, allow="recompute,fission")
+        step = self.step(net, None, StepOptions(measure=False), budget=budget, allow="recompute,fission")
         with torch.autocast("cpu", dtype=torch.bfloat16) if self.head.autocast else nullcontext():
             loss = step(*net.batch)
             expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])

@@ -58,12 +58,13 @@ def check_offloading() -> None:
 
 @dataclass(frozen=True)
 class Output:
-    """What a module returns: torch's own description of how it is nested, what of it is no tensor, and at which places
-    the tensors stand."""
+    """What a module returns: torch's own description of how it is nested, what of it is no tensor, at which places the
+    tensors stand; and how many scalars beside the loss, which no name marks as that, need a gradient as well."""
 
     structure: Any
     plain: tuple[Any, ...]
     holes: tuple[int, ...]
+    losses_apart: int = 0
 
     def filled(self, tensors: Sequence[Any]) -> Any:
         """The same nesting with these tensors."""
@@ -167,7 +168,7 @@ def _captured(
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             traced = reader.traced(type(model).__name__)
-            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
+            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes), wrapper.losses_apart)
             given = {name: replaced.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
             changed, draws = _of_user(state.changed()), state.draws()
             read = [(g.name, g.target.removeprefix(VARIABLE)) for g in traced.givens if g.target.startswith(VARIABLE)]
