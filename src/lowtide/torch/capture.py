@@ -337,12 +337,23 @@ class _Reader:
             output = self._name(f"{name}_{k}") if several else name
             outputs.append(output)
             self.forms[output] = self._form(value)
+        self._statistics(call, outputs)
         self.names[node] = name
         self.parts[name] = {k: output for k, output in enumerate(outputs) if output is not None}
         if _is_view(target):
             self.views.add(name)
         random = _draws(self.torch, target, node)
         self.calls.append(Action(name, call, tuple(outputs), several, (), random))
+
+    def _statistics(self, call: Call, outputs: Sequence[str | None]) -> None:
+        """The type of a batch norm's statistics: on the CPU that of its weights where these are wider than its input,
+        as under autocast; torch's fake tensors have the input's."""
+        if "native_batch_norm" not in call.target or "backward" in call.target or not isinstance(call.args[1], Ref):
+            return
+        data, weight = (self.forms[ref.name] for ref in call.args[:2])
+        for output in outputs[1:3]:
+            if output is not None and weight.width > data.width and weight.device[0] == "cpu":
+                self.forms[output] = replace(self.forms[output], dtype=weight.dtype, width=weight.width)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, self.torch.fx.Node):
