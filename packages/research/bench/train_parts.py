@@ -12,6 +12,7 @@ largest value of their tensor. Needs torch, timm and transformers; ten minutes.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -131,11 +132,14 @@ def page(results: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Plan and execute, network by network, and write."""
     parser = script(__doc__)
+    parser.add_argument("--only", default="", help="beginning of a network's name: adds to what PATH has")
     given = parser.parse_args()
     torch = import_module("torch")
     torch.set_num_threads(1)
     results = document(torch=torch.__version__, rows=[])
-    for name in NETS:
+    if given.only and given.out.with_suffix(".json").exists():
+        results["rows"] = json.loads(given.out.with_suffix(".json").read_text(encoding="utf-8"))["rows"]
+    for name in [name for name in NETS if name.startswith(given.only)]:
         results["rows"].append(rows_of(torch, name))
         write(given.out, results, page(results))
 
