@@ -5,6 +5,41 @@ from __future__ import annotations
 import msgspec
 
 
+class ProcessMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What an onnxruntime process takes with a plan, as predicted, in bytes above those before it opened the model.
+
+    Attributes
+    ----------
+    session_bytes
+        A session of one small op, and code that a usual model runs.
+    nodes_bytes
+        What the session keeps for its nodes.
+    weights_bytes
+        The weights, but for those of which kernels make copies.
+    prepacked_bytes
+        These copies.
+    tensors_bytes
+        The arena of the tensors.
+    values_bytes
+        Inputs and outputs of a run, which the caller has.
+    loading_bytes
+        What opening the session takes more than all this.
+    """
+
+    session_bytes: int
+    nodes_bytes: int
+    weights_bytes: int
+    prepacked_bytes: int
+    tensors_bytes: int
+    values_bytes: int
+    loading_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """All of it."""
+        return sum(getattr(self, name) for name in self.__struct_fields__)
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model as its user runs it today, and with the plan. Sizes are bytes, times are seconds of a run.
 
@@ -30,6 +65,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         How many times longer a run takes: the median over pairs of runs that followed each other; or as predicted.
     outputs
         ``"equal"`` bit for bit, ``"rounding"``: within what the runtime's own kernels differ by; empty: not compared.
+    predicted
+        What the process takes with the plan, part by part.
     sizes
         Shape of each graph input, as ``"1x3x640x640"``, where the file leaves sizes free.
     assumed
@@ -51,6 +88,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned_seconds: float | None = None
     slowdown: float | None = None
     outputs: str = ""
+    predicted: ProcessMemory | None = None
     sizes: dict[str, str] = {}
     assumed: bool = False
     better: bool = True

@@ -45,6 +45,11 @@ def row(model: Path, dims: dict[str, int], slower: str | None) -> dict[str, Any]
         "base_bytes": seen.base_bytes,
         "tensors_bytes": seen.tensors_bytes,
         "bound_bytes": seen.tensors_bound_bytes,
+        "predicted_bytes": None if seen.predicted is None else seen.predicted.total_bytes,
+        "ops": len(plan.order),
+        "weights": None
+        if plan.weights is None
+        else {"mapped": plan.weights.mapped, "prepacked": plan.weights.prepacked},
         "measured": seen.measured,
         "today_seconds": seen.today_seconds,
         "slowdown": seen.slowdown,
@@ -74,12 +79,13 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
         "in its session, each in a fresh process, in turn. Where no plan is better, the model stays as it is, and",
         "both sides count as equal in the means.",
         "",
-        "| model | inputs | today | planned | ratio | tensors | their bound | today ms | time | outputs | plan s |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| model | inputs | today | planned | ratio | predicted | tensors | their bound | tiles | today ms | time "
+        "| outputs | plan s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
         if "error" in r:
-            lines.append(f"| {r['model']} | {r['error']} | | | | | | | | | {r['seconds']:.1f} |")
+            lines.append(f"| {r['model']} | {r['error']} | | | | | | | | | | | {r['seconds']:.1f} |")
             continue
         ratio = r["planned_bytes"] / r["today_bytes"]
         kept = "" if r["better"] else " (kept as it is)"
@@ -88,8 +94,10 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
         times = f"{r['slowdown']:.2f}" if r["slowdown"] else ""
         lines.append(
             f"| {r['model']} | {sizes} | {size_text(r['today_bytes'])} | {size_text(r['planned_bytes'])} "
-            f"| {ratio:.2f}{kept} | {size_text(r['tensors_bytes'] or 0)} | {size_text(r['bound_bytes'] or 0)} "
-            f"| {seconds} | {times} | {r['outputs'] or 'differ'} | {r['seconds']:.1f} |"
+            f"| {ratio:.2f}{kept} | {r['predicted_bytes'] / r['planned_bytes'] - 1:+.1%} "
+            f"| {size_text(r['tensors_bytes'] or 0)} | {size_text(r['bound_bytes'] or 0)} "
+            f"| {'yes' if r['changed'] else ''} | {seconds} | {times} "
+            f"| {r['outputs'] or 'differ'} | {r['seconds']:.1f} |"
         )
     if done:
         memory = geometric_mean([r["planned_bytes"] / r["today_bytes"] if r["better"] else 1.0 for r in done])

@@ -139,6 +139,8 @@ class Job:
         A plan of the model that the search begins with: what is found is no worse.
     stream_input
         Whether the caller hands graph inputs over row by row, as loops ask for them.
+    op_bytes
+        What each op counts for when plans are compared, since a runtime keeps so much for it outside the arena.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -160,6 +162,7 @@ class Job:
     repeats: RecomputeMethod | None = None
     stream_input: bool = False
     warm_start: Plan | None = None
+    op_bytes: int = 0
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

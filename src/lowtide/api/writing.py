@@ -24,6 +24,7 @@ from lowtide.rewrites import Swap, in_parts, recomputes_ops
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
+from lowtide.write.lean import make_lean
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class PlanFiles:
     log
         CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
     snippet
-        Python that opens the written model as an onnxruntime session of the plan's order and arena.
+        Python that opens the written model as an onnxruntime session of the plan's order and arena. A model that
+        onnxruntime's optimiser made is then written without what such a session does not need.
     buffer_plan
         The layout as TFLM's struct.
     commands
@@ -137,7 +139,10 @@ def write_all(
             with planned_model(plan, model) as source:
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
-                open_written(outputs, _write_model(plan, str(source), files, Path(folder), outputs, dims))
+                made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
+                if source != model and files.snippet is not None:
+                    make_lean(_pending(Path(files.out), outputs))
+                open_written(outputs, made_of)
                 if files.out is not None and plan.weights is not None and plan.weights.mapped:
                     _map_weights(Path(files.out), outputs)
         for path, content in _contents(plan, model, files, trace):
@@ -152,14 +157,18 @@ def data_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.data")
 
 
+def _pending(out: Path, outputs: Outputs) -> Path:
+    """Where a file is until all are written."""
+    return next(path for final, path in outputs.pending.items() if final.name == out.name)
+
+
 def _map_weights(out: Path, outputs: Outputs) -> None:
     """Write the weights of a written model into a file of their own."""
     from lowtide.write.mapped_weights import move_weights
 
-    written = next(path for final, path in outputs.pending.items() if final.name == out.name)
     data = data_of(out)
     with outputs.create(data) as file:
-        move_weights(written, file, data.name)
+        move_weights(_pending(out, outputs), file, data.name)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:

@@ -103,6 +103,8 @@ class Convolution:
         Operand that is added, of one dimension; given to one part of the input channels only.
     vectors
         Further operands of one number for each output channel: scales, zero points.
+    added
+        Operand of the result's shape that is added.
     transposed
         Whether rows of data are spread over the result.
     exact, merged
@@ -118,6 +120,7 @@ class Convolution:
     weights: int = 1
     bias: int | None = 2
     vectors: tuple[int, ...] = ()
+    added: int | None = None
     literal: tuple[int, ...] = ()
     transposed: bool = False
     exact: Alone = "kernel"

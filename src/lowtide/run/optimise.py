@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
+from lowtide.run.blocks import block_size
 from lowtide.run.canonical import make_canonical
 from lowtide.run.opening import EXTERNAL_FOLDER
+from lowtide.run.stay_blocked import stay_blocked
 
 Level = Literal["extended", "all"]
 
@@ -80,6 +82,8 @@ def write_optimized(
         raise InputError(message, str(model)) from None
     if 0 < outside <= inline_bytes:
         _take_in(out, model.parent)
+    if level == "all":
+        stay_blocked(out, block_size())
     make_canonical(out)
     _mark(out, level)
 

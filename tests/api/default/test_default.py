@@ -177,8 +177,8 @@ def test_a_plan_that_may_be_too_slow_is_measured_for_longer() -> None:
     assert (doubtful.too_slow, sure.too_slow, slow.too_slow) == (False, False, True)
 
     class Trial:
-        def measured(self, _: object, *, times: int) -> list[onnx._Candidate]:
-            assert times > 1
+        def measured(self, *_: object, times: int, ways: int) -> list[onnx._Candidate]:
+            assert times > ways == 1
             return [slow]
 
     assert onnx._settled(Trial(), [doubtful, sure], None) is sure  # type: ignore[arg-type]

@@ -126,24 +126,37 @@ class CutSearch:
     @cached_property
     def keeps(self) -> bool:
         """Whether the runtime keeps bytes for each op in addition to what is planned."""
-        return bool(runtime_bytes(self.problem, self.problem.graph))
+        return bool(self._kept(self.problem.graph))
+
+    @property
+    def _few_ops(self) -> bool:
+        """Whether the peak counts alone, within a number of ops that bounds what the runtime keeps for them."""
+        return bool(self.job.max_ops) and not self.job.op_bytes
+
+    def _kept(self, graph: Graph) -> int:
+        """Bytes for a graph's ops in addition to what is planned."""
+        return runtime_bytes(self.problem, graph) + self.job.op_bytes * len(graph.ops)
+
+    def _required(self, answer: Answer) -> int:
+        """Bytes that a plan requires, those of its ops among them."""
+        return answer.keys["required_bytes"] + self.job.op_bytes * len(answer.graph.ops)
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
         as all of it is below what is needed without cuts."""
-        required = answer.keys["required_bytes"]
-        if not self.job.max_ops or self.goal.budget is not None or not self.keeps:
+        required = self._required(answer)
+        if not self._few_ops or self.goal.budget is not None or not self.keeps:
             return (required, 0)
-        return (int(required >= self.uncut.keys["required_bytes"]), answer.keys.get("arena_bytes") or 0)
+        return (int(required >= self._required(self.uncut)), answer.keys.get("arena_bytes") or 0)
 
     def _pruned(self, proposal: Proposal, best: Answer) -> bool:
         """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
         if not self.keeps:
             return False
         least = largest_single_op(proposal.problem.memory)
-        if self.job.max_ops:
+        if self._few_ops:
             return least >= (best.keys.get("arena_bytes") or 0)
-        return least + proposal.runtime_bytes >= best.keys["required_bytes"]
+        return least + proposal.runtime_bytes >= self._required(best)
 
     def seams(self) -> list[PartGraph]:
         """The best concat elimination, if there is one, and if regions are allowed too, those of the rest."""
@@ -185,7 +198,9 @@ class CutSearch:
         if not others:
             return proposals
         room = self.goal.room(self.problem) or 0
-        return sorted([*proposals, *others], key=lambda each: max(room, each[1].peak))
+        return sorted(
+            [*proposals, *others], key=lambda each: max(room, each[1].required if self.keeps else each[1].peak)
+        )
 
     def sections_alone(self) -> list[Proposal]:
         """Products by sections and no cuts, if that alone is less than the user's own graph needs."""
@@ -217,12 +232,12 @@ class CutSearch:
         if not self.keeps:
             return sorted(proposals, key=lambda p: p.peak)
         room = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        less = [p for p in proposals if p.required < self.uncut.keys["required_bytes"]] or proposals
+        less = [p for p in proposals if p.required < self._required(self.uncut)] or proposals
 
         def promise(proposal: Proposal) -> tuple[int, int]:
             if room is not None and proposal.required <= room:
                 return (0, proposal.ops)
-            return (proposal.peak if self.job.max_ops and room is None else proposal.required, proposal.ops)
+            return (proposal.peak if self._few_ops and room is None else proposal.required, proposal.ops)
 
         return sorted(less, key=promise)[:_TRIED]
 
@@ -230,7 +245,7 @@ class CutSearch:
         problem = Problem.of(parts.graph, self.problem.target)
         if self.keeps:  # the peak in turn, an order that is there without a search
             peak = problem.own_order_peak_bytes
-        return Proposal(parts, problem, peak, runtime_bytes(self.problem, parts.graph), figures)
+        return Proposal(parts, problem, peak, self._kept(parts.graph), figures)
 
     def _seams(self) -> Proposal | None:
         """The best concat elimination; None: none lowers the peak."""
@@ -322,6 +337,7 @@ class CutSearch:
             cost = self.job.costs.model(cutter)
         once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.recompute else None
         if self.keeps:
+            cost = None if self.job.op_bytes else cost  # what takes too long is left out later
             ways = front_ways(cutter, problem.memory, order, limits, cost)
             if once is not None:  # rows that are kept may need fewer bytes for each op
                 ways += front_ways(once, problem.memory, order, limits, cost)

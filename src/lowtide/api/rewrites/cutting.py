@@ -180,7 +180,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
 
     job, problem, limits = search.job, search.problem, search.limits
     chosen = () if job.exact_bits else products(problem.graph)
-    if not chosen or search.keeps:
+    if not chosen or (search.keeps and not job.op_bytes):
         return None
     sectioned = by_sections(problem.graph, chosen)
     own = Problem.of(sectioned.graph, problem.target)

@@ -19,7 +19,7 @@ def objective_of(job: Job) -> Objective[Answer]:
     if isinstance(job.goal, FastMemory):
         return LeastTraffic()
     assert isinstance(job.goal, OneArena), job.goal
-    return LeastMemory(job.goal.budget, thorough=job.stream_input or "merge" in job.allow)
+    return LeastMemory(job.goal.budget, job.op_bytes, thorough=job.stream_input or "merge" in job.allow)
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,19 @@ class LeastMemory:
     ----------
     budget
         Bytes that a plan may require; None: it is to require as few as possible.
+    op_bytes
+        Bytes that each op counts for.
     thorough
         Whether the search goes on within the budget: inputs have to be streamed, or merged operators take less time.
     """
 
     budget: int | None
+    op_bytes: int = 0
     thorough: bool = False
 
     def key(self, plan: Answer) -> Key:
         """Bytes above the budget, or required bytes; then work, required bytes, operators, and the peak."""
-        required = plan.keys["required_bytes"]
+        required = plan.keys["required_bytes"] + self.op_bytes * len(plan.graph.ops)
         above = required if self.budget is None else max(0, required - self.budget)
         return (above, _work(plan), required, len(plan.graph.ops), plan.keys["peak_bytes"])
 

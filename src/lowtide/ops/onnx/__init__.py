@@ -11,12 +11,15 @@ from dataclasses import replace
 
 from lowtide.ops.forms import Along, Channelwise, Form, Pointwise, Reduction, Reshape
 from lowtide.ops.node import Node, NoForm
-from lowtide.ops.onnx import movement, norms, products, resize, windows
+from lowtide.ops.onnx import blocked, movement, norms, products, resize, windows
 from lowtide.ops.table import kind_of
 
 Row = Callable[[Node], Form]
 
-ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **resize.ROWS}
+ROWS: Mapping[str, Row] = {
+    **windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **resize.ROWS, **blocked.ROWS,
+    "com.microsoft::QuickGelu": lambda node: Pointwise(cost=4, exact="kernel"),
+}  # fmt: skip
 """What is not in here is elementwise or a view in `ops/table.py`, or opaque."""
 
 _RANDOM = frozenset(

@@ -28,6 +28,7 @@ from lowtide.ops.forms import (
 from lowtide.ops.index import Index, Range, Window
 from lowtide.ops.meaning import Meaning
 from lowtide.ops.node import Node
+from lowtide.ops.onnx.blocked import DOMAIN, ROWS_DIM, touches_blocked
 from lowtide.ops.part import Accumulating, Glue, Spelling, Stretch, Written
 
 NUMBERS: Literal["int64"] = "int64"
@@ -70,6 +71,8 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         op.type not in _SUMS or _must_have_bias(graph, op) or not _can_merge(graph, op, access.merge)
     ):
         return None
+    if touches_blocked(graph, op) and axis not in access.outputs[0][: ROWS_DIM + 1 : ROWS_DIM]:
+        return None
     grain = access.grain_of(axis)
     if isinstance(form, Convolution | Pool):
         return _windowed(graph, op, form, axis, grain)
@@ -84,7 +87,7 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
 def accumulating(graph: Graph, op: Op, op_meaning: Meaning) -> Accumulating | None:
     """onnxruntime's own convolution, whose fourth operand is added before its activation."""
     form = op_meaning.form
-    plain = isinstance(form, Convolution) and form.groups == 1 and not form.transposed
+    plain = isinstance(form, Convolution) and form.groups == 1 and form.added is None and not form.transposed
     if op.type not in ("Conv", _ACCUMULATES) or not plain or graph.tensor_by_id[op.outputs[0]].dtype != "float32":
         return None
     return Accumulating(_ACCUMULATES, 3, frozenset({"activation", "activation_params"}))
@@ -182,7 +185,8 @@ def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
-    if len(along) != 1 or op.type not in _INDEXED:
+    kind = op.type.removeprefix(f"{DOMAIN}::")
+    if len(along) != 1 or kind not in _INDEXED:
         return None
     ((d, index),) = along
     size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
@@ -192,7 +196,7 @@ def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         return _sliced(Node(graph, op), d)
     if op.type == "Pad" and Node(graph, op).text("mode", "constant") == "constant":
         return _padded(Node(graph, op), d, -index.lo, op_meaning.access.sizes[axis])
-    if op.type not in ("Resize", "Upsample") or op_meaning.access.sizes[axis] != size * index.den:
+    if kind not in ("Resize", "Upsample") or op_meaning.access.sizes[axis] != size * index.den:
         return None
     repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
     return _sized(op, index.den) if repeated else _stretched(op, index, size)
