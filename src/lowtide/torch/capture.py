@@ -59,7 +59,7 @@ def check_offloading() -> None:
 @dataclass(frozen=True)
 class Output:
     """What a module returns: torch's own description of how it is nested, what of it is no tensor, at which places the
-    tensors stand; and how many scalars beside the loss, which no name marks as that, need a gradient as well."""
+    tensors stand; and how many other scalars than the loss, where no name marks it, need a gradient as well."""
 
     structure: Any
     plain: tuple[Any, ...]
