@@ -95,7 +95,7 @@ ELSEWHERE = {
     "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan",
-    "pytorch/test_capture.py": "torch/capture torch/cost",
+    "pytorch/test_capture.py": "torch/as_eager torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
     "pytorch/test_eager.py": "torch/eager torch/eager_run torch/screen",

@@ -85,7 +85,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
             "Progress",
         )
     },
-    **{name: (f"a lowtide.torch.{name}", name, _kind(name)) for name in ("Costs", "Step", "StepPlan")},
+    **{name: (f"a lowtide.torch.{name}", name, _kind(name)) for name in ("Costs", "Step", "StepOptions", "StepPlan")},
     "Example": (
         "a tuple of what a call takes, as (x, y) or (x,)",
         "tuples",
