@@ -30,8 +30,7 @@ HELD = "loops,count_inputs=false"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _MARK = re.compile(rb"(?:/\*|#)?\s*Made by lowtide; make it again")
 """Begins a line in the comment that each file of a project begins with."""
-_MARK_LINES, _MARK_BYTES = 6, 4096
-"""Of the beginning of a file, where that line is; a model's name may stand before it."""
+_MARK_LINES, _MARK_BYTES = 6, 4096  # of the beginning of a file, where that line is; a model's name may stand before it
 
 
 @typed
