@@ -318,21 +318,25 @@ class Kernels(Material):
         return Kernel("long_softmax", text, sizes_of(y))
 
     def _svdf(self, op: Op, find: Find) -> Kernel:
-        """SVDF whose filters keep results of 8 bits."""
+        """SVDF whose filters keep results of 8 or 16 bits."""
         x, y = self.data(op), self.result(op)
         features, times, kept = (self.given(op, i) for i in (1, 2, 4))
         rank = int(op.attributes["rank"])
         (filters, depth), memory = features.shape or (0, 0), (times.shape or (0, 0))[1]
         quants = [features.quant, times.quant, kept.quant]
-        if {features.dtype, times.dtype, kept.dtype} != {"int8"} or any(
+        wide = is_wide(kept)
+        types = (features.dtype, times.dtype, kept.dtype)
+        if types != (("int8", "int16", "int16") if wide else ("int8",) * 3) or any(
             q is None or len(q.scales) != 1 for q in quants
         ):
-            raise InputError("its weights or what it keeps are not of 8 bits with one scale")
+            raise InputError("its weights or what it keeps are not of 8 bits, or 16 over time, with one scale")
+        if wide and zero_of(kept):
+            raise InputError("what it keeps in 16 bits is not around 0")
         fit(x.shape == (1, depth) and y.shape == (1, filters // rank) and kept.shape == (1, filters * memory))
         fit(filters % rank == 0 and times.shape == (filters, memory) and memory > 0)
         factors = arithmetic.svdf(scale_of(x), scale_of(features), scale_of(kept), scale_of(times), scale_of(y))
-        begin = self.keep(op, filters * memory)
-        arrays = [self.weights.array("weights", "int8", self.weights.numbers(t.id)) for t in (features, times)]
+        begin = self.keep(op, filters * memory * element_bytes(kept))
+        arrays = [self.weights.array("weights", t.dtype or "", self.weights.numbers(t.id)) for t in (features, times)]
         bias = (op.operands or op.inputs)[3]
         if bias is None:
             arrays.append("NULL")
@@ -340,7 +344,7 @@ class Kernels(Material):
             arrays.append(self.weights.array("bias", "int32", self.weights.numbers(bias)))
         numbers = (depth, memory, rank, zero_of(x), zero_of(kept), zero_of(y), *factors[0], *factors[1], begin)
         text = initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
-        return Kernel("svdf", text, sizes_of(y), filters * (depth + memory))
+        return Kernel("wide_svdf" if wide else "svdf", text, sizes_of(y), filters * (depth + memory))
 
     def _concat(self, op: Op, find: Find) -> Kernel:
         """CONCATENATION."""

@@ -49,6 +49,7 @@ PARTS = {
     "wide_pool": ("pool_type", "pool_window", "wide_pool"),
     "wide_pool_sum": ("pool_type", "sums", "wide_rows_sum", "wide_pool_sum"),
     "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
+    "wide_svdf": ("fixed", "scaled", "kept", "dot", "wide_svdf"),
     "wide_softmax": ("fixed", "scaled", "softmax_type", "wide_softmax"),
 }
 """Pieces of code that each kernel needs, in their order."""
