@@ -23,7 +23,7 @@ from lowtide.emit.places import (
     operand_text,
     sizes_of,
 )
-from lowtide.emit.recurrent import lstm
+from lowtide.emit.recurrent import lstm, real_lstm
 from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
 from lowtide.emit.variables import no_op, remembered
@@ -431,6 +431,7 @@ _REAL_MAKERS: dict[str, Maker] = {
     "FULLY_CONNECTED": reals.multiplied,
     "MAX_POOL_2D": reals.pooled,
     "SOFTMAX": reals.softmax,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": real_lstm,
 }
 """Of operators with numbers with a point, where they are made otherwise."""
 _EIGHT_BITS = (

@@ -22,6 +22,7 @@ PARTS = {
     "real_conv": ("clamp", "real_conv_type", "real_conv"),
     "real_conv_parts": ("clamp", "real_conv_type", "real_conv_parts"),
     "real_depthwise": ("clamp", "real_depthwise"),
+    "real_lstm": ("kept", "clamp", "real_logistic", "real_lstm"),
     "real_pool": ("clamp", "real_pool"),
     "real_softmax": ("real_softmax",),
     "remember": ("kept", "remember"),
