@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
-from lowtide.emit import arithmetic, elementwise, reals, shapes
+from lowtide.emit import arithmetic, elementwise, reals, shapes, transposed
 from lowtide.emit.elementwise import COMPARISONS, REAL_MAPS, REAL_PAIRS, mapped, paired, quantized
 from lowtide.emit.fixed_point import requantized
 from lowtide.emit.integers import cast
@@ -227,6 +227,17 @@ class Kernels(Material):
         taps = high.taps * wide.taps
         return Kernel("wide_depthwise" if is_wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
 
+    def _transposed(self, op: Op, find: Find) -> Kernel:
+        """TRANSPOSE_CONV."""
+        op = transposed.ordered(op)
+        x, w, y = self.data(op), self.given(op, 1), self.result(op)
+        views = (find(x.id), find(y.id))
+        if y.dtype == "float32":
+            return transposed.kernel(op, x, w, y, views, (), ", ".join(reals.filters_of(self, op, w)))
+        self._check_types(op, 1)
+        _, arrays = self._filters(op, sizes_of(y)[2], 0)
+        return transposed.kernel(op, x, w, y, views, (zero_of(x), zero_of(y), *_bounds(op, y)), arrays)
+
     def _pool(self, op: Op, find: Find) -> Kernel:
         """AVERAGE_POOL_2D and MAX_POOL_2D."""
         x, y = self.data(op), self.result(op)
@@ -414,6 +425,7 @@ _MAKERS: dict[str, Maker] = {
     "STRIDED_SLICE": shapes.sliced,
     "SVDF": Kernels._svdf,
     "TRANSPOSE": shapes.transposed,
+    "TRANSPOSE_CONV": Kernels._transposed,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
     "VAR_HANDLE": no_op,
     **dict.fromkeys(SIGNALS, signal),
