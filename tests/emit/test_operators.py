@@ -430,3 +430,47 @@ def test_a_name_that_c_has_not_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(lowtide.errors.InputError, match="is no name in C"):
         lowtide.emit_c(plan, model, tmp_path / "code", name=name)
     assert not (tmp_path / "code").exists()
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize(("stride", "padding", "size"), [((2, 2), SAME, (8, 10)), ((3, 1), VALID, (12, 7))])
+def test_transposed_convolutions(
+    tmp_path: Path, dtype: str, stride: tuple[int, int], padding: int, size: tuple[int, int]
+) -> None:
+    """Each pixel of the result adds up the pixels that reach it, in the order in which TFLM adds them to it."""
+    net = Net(4)
+    x = net.tensor((1, 4, 5, 3), dtype, scale=0.05, zero=-9)
+    whole = dtype == "int8"
+    values = net.rng.integers(-127, 128, (6, 3, 3, 3)) if whole else net.rng.standard_normal((6, 3, 3, 3))
+    w = net.tensor((6, 3, 3, 3), dtype, values, scale=[0.01 + 0.001 * i for i in range(6)] if whole else 0.0)
+    bias = net.rng.integers(-900, 900, 6) if whole else net.rng.standard_normal(6)
+    b = net.tensor((6,), "int32" if whole else dtype, bias, scale=[0.0005] * 6)
+    out = net.tensor((1, *size, 6), dtype, scale=0.1, zero=3)
+    o = s.TransposeConvOptionsT()
+    o.padding, (o.strideH, o.strideW) = padding, stride
+    net.op("TRANSPOSE_CONV", [net.tensor((4,), "int32", [1, *size, 6], scale=0.0), w, x, b], [out], o)
+    net.ends([x], [out])
+    check(net, whole_feeds(net) if whole else real_feeds(net), tmp_path)
+
+
+@needs_compiler
+@pytest.mark.parametrize("clip", [0.0, 0.2])
+def test_a_recurrent_layer_of_numbers_with_a_point(tmp_path: Path, clip: float) -> None:
+    """Its last results and its cells are kept from run to run."""
+    net = Net(5)
+    x = net.tensor((1, 4, 3), "float32")
+
+    def weights(*shape: int) -> int:
+        return net.tensor(shape, "float32", net.rng.standard_normal(shape))
+
+    gates = [weights(5, 3) for _ in range(4)] + [weights(5, 5) for _ in range(4)]
+    biases = [weights(5) for _ in range(4)]
+    kept = [net.tensor((1, 5), "float32", variable=True) for _ in range(2)]
+    given = [x, *gates, -1, -1, -1, *biases, -1, -1, *kept, -1, -1, -1, -1]
+    o = s.UnidirectionalSequenceLSTMOptionsT()
+    o.fusedActivationFunction, o.cellClip = 4, clip
+    out = net.tensor((1, 4, 5), "float32")
+    net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", given, [out], o)
+    net.ends([x], [out])
+    check(net, real_feeds(net), tmp_path)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
-from lowtide.emit import arithmetic, elementwise, reals, shapes
+from lowtide.emit import arithmetic, elementwise, reals, shapes, transposed
 from lowtide.emit.elementwise import COMPARISONS, REAL_MAPS, REAL_PAIRS, mapped, paired, quantized
 from lowtide.emit.fixed_point import requantized
 from lowtide.emit.integers import cast
@@ -23,7 +23,7 @@ from lowtide.emit.places import (
     operand_text,
     sizes_of,
 )
-from lowtide.emit.recurrent import lstm
+from lowtide.emit.recurrent import lstm, real_lstm
 from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
 from lowtide.emit.variables import no_op, remembered
@@ -227,6 +227,17 @@ class Kernels(Material):
         taps = high.taps * wide.taps
         return Kernel("wide_depthwise" if is_wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
 
+    def _transposed(self, op: Op, find: Find) -> Kernel:
+        """TRANSPOSE_CONV."""
+        op = transposed.ordered(op)
+        x, w, y = self.data(op), self.given(op, 1), self.result(op)
+        views = (find(x.id), find(y.id))
+        if y.dtype == "float32":
+            return transposed.kernel(op, x, w, y, views, (), ", ".join(reals.filters_of(self, op, w)))
+        self._check_types(op, 1)
+        _, arrays = self._filters(op, sizes_of(y)[2], 0)
+        return transposed.kernel(op, x, w, y, views, (zero_of(x), zero_of(y), *_bounds(op, y)), arrays)
+
     def _pool(self, op: Op, find: Find) -> Kernel:
         """AVERAGE_POOL_2D and MAX_POOL_2D."""
         x, y = self.data(op), self.result(op)
@@ -318,21 +329,25 @@ class Kernels(Material):
         return Kernel("long_softmax", text, sizes_of(y))
 
     def _svdf(self, op: Op, find: Find) -> Kernel:
-        """SVDF whose filters keep results of 8 bits."""
+        """SVDF whose filters keep results of 8 or 16 bits."""
         x, y = self.data(op), self.result(op)
         features, times, kept = (self.given(op, i) for i in (1, 2, 4))
         rank = int(op.attributes["rank"])
         (filters, depth), memory = features.shape or (0, 0), (times.shape or (0, 0))[1]
         quants = [features.quant, times.quant, kept.quant]
-        if {features.dtype, times.dtype, kept.dtype} != {"int8"} or any(
+        wide = is_wide(kept)
+        types = (features.dtype, times.dtype, kept.dtype)
+        if types != (("int8", "int16", "int16") if wide else ("int8",) * 3) or any(
             q is None or len(q.scales) != 1 for q in quants
         ):
-            raise InputError("its weights or what it keeps are not of 8 bits with one scale")
+            raise InputError("its weights or what it keeps are not of 8 bits, or 16 over time, with one scale")
+        if wide and zero_of(kept):
+            raise InputError("what it keeps in 16 bits is not around 0")
         fit(x.shape == (1, depth) and y.shape == (1, filters // rank) and kept.shape == (1, filters * memory))
         fit(filters % rank == 0 and times.shape == (filters, memory) and memory > 0)
         factors = arithmetic.svdf(scale_of(x), scale_of(features), scale_of(kept), scale_of(times), scale_of(y))
-        begin = self.keep(op, filters * memory)
-        arrays = [self.weights.array("weights", "int8", self.weights.numbers(t.id)) for t in (features, times)]
+        begin = self.keep(op, filters * memory * element_bytes(kept))
+        arrays = [self.weights.array("weights", t.dtype or "", self.weights.numbers(t.id)) for t in (features, times)]
         bias = (op.operands or op.inputs)[3]
         if bias is None:
             arrays.append("NULL")
@@ -340,7 +355,7 @@ class Kernels(Material):
             arrays.append(self.weights.array("bias", "int32", self.weights.numbers(bias)))
         numbers = (depth, memory, rank, zero_of(x), zero_of(kept), zero_of(y), *factors[0], *factors[1], begin)
         text = initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
-        return Kernel("svdf", text, sizes_of(y), filters * (depth + memory))
+        return Kernel("wide_svdf" if wide else "svdf", text, sizes_of(y), filters * (depth + memory))
 
     def _concat(self, op: Op, find: Find) -> Kernel:
         """CONCATENATION."""
@@ -410,6 +425,7 @@ _MAKERS: dict[str, Maker] = {
     "STRIDED_SLICE": shapes.sliced,
     "SVDF": Kernels._svdf,
     "TRANSPOSE": shapes.transposed,
+    "TRANSPOSE_CONV": Kernels._transposed,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
     "VAR_HANDLE": no_op,
     **dict.fromkeys(SIGNALS, signal),
@@ -427,6 +443,7 @@ _REAL_MAKERS: dict[str, Maker] = {
     "FULLY_CONNECTED": reals.multiplied,
     "MAX_POOL_2D": reals.pooled,
     "SOFTMAX": reals.softmax,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": real_lstm,
 }
 """Of operators with numbers with a point, where they are made otherwise."""
 _EIGHT_BITS = (

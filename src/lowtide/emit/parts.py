@@ -22,6 +22,7 @@ PARTS = {
     "real_conv": ("clamp", "real_conv_type", "real_conv"),
     "real_conv_parts": ("clamp", "real_conv_type", "real_conv_parts"),
     "real_depthwise": ("clamp", "real_depthwise"),
+    "real_lstm": ("kept", "clamp", "real_logistic", "real_lstm"),
     "real_pool": ("clamp", "real_pool"),
     "real_softmax": ("real_softmax",),
     "remember": ("kept", "remember"),
@@ -49,6 +50,7 @@ PARTS = {
     "wide_pool": ("pool_type", "pool_window", "wide_pool"),
     "wide_pool_sum": ("pool_type", "sums", "wide_rows_sum", "wide_pool_sum"),
     "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
+    "wide_svdf": ("fixed", "scaled", "kept", "dot", "wide_svdf"),
     "wide_softmax": ("fixed", "scaled", "softmax_type", "wide_softmax"),
 }
 """Pieces of code that each kernel needs, in their order."""

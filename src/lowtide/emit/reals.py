@@ -53,6 +53,11 @@ def _held(material: Material, tensor: Tensor) -> np.ndarray:
     return np.array(material.weights.numbers(tensor.id), np.float32).reshape(tensor.shape or ())
 
 
+def filters_of(material: Material, op: Op, weights: Tensor) -> tuple[str, str]:
+    """Names of the weights and of the bias of an op whose first dimension is the result's channels."""
+    return _arrays(material, op, _held(material, weights), (weights.shape or (0,))[0])
+
+
 def convolved(material: Material, op: Op, find: Find) -> Kernel:
     """CONV_2D."""
     x, y, w = material.data(op), material.result(op), material.given(op, 1)

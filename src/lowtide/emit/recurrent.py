@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from lowtide.emit import arithmetic
+from lowtide.emit.formats import real
 from lowtide.emit.kernel import Find, Kernel, Material, fit, scale_of, zero_of
 from lowtide.emit.places import sizes_of
 from lowtide.errors import InputError
@@ -51,10 +52,7 @@ def lstm(material: Material, op: Op, find: Find) -> Kernel:
     x, y = material.data(op), material.result(op)
     given = [None if t is None else material.graph.tensor_by_id[t] for t in (op.operands or op.inputs)]
     fit(len(given) == _INPUTS)
-    if any(given[i] is not None for i in (9, 10, 11, 16, 17, 20, 21, 22, 23)):
-        raise InputError("it has peepholes, a projection or norms, which TFLM refuses")
-    if op.attributes.get("fused_activation_function", _TANH) != _TANH:
-        raise InputError("its cells have another activation than tanh")
+    _check_kind(op, given)
     hidden, cells = given[_HIDDEN], given[_CELL]
     if hidden is None or cells is None or (hidden.dtype, cells.dtype) != ("int8", "int16"):
         raise InputError("it does not keep results of 8 bits and cells of 16; C is written for these")
@@ -76,6 +74,41 @@ def lstm(material: Material, op: Op, find: Find) -> Kernel:
     curve = material.weights.array("curve", "uint16", logistic_curve())
     text = f"{{{', '.join([source.text, target.text, *gates, *map(str, words), curve])}}}"
     return Kernel("lstm", text, sizes_of(y), 4 * steps * units * (inputs + units))
+
+
+def real_lstm(material: Material, op: Op, find: Find) -> Kernel:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM of numbers with a point. Raises as `lstm`."""
+    x, y = material.data(op), material.result(op)
+    given = [None if t is None else material.graph.tensor_by_id[t] for t in (op.operands or op.inputs)]
+    fit(len(given) == _INPUTS)
+    _check_kind(op, given)
+    hidden = given[_HIDDEN]
+    fit(hidden is not None)
+    assert hidden is not None, op
+    steps, inputs, units = _sizes(op, x, y, hidden)
+    source, target = find(x.id), find(y.id)
+    if source.position[2] or target.position[2]:
+        raise InputError("the plan has it channel by channel; C is written for whole rows of it")
+    gates = []
+    for places in _GATES.values():
+        names = []
+        for place, shape in zip(places, ((units, inputs), (units, units), (units,)), strict=True):
+            w = given[place]
+            fit(w is not None and w.dtype == "float32" and w.shape == shape)
+            assert w is not None, op
+            names.append(material.weights.array("weights", "float32", material.weights.numbers(w.id)))
+        gates.append(f"{{{', '.join(names)}}}")
+    words = (inputs, units, real(float(op.attributes.get("cell_clip") or 0.0)), material.keep(op, 12 * units))
+    text = f"{{{', '.join([source.text, target.text, *gates, *map(str, words)])}}}"
+    return Kernel("real_lstm", text, sizes_of(y), 4 * steps * units * (inputs + units))
+
+
+def _check_kind(op: Op, given: list[Tensor | None]) -> None:
+    """Raise `InputError` for an LSTM that TFLM refuses, or whose cells have another activation."""
+    if any(given[i] is not None for i in (9, 10, 11, 16, 17, 20, 21, 22, 23)):
+        raise InputError("it has peepholes, a projection or norms, which TFLM refuses")
+    if op.attributes.get("fused_activation_function", _TANH) != _TANH:
+        raise InputError("its cells have another activation than tanh")
 
 
 def prod_of(tensor: Tensor) -> int:

@@ -6,6 +6,7 @@ _BOTH = (("int16", "int16"),)
 _SIXTEEN = (
     "ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MEAN",
     "RELU", "RELU6",
+    "TRANSPOSE_CONV",
 )  # fmt: skip
 _QUANTIZED = (
     ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32"), ("int32", "int8"), ("int32", "int16"),
