@@ -166,8 +166,10 @@ def emitted(bench: Bench, board: str, name: str, texts: dict[str, str], folder: 
     return bench.program(board, name, sources, words, ["libcmsis_nn.a"] if library else [])
 
 
-def rows_of(bench: Bench, board: str, model: Path, folder: Path, seconds: float) -> list[dict[str, Any]]:
-    """All ways of a model on a board."""
+def rows_of(
+    bench: Bench, board: str, model: Path, folder: Path, seconds: float, kept: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """All ways of a model on a board; `kept`: rows of TFLM, which lowtide does not change."""
     from lowtide.api.emitting import library_project_of, project_of
 
     nothing = bench.flash(bench.program(board, f"nothing-{board}", [HERE / "nothing.c", folder / "vectors.c"], (), ()))
@@ -183,8 +185,10 @@ def rows_of(bench: Bench, board: str, model: Path, folder: Path, seconds: float)
         LARGER: lambda: emitted(bench, board, f"{stem}-larger", larger.files, folder, library=True),
         OWN: lambda: emitted(bench, board, f"{stem}-own", own.files, folder, library=False),
     }
-    result = []
+    result = list(kept)
     for way in WAYS:
+        if any(row["way"] == way for row in kept):
+            continue
         program = programs[way]()
         row = {"model": model.stem, "board": board, "way": way, **run(BOARDS[board], program)}
         row["flash"] = bench.flash(program) - nothing
@@ -232,7 +236,9 @@ def text(results: dict[str, Any]) -> list[str]:
         "",
     ]
     for board, title in (("m4", "Cortex-M4 (DSP)"), ("m55", "Cortex-M55 (MVE)")):
-        of_board = sorted((row for row in rows if row["board"] == board), key=lambda row: row["model"])
+        of_board = sorted(
+            (row for row in rows if row["board"] == board), key=lambda row: (row["model"], WAYS.index(row["way"]))
+        )
         if of_board:
             lines += [f"## {title}", "", *_table(of_board), "", *_summary(of_board), ""]
     return lines
@@ -281,7 +287,7 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def rows_before(out: Path) -> list[dict[str, Any]]:
-    """Rows of a run before, of which those of other models and boards are kept."""
+    """Rows of a run before, of which those of TFLM and of other models and boards are kept."""
     path = out.with_suffix(".json")
     return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
 
@@ -306,8 +312,10 @@ def main() -> None:
             vectors(model, options.inputs, folder)
             for board in options.board or BOARDS:
                 bench = Bench(options.sources, options.build, folder)
-                rows = [row for row in rows if (row["model"], row["board"]) != (model.stem, board)]
-                rows += rows_of(bench, board, model, folder, options.time)
+                before = [row for row in rows if (row["model"], row["board"]) == (model.stem, board)]
+                kept = [row for row in before if row["way"] in (TFLM_REFERENCE, TFLM_LIBRARY)]
+                rows = [row for row in rows if row not in before]
+                rows += rows_of(bench, board, model, folder, options.time, kept)
                 results = document(rows=rows, compiler=version.splitlines()[0], inputs=options.inputs)
                 if options.out is not None:
                     write(options.out, results, text(results))
