@@ -151,6 +151,7 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
+    "emit/test_cmsis_nn.py": "emit/cmsis_nn/",
     "emit/test_memories.py": "emit/ends",
     "emit/test_project.py": (
         "emit/kernel emit/kernels emit/places emit/schedule emit/templates emit/weights api/emitting cli/emit"
