@@ -56,7 +56,7 @@ ELSEWHERE = {
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
-    "write/test_onnx_blocked.py": "ops/onnx/blocked run/blocks write/lean",
+    "write/test_onnx_blocked.py": "ops/onnx/blocked write/lean",
     "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/movement ops/onnx/products ops/onnx/resize ops/onnx/windows",
     "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/movement ops/aten/products "
     "ops/aten/windows run/probe_aten",

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide.comparison import Comparison
+from lowtide.comparison import Comparison, ProcessMemory
 from lowtide.plan import Plan, RuntimeFigure
-from lowtide.report.first_screen import first_screen
+from lowtide.report.first_screen import first_screen, process_table
 
 MIB = 2**20
 
@@ -46,3 +46,18 @@ def test_what_else_would_do_is_at_most_the_eighth_line(planned: Plan) -> None:
     lines = first_screen(made, next_commands=["lowtide inspect m", "lowtide fit m"]).splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["next:", "or:"]
     assert len(lines) == 8
+
+
+def test_the_process_is_a_table_in_one_unit() -> None:
+    """Its parts add up to what is predicted, and what was measured is the last row."""
+    parts = ProcessMemory(
+        session_bytes=10 * MIB, nodes_bytes=MIB, weights_bytes=4 * MIB, prepacked_bytes=0, tensors_bytes=3 * MIB,
+        values_bytes=MIB, loading_bytes=2 * MIB,
+    )  # fmt: skip
+    seen = Comparison(
+        model="m.onnx", runtime="onnxruntime", figure="process memory", today_bytes=50 * MIB, planned_bytes=20 * MIB
+    )
+    assert process_table(seen) == ""
+    rows = process_table(msgspec.structs.replace(seen, predicted=parts)).splitlines()
+    assert [row.split()[-2:] for row in rows[-2:]] == [["21.0", "MiB"], ["20.0", "MiB"]]
+    assert sum(float(row.split()[-2]) for row in rows[1:-2]) == 21.0

@@ -105,15 +105,16 @@ def write_all(
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
+            out = Path(files.out)
             with planned_model(plan, model) as source:
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
                 made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
                 if source != model and files.snippet is not None:
-                    make_lean(_pending(Path(files.out), outputs))
+                    make_lean(_pending(out, outputs))
                 open_written(outputs, made_of)
-                if files.out is not None and plan.weights is not None and plan.weights.mapped:
-                    _map_weights(Path(files.out), outputs)
+                if plan.weights is not None and plan.weights.mapped:
+                    _map_weights(out, outputs)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:

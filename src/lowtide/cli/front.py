@@ -165,12 +165,14 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show_json(plan)
     else:
-        from lowtide.report.first_screen import first_screen
+        from lowtide.report.first_screen import first_screen, process_table
 
         show(first_screen(plan, written, commands))
         if options.verbose:
             from lowtide.report.text import plan_text
 
+            table = process_table(plan.comparison)
+            show(f"\n{table}" if table else "")
             show(f"\n{plan_text(plan, verbose=True)}")
     if plan.stopped == "interrupt" and not options.quiet:
         say("interrupted: this is the best plan so far")

@@ -76,6 +76,26 @@ def sizes_table(plans: Sequence[tuple[str, Plan]]) -> str:
     return f"{first.model}, {first.runtime}: {first.figure}, {sure}\n{columns(rows, right=[1, 2])}"
 
 
+def process_table(comparison: Comparison) -> str:
+    """What the process takes with the plan, part by part as predicted, and in all as measured; empty: not known."""
+    parts = comparison.predicted
+    if parts is None:
+        return ""
+    named = {
+        "an empty session": parts.session_bytes,
+        "its nodes": parts.nodes_bytes,
+        "weights": parts.weights_bytes,
+        "copies of weights that kernels make": parts.prepacked_bytes,
+        "tensors": parts.tensors_bytes,
+        "inputs and outputs": parts.values_bytes,
+        "while it opens, more than all this": parts.loading_bytes,
+        "predicted": parts.total_bytes,
+        "measured": comparison.planned_bytes,
+    }
+    rows = [(name, size_text(size, *named.values())) for name, size in named.items()]
+    return columns([("process memory with the plan", ""), *rows], right=[1])
+
+
 def _sizes(comparison: Comparison) -> list[str]:
     """Shapes of the inputs where the file leaves them free."""
     if not comparison.sizes:

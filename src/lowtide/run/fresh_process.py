@@ -23,11 +23,12 @@ INPUTS = 2
 def main() -> None:
     """Serve the runs that are asked for on standard input."""
     request = json.loads(sys.stdin.readline())
+    feed: dict[str, Any] = {}
     try:
         session, feeds, base = _open(request)
-        for k in reversed(range(INPUTS)):  # one at a time, as its user has them
-            feed: dict[str, Any] = {}
-            feed = feeds(k)
+        for k in reversed(range(INPUTS)):
+            feed.clear()  # one at a time, as its user has them
+            feed.update(feeds(k))
             session.run(None, feed)
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         _say({"error": " ".join(str(error).split())[:300]})

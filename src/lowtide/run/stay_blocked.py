@@ -109,9 +109,9 @@ class _Layouts:
         elementwise = node.op_type in _ELEMENTWISE and node.domain in ("", "com.microsoft")
         return elementwise and bool(read) and len(same) == 1 and all(name in self.blocked for name in read)
 
-    def _join(self, read: list[str], made: list[str]) -> _Chain:
+    def _join(self, reads: list[str], makes: list[str]) -> _Chain:
         """The chain of some tensors, one of several that meet here."""
-        numbers = sorted({self.chain_of[name] for name in read})
+        numbers = sorted({self.chain_of[name] for name in reads})
         if not numbers:
             numbers = [len(self.chains)]
             self.chains.append(_Chain())
@@ -122,7 +122,7 @@ class _Layouts:
             first.leaving += chain.leaving
             first.entering += chain.entering
             self.chain_of.update({name: numbers[0] for name, of in self.chain_of.items() if of == other})
-        self.chain_of.update(dict.fromkeys(made, numbers[0]))
+        self.chain_of.update(dict.fromkeys(makes, numbers[0]))
         return first
 
     def _copied(self, chain: _Chain, blocked: bool) -> int:

@@ -360,7 +360,7 @@ class _Writer:
         for t in tensors:
             if t.kind is Kind.CONSTANT:
                 continue
-            batch, channels, rows, columns = shape = t.shape or ()
+            batch, channels, rows, columns = shape = t.shape or (1, 1, 1, 1)
             inner = f"{op.name}/{t.name}"
             read = t.id in op.inputs
             to = (batch, channels // self.block, rows, columns * self.block) if read else shape

@@ -60,7 +60,7 @@ def _jobs(request: Request, graph: Graph) -> list[Job]:
         if request.slower is None or part <= request.slower:
             job = of(changes=True, max_overhead=part, time=share * request.seconds)
             works = tuple(word for word in job.allow if word in ("halos", "recompute"))
-            if not part and graph.dialect != "labels":  # nothing runs again, so that no time has to be bounded
+            if not part and graph.dialect != "labels":  # nothing is recomputed, so that no time has to be bounded
                 job = replace(job, allow=tuple(word for word in job.allow if word not in works), costs=None)
             jobs += [job] if job.allow and (works or not part) else []
     return jobs
