@@ -69,9 +69,9 @@ def addition(
 
 
 def leaky(input_scale: float, output_scale: float, alpha: float) -> tuple[Multiplier, Multiplier]:
-    """Of what is at least 0, and of what is below it; scales are multiplied and divided in 32 bits."""
-    x, y, slope = (np.float32(scale) for scale in (input_scale, output_scale, alpha))
-    return quantized(float(x / y)), quantized(float(x * slope / y))
+    """Of what is at least 0, and of what is below it."""
+    x, y, slope = (float(np.float32(scale)) for scale in (input_scale, output_scale, alpha))
+    return quantized(x / y), quantized(x * slope / y)
 
 
 def svdf(

@@ -107,26 +107,18 @@ class Places:
     branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict)
 
     @cached_property
-    def _behind(self) -> tuple[dict[int, int], int]:
-        """Addresses of tensors inside of branches, and where all end."""
+    def _behind(self) -> tuple[dict[int, int | str], int]:
+        """Addresses of tensors inside of branches, or the tensors that they lie in, and where all end."""
         plan_bytes = self.plan.arena_bytes or 0
-        begin, end, at = -(-plan_bytes // ALIGNMENT) * ALIGNMENT, plan_bytes, {}
+        begin, end = -(-plan_bytes // ALIGNMENT) * ALIGNMENT, plan_bytes
+        at: dict[int, int | str] = {}
         for op, pair in self.branches.items():
             if self.plan.residency is not None:
                 raise InputError("it has an IF; C is written for that in one memory", self.graph.source)
             own, last = placed(self.graph, pair, self.graph.op_by_id[op].outputs, begin)
             end = max(end, last) if last > begin else end
-            for t, place in own.items():
-                at[t] = place if isinstance(place, int) else self._root(int(place), at)
+            at |= own
         return at, end
-
-    def _root(self, tensor: int, inside: Mapping[int, int]) -> int:
-        """Address of a tensor that another one lies in."""
-        if tensor in inside:
-            return inside[tensor]
-        if tensor in self._offsets:
-            return self._offsets[tensor]
-        raise InputError("a branch of it reads an input where the caller has it; plan with inputs in the arena")
 
     @cached_property
     def given(self) -> dict[int, int]:
@@ -170,10 +162,10 @@ class Places:
 
     def offset_of(self, tensor: int) -> int | None:
         """Byte at which a complete tensor begins; None if it has no place."""
-        for table in (self._offsets, self._behind[0], self._given_views):
-            if tensor in table:
-                return table[tensor]
-        return None
+        inside = self._behind[0].get(tensor)
+        if inside is not None:
+            return inside if isinstance(inside, int) else self.offset_of(int(inside))
+        return self._offsets.get(tensor, self._given_views.get(tensor))
 
     def complete_at(self, tensor: int) -> int:
         """Byte of the arena, or of all memories one after the other, at which a complete tensor begins.
