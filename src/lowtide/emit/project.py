@@ -268,7 +268,7 @@ def _parameters(schedule: Schedule) -> list[str]:
         rows = []
         for k, kernel in enumerate(schedule.kernels[name]):
             if kernel.operands:
-                kind = kernel.piece or ("piece_t" if name == "concat" else f"{name}_piece_t")
+                kind = kernel.operand_type or ("piece_t" if name == "concat" else f"{name}_piece_t")
                 lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
                 lines += [*(f"    {code}," for code in kernel.operands), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
