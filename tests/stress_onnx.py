@@ -32,6 +32,7 @@ import onnx
 import onnxruntime as ort
 
 import lowtide
+from lowtide.run.optimise_process import optimize
 from lowtide.run_reports import rounding
 from lowtide_research.bench.machine import machine
 from support.drawn_onnx import drawn_model
@@ -89,9 +90,7 @@ def drawn(random: Random, path: Path, count: Counter[str]) -> tuple[str, list[di
         try:
             if random.random() < OPTIMISED:
                 kind = f"{kind}, optimised"
-                lowtide.research.runtime_optimized(
-                    path, path.with_name("opt.onnx"), level=random.choice(("extended", "all"))
-                )
+                optimize(path, path.with_name("opt.onnx"), {}, random.choice(("extended", "all")))
                 path.with_name("opt.onnx").replace(path)
             before = [outputs(path, level, feeds) for level in (OFF, ON)]
         except Exception:  # onnxruntime's own kinds of error have no common base

@@ -44,7 +44,7 @@ NOT_OURS = {
     "page.md", "gone.md", "S.md", "s.md", "summary.md",  # tests and users make
     "spill-two.md", "squares-few.md", "TABLE.md",
 }  # fmt: skip
-NOT_A_MODULE = {"lowtide.toml", *RESEARCH}  # a file of the user's; entry point groups
+NOT_A_MODULE = {"lowtide.toml", "lowtide.channel_block", *RESEARCH}  # a file of the user's; a key; entry point groups
 
 
 def _files() -> set[str]:

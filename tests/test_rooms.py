@@ -49,13 +49,14 @@ ELSEWHERE = {
     "optimize/test_joint_bound.py": "api/rewrites/bounding verify/check/joint_bound",
     "optimize/test_recut.py": "api/rewrites/cut_orders",
     "api/rewrites/test_aliasing.py": "report/aliases",
-    "api/default/test_default.py": "api/default/fit api/default/onnx api/default/predicted api/default/request "
-    "api/optimized run/optimise_process cli/option_groups comparison report/first_screen run/canonical",
+    "api/default/test_default.py": "api/default/fit api/default/onnx api/default/request "
+    "api/optimized run/optimise_process cli/option_groups comparison run/canonical",
     "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission "
     "api/rewrites/merging api/rewrites/step_plans",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
     "ops/test_meaning.py": "ops/forms ops/node",
+    "write/test_onnx_blocked.py": "ops/onnx/blocked write/lean",
     "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/movement ops/onnx/products ops/onnx/resize ops/onnx/windows",
     "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/movement ops/aten/products "
     "ops/aten/windows run/probe_aten",
@@ -65,8 +66,9 @@ ELSEWHERE = {
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
+    "run/test_session_texts.py": "run/session_texts/cpp run/session_texts/javascript",
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
-    "run/session_module api/optimizing",
+    "run/session_texts/python",
     "runtimes/tflm/test_target.py": "rules/tflm/rule",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
@@ -93,7 +95,7 @@ ELSEWHERE = {
     "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     "pytorch/test_step.py": "torch/asked torch/meter torch/optimizer torch/planning torch/step torch/step_plan",
-    "pytorch/test_capture.py": "torch/capture torch/cost",
+    "pytorch/test_capture.py": "torch/as_eager torch/capture torch/cost",
     "pytorch/test_rows.py": "torch/rows torch/readings torch/slices torch/cutting torch/costed",
     "pytorch/test_along.py": "torch/along",
     "pytorch/test_eager.py": "torch/eager torch/eager_run torch/screen",
@@ -188,7 +190,6 @@ OF_RESEARCH = {
         "recompute/checkmate recompute/chen recompute/dtr recompute/fastsa recompute/torchtitan"
     ),
     "bench/test_allocation.py": "bench/arena_tables bench/placing",
-    "bench/test_ort.py": "bench/models",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",

@@ -81,9 +81,15 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, words: str):
 
 
 def test_auto_goes_by_the_file():
-    """Capitals do not matter; everything else is generic."""
+    """Capitals do not matter; everything else is generic. TFLM is that of microcontrollers."""
     names = {source: resolve("auto", source=source).name for source in ("a.TFLITE", "a.pt2", "a.onnx", "", "tflite")}
-    assert names == {"a.TFLITE": "tflm", "a.pt2": "torch", "a.onnx": "generic", "": "generic", "tflite": "generic"}
+    assert names == {
+        "a.TFLITE": "tflm,pointer=32",
+        "a.pt2": "torch",
+        "a.onnx": "generic",
+        "": "generic",
+        "tflite": "generic",
+    }
 
 
 def test_fields_follow_a_name():

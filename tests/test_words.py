@@ -1,4 +1,4 @@
-"""Words that docs/contributing.md tells not to write: refused in pages, and counted in names and docstrings of src.
+"""Words that docs/contributing.md tells not to write: refused in pages, and counted in names and texts of src.
 
 `python tests/test_words.py` lowers the ceilings of tests/words.json to the present counts, and raises none.
 """
@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +38,11 @@ def prose(page: str) -> str:
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """Docstrings of a module, and the names that it defines with their parts as words, in lower case."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Docstrings and comments of a module, and the names that it defines with their parts as words, in lower case."""
+    text = path.read_text(encoding="utf-8")
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    yield " ".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT).lower()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield (ast.get_docstring(node) or "").lower()
         names = [getattr(node, "name", None), getattr(node, "arg", None)]
@@ -64,7 +69,7 @@ def in_pages() -> dict[str, dict[str, int]]:
 
 
 def in_code() -> dict[str, int]:
-    """Of each term, how often names and docstrings of src have it."""
+    """Of each term, how often names, docstrings and comments of src have it."""
     terms = glossary("code")
     text = "\n.\n".join(part for path in sorted((ROOT / "src").rglob("*.py")) for part in words_of(path))
     found = count(terms, text)
@@ -101,7 +106,7 @@ def test_pages_have_no_word_of_the_left_column():
 
 @pytest.mark.parametrize("word", glossary("code"))
 def test_code_has_a_word_no_more_often_than_before(word: str, counts: dict[str, int]):
-    """Names and docstrings of src; the right column of the glossary has what to write."""
+    """Names, docstrings and comments of src; the right column of the glossary has what to write."""
     ceilings = json.loads(CEILINGS.read_text(encoding="utf-8"))["code"]
     assert counts[word] <= ceilings.get(word, 0)
 

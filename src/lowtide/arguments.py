@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
-from inspect import CO_VARKEYWORDS
+from inspect import CO_VARKEYWORDS, Parameter, Signature, signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -21,11 +21,9 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 Fits = Callable[[object], bool]
 Example = Sequence[Any]
 """What a module is called with, as ``(x, y)``."""
-Batch = Example | Mapping[str, Any]
-"""What a training step is called with: an `Example`, or a dict of names."""
+Batch = Example | Mapping[str, Any]  # what a training step is called with: an `Example`, or a dict of names
 
-_SHOWN = 40
-"""Letters of a value that are shown; of one with more, its type alone."""
+_SHOWN = 40  # letters of a value that are shown; of one with more, its type alone
 
 
 def _kind(name: str, room: str = "lowtide") -> Fits:
@@ -87,7 +85,7 @@ _ROWS: Mapping[str, tuple[str, str, Fits]] = {
             "Progress",
         )
     },
-    **{name: (f"a lowtide.torch.{name}", name, _kind(name)) for name in ("Costs", "Step", "StepPlan")},
+    **{name: (f"a lowtide.torch.{name}", name, _kind(name)) for name in ("Costs", "Step", "StepOptions", "StepPlan")},
     "Example": (
         "a tuple of what a call takes, as (x, y) or (x,)",
         "tuples",
@@ -125,7 +123,7 @@ _SHORT: Mapping[str, str] = {
 
 def typed(call: Call) -> Call:
     """The same call, which raises `InputError` where an argument is of a type that its signature does not have: the
-    argument's name, what came, and what is wanted.
+    argument's name, what came, and what is wanted. ``**options: Unpack[KIND]`` means the keys of a `TypedDict`.
 
     >>> @typed
     ... def wait(time: float, *, names: Sequence[str] = ()) -> None: ...
@@ -135,19 +133,39 @@ def typed(call: Call) -> Call:
     """
     code = call.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    annotations = {name: call.__annotations__[name] for name in names}
     takes_more = bool(code.co_flags & CO_VARKEYWORDS)
+    unpacked = call.__annotations__[code.co_varnames[len(names)]] if takes_more else ""
+    if unpacked.startswith("Unpack["):
+        options = call.__globals__[unpacked[len("Unpack[") : -1]].__annotations__
+        annotations |= {name: getattr(kind, "__forward_arg__", kind) for name, kind in options.items()}
+        takes_more = False
 
     @wraps(call)
     def checking(*arguments: Any, **more: Any) -> Any:
         for name, value in (*zip(names, arguments, strict=False), *more.items()):
-            if name in names:
-                check(name, value, call.__annotations__[name])
+            if name in annotations:
+                check(name, value, annotations[name])
             elif not takes_more:
-                hint = did_you_mean(name, names)
+                hint = did_you_mean(name, annotations)
                 raise TypeError(f"{call.__name__}() got an unexpected keyword argument {name!r}{hint}")
         return call(*arguments, **more)
 
+    if len(annotations) > len(names):
+        checking.__signature__ = _spelt_out(call, annotations)  # type: ignore[attr-defined]
     return checking  # type: ignore[return-value]
+
+
+def _spelt_out(call: Callable[..., Any], annotations: Mapping[str, str]) -> Signature:
+    """The signature of a call with each option of its `Unpack` in the place of all; ``...`` is the default of each."""
+    given = signature(call)
+    *others, _ = given.parameters.values()
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+        for name, kind in annotations.items()
+        if name not in given.parameters
+    ]
+    return given.replace(parameters=[*others, *options])
 
 
 def check(name: str, value: object, annotation: str, place: str = "") -> None:

@@ -2,7 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+
+class ProcessMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What an onnxruntime process takes with a plan, as predicted, in bytes above those before it opened the model.
+
+    Attributes
+    ----------
+    session_bytes
+        A session of one small op, and code that a usual model runs.
+    nodes_bytes
+        What the session keeps for its nodes.
+    weights_bytes
+        The weights, but for those of which kernels make copies.
+    prepacked_bytes
+        These copies.
+    tensors_bytes
+        The arena of the tensors.
+    values_bytes
+        Inputs and outputs of a run, which the caller has.
+    loading_bytes
+        What opening the session takes more than all this.
+    """
+
+    session_bytes: int
+    nodes_bytes: int
+    weights_bytes: int
+    prepacked_bytes: int
+    tensors_bytes: int
+    values_bytes: int
+    loading_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """All of it."""
+        return sum(getattr(self, name) for name in self.__struct_fields__)
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +67,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         How many times longer a run takes: the median over pairs of runs that followed each other; or as predicted.
     outputs
         ``"equal"`` bit for bit, ``"rounding"``: within what the runtime's own kernels differ by; empty: not compared.
+    predicted
+        What the process takes with the plan, part by part.
     sizes
         Shape of each graph input, as ``"1x3x640x640"``, where the file leaves sizes free.
     assumed
@@ -51,6 +90,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned_seconds: float | None = None
     slowdown: float | None = None
     outputs: str = ""
+    predicted: ProcessMemory | None = None
     sizes: dict[str, str] = {}
     assumed: bool = False
     better: bool = True
@@ -71,7 +111,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prepacked: bool = True
 
 
-class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True):
+class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The user's model, where a plan is of the file that onnxruntime's optimiser makes of it.
 
     Attributes
@@ -82,9 +122,16 @@ class OptimizedFrom(msgspec.Struct, frozen=True, kw_only=True):
         Who optimised it, as ``"onnxruntime 1.32.0"``, and at which level: ``"all"`` or ``"extended"``.
     dims
         Sizes of free dimensions, which are fixed in the optimised file.
+    block
+        Channels in a block of its convolutions' layout, which only some processors have; 0: it has none, and any CPU
+        runs it.
+    layout_at_load
+        Whether onnxruntime chooses the layout of convolutions as it opens the file, and with it an order of its own.
     """
 
     sha256: str
     runtime: str
     level: str
     dims: dict[str, int] = {}
+    block: Annotated[int, msgspec.Meta(ge=0)] = 0
+    layout_at_load: bool = False

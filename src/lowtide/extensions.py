@@ -23,8 +23,7 @@ SPILL_METHODS = "lowtide.spill_methods"
 RECOMPUTE_METHODS = "lowtide.recompute_methods"
 NETWORKS = "lowtide.networks"
 """Of its entry point ``zoo``, the module: ``names()``, ``network(name)``, ``build(name)``, ``printed_figures(...)``."""
-COMMANDS = "lowtide.commands"
-"""Functions that give a command's parser its arguments, by the command's name."""
+COMMANDS = "lowtide.commands"  # functions that give a command's parser its arguments, by the command's name
 
 RESEARCH: Mapping[str, Collection[str]] = {
     METHODS: ("hmcos", "serenity", "zhong"),
@@ -66,13 +65,8 @@ def extension(group: str, name: str) -> Any:
 
 
 def networks(wanted: str) -> Any:
-    """The zoo of networks; `wanted` is what a message calls the thing that needs it, for example ``zoo:unet``.
-
-    Raises
-    ------
-    MissingResearchError
-        No installed package brings networks.
-    """
+    """The zoo of networks; `wanted` is what a message calls the thing that needs it, for example ``zoo:unet``. Raises
+    `MissingResearchError`: no installed package brings networks."""
     zoo = extension(NETWORKS, "zoo")
     if zoo is None:
         raise MissingResearchError(wanted)

@@ -20,28 +20,16 @@ HLO_ENDINGS = (".hlo", ".hlo.txt", "_after_optimizations.txt")
 """Of scheduled HLO text: as people name it, and as XLA names its dumps."""
 MAX_READ_BYTES = 32 * 1024**2
 """Model files up to this size are read as they are; larger ones are mapped, and their weights left out."""
-MOST_JSON_BYTES = 1024**3
-"""Of a graph, a plan, or a list of buffers."""
-MOST_SETTINGS_BYTES = 1024**2
-"""Of a target or a board."""
+MOST_JSON_BYTES = 1024**3  # of a graph, a plan, or a list of buffers
+MOST_SETTINGS_BYTES = 1024**2  # of a target or a board
 _MOST_NAMES, _LIKENESS = 1000, 0.75
 """Files of a folder that are looked at for one that was meant, and how like it that is: all models' names end alike."""
 
 
 @contextmanager
 def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryIO, int]]:
-    """A file and its size in bytes; it does not wait for a named pipe without a writer.
-
-    Parameters
-    ----------
-    what
-        What the file should be, for the message.
-
-    Raises
-    ------
-    InputError
-        Missing, unreadable, or no regular file.
-    """
+    """A file and its size in bytes; it does not wait for a named pipe without a writer. `what`: what the file should
+    be, for the message. Raises `InputError`: missing, unreadable, or no regular file."""
     place = str(path)
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
@@ -66,13 +54,8 @@ def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryI
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[Buffer]:
-    """The bytes of a model file: read when small, mapped when large.
-
-    Raises
-    ------
-    InputError
-        As `open_regular`, or empty.
-    """
+    """The bytes of a model file: read when small, mapped when large. Raises `InputError`: as `open_regular`, or
+    empty."""
     with open_regular(path) as (file, size):
         if size == 0:
             raise InputError("the file is empty; export the model again", str(path))
@@ -84,13 +67,7 @@ def open_bytes(path: Path) -> Iterator[Buffer]:
 
 
 def read_all(path: str | Path, what: str = "file", most_bytes: int = MOST_JSON_BYTES) -> bytes:
-    """All bytes of a file.
-
-    Raises
-    ------
-    InputError
-        As `open_regular`, or of more than `most_bytes`.
-    """
+    """All bytes of a file. Raises `InputError`: as `open_regular`, or of more than `most_bytes`."""
     with open_regular(path, what) as (file, size):
         if size > most_bytes:
             raise InputError(f"it has {size:,} bytes, and a {what} has at most {most_bytes:,}", str(path))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
-LIKENESS = 0.6
-"""Share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)."""
+LIKENESS = 0.6  # share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)
+_NEAR = 0.8  # part of the best suggestion's likeness that another one needs to be suggested, too
 
 
 class FreeNames:
@@ -86,6 +86,8 @@ def did_you_mean(name: str, names: Iterable[str], likeness: float = LIKENESS) ->
     >>> did_you_mean("pdp11", ["esp32s3", "rp2040"])
     ''
     """
-    by_spelling = {spelling(n): n for n in names}
-    close = get_close_matches(spelling(name), by_spelling, n=3, cutoff=likeness)
+    by_spelling, meant = {spelling(n): n for n in names}, spelling(name)
+    close = get_close_matches(meant, by_spelling, n=3, cutoff=likeness)
+    like = [SequenceMatcher(None, other, meant).ratio() for other in close]  # the best first
+    close = [other for other, ratio in zip(close, like, strict=True) if ratio >= _NEAR * like[0]]
     return f"; did you mean {' or '.join(by_spelling[k] for k in close)}?" if close else ""

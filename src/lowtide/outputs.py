@@ -59,13 +59,8 @@ class Outputs:
 
     @contextmanager
     def create(self, target: str | Path) -> Iterator[BinaryIO]:
-        """A file to write `target` into; until `commit` it has a temporary name in `target`'s directory.
-
-        Raises
-        ------
-        InputError
-            `target` is an input, is already being written, is no regular file, or cannot be written.
-        """
+        """A file to write `target` into; until `commit` it has a temporary name in `target`'s directory. Raises
+        `InputError`: `target` is an input, is already being written, is no regular file, or cannot be written."""
         check("the output", target, "str | Path")
         place = str(target)
         final = self._checked(Path(target), place)
@@ -93,14 +88,11 @@ class Outputs:
             file.write(data)
 
     def commit(self) -> None:
-        """Rename every file to its own name, replacing older files.
-
-        Raises
-        ------
-        InputError
-            A rename failed; the files renamed before are what they were, and all others are removed.
-        """
-        older: dict[Path, Path | None] = {}  # what was replaced, to where it can be had again; None: there was nothing
+        """Rename every file to its own name, replacing older files. Raises `InputError`: a rename failed; the files
+        renamed before are what they were, and all others are removed."""
+        older: dict[
+            Path, Path | None
+        ] = {}  # what was replaced, to where it can be restored from; None: there was nothing
         try:
             for final, temporary in list(self._pending.items()):
                 try:
@@ -184,13 +176,8 @@ def _create_temporary(final: Path) -> tuple[Path, BinaryIO]:
 
 @contextmanager
 def output_folder(folder: str | Path) -> Iterator[None]:
-    """A folder that is there while something is written into it, and not made in vain.
-
-    Raises
-    ------
-    InputError
-        It cannot be made.
-    """
+    """A folder that is there while something is written into it, and not made in vain. Raises `InputError`: it cannot
+    be made."""
     path = Path(folder)
     there = path.is_dir()
     try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lowtide.comparison import Comparison
 from lowtide.names import brief
 from lowtide.rewrites import Exactness
 
-ROUNDING = 1e-4
-"""Share of an output's largest magnitude by which other kernels, and sums in another order, may move it."""
+ROUNDING = 1e-4  # share of an output's largest magnitude by which other kernels, and sums in another order, may move it
 _ROUNDING_OF = {"float16": 2e-2, "bfloat16": 2e-1}
 """The same in models with tensors of half precision, which have 11 and 8 significant bits."""
 
@@ -66,47 +66,41 @@ class ComparedRuns:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What onnxruntime measured when one node had run.
+    """What onnxruntime measured when one node had run."""
 
-    Attributes
-    ----------
-    op
-        Op id in the plan.
-    in_use_bytes
-        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
-    planned_bytes
-        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
-    """
-
-    op: int
+    op: int  # op id in the plan
     name: str
     type: str
-    in_use_bytes: int
+    in_use_bytes: int  # sizes in use beyond what was before the first node; the graph's inputs are not in it
+    # The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
     planned_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """Memory of one file's first run, node by node in the order in which they ran.
-
-    Attributes
-    ----------
-    peak_bytes
-        Most bytes of tensors in use at once, without what kernels take while they run.
-    mark_bytes
-        Most bytes that the arena allocated at once: in its chunks, which may be larger, and with workspace.
-    held_bytes
-        What the arena took from the system, weights apart.
-    grown_at
-        The node at which the arena first took more than one block; empty if none is known.
-    """
+    """Memory of one file's first run, node by node in the order in which they ran."""
 
     path: str
-    peak_bytes: int
+    peak_bytes: int  # most bytes of tensors in use at once, without what kernels take while they run
+    # Most bytes that the arena allocated at once: in its chunks, which may be larger, and with workspace.
     mark_bytes: int
-    held_bytes: int
+    held_bytes: int  # what the arena took from the system, weights apart
     nodes: tuple[NodeMemory, ...]
-    grown_at: str = ""
+    grown_at: str = ""  # the node at which the arena first took more than one block; empty if none is known
+
+
+@dataclass(frozen=True, slots=True)
+class FreshPair:
+    """Two models in a fresh process each, run in turn.
+
+    `original_bytes`, `planned_bytes`: most memory of the process above the `base_bytes` before it opened the model.
+    `slowdown`: how many times longer a run of the planned one takes, the median over pairs of runs.
+    """
+
+    original_bytes: int
+    planned_bytes: int
+    base_bytes: int
+    slowdown: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +109,7 @@ class Timing:
 
     `original_seconds`, `planned_seconds`: medians of `runs` runs each, in turn. `original_peak_bytes`,
     `planned_peak_bytes`: most memory of the process, the interpreter and the runtime included; None where both are in
-    one process.
+    one process. `pairs`: what each pair of fresh processes showed; none where both are in one.
     """
 
     runs: int
@@ -123,6 +117,7 @@ class Timing:
     planned_seconds: float
     original_peak_bytes: int | None = None
     planned_peak_bytes: int | None = None
+    pairs: tuple[FreshPair, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,6 +152,8 @@ class RunReport(ComparedRuns):
         Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
     level
         The level of onnxruntime's optimiser at which lowtide made the original; empty: lowtide did not.
+    comparison
+        What the plan says of both processes, to compare with `timing.pairs`; None if it says nothing.
     """
 
     original: FileRun
@@ -171,6 +168,7 @@ class RunReport(ComparedRuns):
     unmodified: FileRun | None = None
     timing: Timing | None = None
     level: str = ""
+    comparison: Comparison | None = None
 
     def __repr__(self) -> str:
         return brief(self, "outputs runs deterministic order_kept arena_bytes input_bytes")
@@ -263,33 +261,16 @@ class TfliteRunReport:
 
 @dataclass(frozen=True)
 class TorchRunReport(ComparedRuns):
-    """What running both archives showed.
+    """What running both archives showed. `outputs`: every tensor that the programs return, numbered."""
 
-    Attributes
-    ----------
-    outputs
-        Every tensor that the programs return, numbered.
-    runs
-        Number of different random inputs.
-    deterministic
-        Whether the original gives the same bits twice.
-    order_kept
-        Whether the planned archive's nodes are the original's in the plan's order.
-    original_peak_bytes, planned_peak_bytes
-        Most bytes of storages live at once in each, weights and inputs apart.
-    plan_bytes
-        The plan's peak.
-    timing
-        Both in turn; None if that was not asked for.
-    """
-
-    runs: int
-    deterministic: bool
-    order_kept: bool
+    runs: int  # number of different random inputs
+    deterministic: bool  # whether the original gives the same bits twice
+    order_kept: bool  # whether the planned archive's nodes are the original's in the plan's order
+    # original_peak_bytes, planned_peak_bytes: most bytes of storages live at once in each, weights and inputs apart.
     original_peak_bytes: int
     planned_peak_bytes: int
-    plan_bytes: int = 0
-    timing: Timing | None = None
+    plan_bytes: int = 0  # the plan's peak
+    timing: Timing | None = None  # both in turn; None if that was not asked for
 
 
 @dataclass(frozen=True)

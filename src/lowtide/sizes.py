@@ -18,8 +18,7 @@ UNITS_TEXT = "B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB and K are 1024"
 _GAP = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", re.ASCII)
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
-Size = str | int
-"""Bytes, also as text with a unit: ``"256KiB"``."""
+Size = str | int  # bytes, also as text with a unit: ``"256KiB"``
 
 Dims = Mapping[str, int | Sequence[int]]
 """What a call says of a model's sizes: a free dimension's by its name or as ``"INPUT:AXIS"``, a tensor's whole shape by

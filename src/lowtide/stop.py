@@ -13,26 +13,17 @@ from types import FrameType
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is.
+    """How far a search is."""
 
-    Attributes
-    ----------
-    best_bytes, bound_bytes
-        The best peak of a complete plan so far, and the bound that holds for all that is searched; 0: not known.
-    seconds
-        How long it has run.
-    phase
-        What is being done, in a few words, where the figures do not say enough.
-    """
-
+    # best_bytes, bound_bytes: the best peak of a complete plan so far, and the bound that holds for all that is
+    # searched; 0: not known.
     best_bytes: int
     bound_bytes: int
-    seconds: float
-    phase: str = ""
+    seconds: float  # how long it has run
+    phase: str = ""  # what is being done, in a few words, where the figures do not say enough
 
 
-PATIENCE_SECONDS = 5.0
-"""For so long at the least a search goes on that gains nothing."""
+PATIENCE_SECONDS = 5.0  # for so long at the least a search goes on that gains nothing
 
 
 @dataclass
@@ -108,47 +99,24 @@ def noting(interrupt: Interrupt) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a search may use.
+    """What a search may use."""
 
-    Attributes
-    ----------
-    seconds
-        Wall time; the search returns the best it has when they are over.
-    memory_bytes
-        Memory for stored states.
-    seed
-        For methods that draw at random.
-    budget_bytes
-        If given, the search asks about a peak within it too.
-    until_impossible
-        Whether to stop once it is known that no peak is within the budget.
-    gap
-        Part of the peak that the bound may lack: the search for an order ends once it lacks no more.
-    enough_bytes
-        If given, an arena of at most this many bytes is small enough: no other order is tried for a smaller one.
-    trace
-        If given, each improvement of the best or the bound is appended: the anytime log.
-    report
-        Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
-    started
-        `time.perf_counter()` when the clock was started.
-    interrupt
-        Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
-    tally
-        What was tried within these limits, or within others made of them.
-    """
-
-    seconds: float = 60.0
-    memory_bytes: int = 2 * 1024**3
-    seed: int = 0
-    budget_bytes: int | None = None
-    until_impossible: bool = False
-    gap: float = 0.0
+    seconds: float = 60.0  # wall time; the search returns the best it has when they are over
+    memory_bytes: int = 2 * 1024**3  # memory for stored states
+    seed: int = 0  # for methods that draw at random
+    budget_bytes: int | None = None  # If given, the search asks about a peak within it too
+    until_impossible: bool = False  # whether to stop once it is known that no peak is within the budget
+    gap: float = 0.0  # part of the peak that the bound may lack: the search for an order ends once it lacks no more
+    # If given, an arena of at most this many bytes is small enough: no other order is tried for a smaller one.
     enough_bytes: int | None = None
+    # If given, each improvement of the best or the bound is appended: the anytime log.
     trace: list[Progress] | None = None
+    # Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     report: Callable[[Progress], None] | None = None
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter)  # `time.perf_counter()` when the clock was started
+    # Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
     interrupt: Interrupt = field(default_factory=Interrupt, compare=False, repr=False)
+    # What was tried within these limits, or within others made of them.
     tally: Tally = field(default_factory=Tally, compare=False, repr=False)
 
     @staticmethod

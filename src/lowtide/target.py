@@ -286,10 +286,12 @@ class Target:
 
     def on_device(self, pointer: int) -> Target:
         """The rules on a device whose pointers have so many bits, unless they or their name say it."""
-        base, _, said = self.name.partition(",")
+        name = self.name if pointer == 32 else self.name.removesuffix(",pointer=32")  # what auto added
+        base, _, said = name.partition(",")
         if self.rule != "tflm" or base not in BUILT_IN or "pointer=" in said or "interpreter=" in said:
             return self
-        return with_fields(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
+        own = replace(self, name=name, pointer=64)
+        return with_fields(own, ["interpreter=plain" if pointer == 64 else "pointer=32"])
 
     @cached_property
     def inside(self) -> Target:
@@ -352,7 +354,7 @@ BUILT_IN: dict[str, Target] = {
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
 `onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of
-`run/session_module.py`."""
+`run/session_texts/python.py`."""
 
 
 AUTO = {".tflite": "tflm", ".pt2": TORCH}
@@ -372,7 +374,8 @@ def resolve(
     double_buffered: Sequence[str] = (),
     fixed: Mapping[str, int] = NONE_FIXED,
 ) -> Target:
-    """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`.
+    """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`:
+    TFLM of microcontrollers, whose pointers have 32 bits, for a .tflite file.
 
     Fields may follow: ``"tflm,kernels=cmsis_nn"``, ``"auto,overlap=never"``. They are part of the target's name.
 
@@ -383,17 +386,18 @@ def resolve(
     """
     if isinstance(target, str) and "," in target and not target.endswith(".toml"):
         name, *changes = target.split(",")
-        rules = with_fields(resolve(name, source=source), changes)
+        rules = with_fields(BUILT_IN[_of_file(source)] if name == "auto" else resolve(name), changes)
     elif isinstance(target, Target):
         rules = target
     elif target in BUILT_IN or target == "auto":
-        kind = next((name for ending, name in AUTO.items() if source.lower().endswith(ending)), "generic")
-        rules = BUILT_IN[kind if target == "auto" else target]
+        rules = BUILT_IN[_of_file(source) if target == "auto" else target]
     elif target.endswith(".toml"):
         rules = read_toml(Path(target))
     else:
         names, hint = ", ".join(sorted(BUILT_IN)), did_you_mean(target, BUILT_IN)
         raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml{hint}")
+    if isinstance(target, str) and target.partition(",")[0] == "auto":
+        rules = rules.on_device(32)  # TFLM runs on microcontrollers
     if overwrite_inputs and pin_inputs:
         raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
     if (overwrite_inputs or pin_inputs) and not rules.count_inputs:
@@ -412,6 +416,11 @@ def resolve(
             double_buffered=tuple(dict.fromkeys((*rules.double_buffered, *double_buffered))),
         )
     return rules
+
+
+def _of_file(source: str) -> str:
+    """The built-in target for a kind of model file."""
+    return next((name for ending, name in AUTO.items() if source.lower().endswith(ending)), "generic")
 
 
 def with_fields(base: Target, changes: Sequence[str]) -> Target:

@@ -14,10 +14,7 @@ def topological(before: Mapping[Node, Collection[Node]], key: Callable[[Node], A
 
     Nodes of a cycle, nodes behind one, and nodes behind what is no node are missing from it.
 
-    Parameters
-    ----------
-    before
-        Of each node those that it waits for.
+    `before`: of each node those that it waits for.
     """
     waits = {node: len(earlier) for node, earlier in before.items()}
     after: dict[Node, list[Node]] = {}

@@ -14,7 +14,7 @@ import lowtide
 from lowtide import api
 from lowtide.allocate.buffers import block
 from lowtide.allocate.csv_buffers import read_problem
-from lowtide.api import checking, optimizing, probing, running
+from lowtide.api import checking, probing, running
 from lowtide.api.reporting import Pictures
 from lowtide.stop import Progress
 from support.onnx_builder import model, node, saved, value
@@ -206,7 +206,6 @@ def test_the_calls_have_no_other_parameters() -> None:
     assert set(keywords(lowtide.load)) == {"model", "dims"}
     assert set(keywords(api.plan_job)) == {"job", "trace", "report"}
     assert set(keywords(lowtide.research.allocate, ("buffers",))) == {*ALLOCATE}
-    assert set(keywords(lowtide.research.runtime_optimized)) == {"model", "out", "level", "dims", "seed", "time"}
     assert set(keywords(lowtide.research.plan_sizes)) == {"model", "sizes", "dims", "settings"}  # test_size_table.py
     # test_curve.py
     assert set(keywords(lowtide.research.curve)) == {*rules, "model", "time", "exact_bits", "cost", "report"}
@@ -229,7 +228,6 @@ def test_every_public_call_is_in_a_table() -> None:
         "export",
         "load",
         "allocate",
-        "runtime_optimized",
         "probe",
         "plan_sizes",
         "curve",
@@ -275,7 +273,8 @@ def test_each_export_is_written(name: str, tmp_path: Path) -> None:
 
 
 FILES: dict[str, str] = {
-    "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "session", "buffer_plan": "b.h", "commands": "c.txt",
+    "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "session", "sessions": "s.js",
+    "buffer_plan": "b.h", "commands": "c.txt",
     "exports": "h.h", "copy_external": "", "pictures": "r.html",
 }  # fmt: skip
 SPECIAL = {"buffer_plan": "a buffer plan is for TFLM", "commands": "commands are for a plan with spilling"}
@@ -291,7 +290,7 @@ def test_each_file_is_written(name: str, tmp_path: Path) -> None:
         with pytest.raises(lowtide.InputError, match="--copy-external is for the model that -o writes"):
             api.PlanFiles(copy_external=True)
         return
-    several = {"exports": api.Exports(header=file), "pictures": Pictures(report=file)}
+    several = {"sessions": (file,), "exports": api.Exports(header=file), "pictures": Pictures(report=file)}
     files = api.PlanFiles(**{name: several.get(name, file)})
     assert files.paths == [file]
     if name in SPECIAL:
@@ -383,21 +382,3 @@ def test_buffers_are_read_once(tmp_path: Path) -> None:
     banks = {"fast": 64, "slow": 64}
     placed = [lowtide.research.allocate(buffers, banks=banks) for buffers in (path, read_problem(path))]
     assert [p.memory_of for p in placed] == [{"a": "slow", "b": "fast"}] * 2
-
-
-def test_runtime_optimized_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Level, sizes, seed and time, and the file that it writes."""
-    path, out, calls = onnx_file(tmp_path), tmp_path / "o.onnx", []
-
-    def written(source: Path, target: Path, dims: Any, level: str, seed: int) -> None:
-        calls.append((dims, level, seed))
-        target.write_bytes(path.read_bytes())
-
-    monkeypatch.setattr(optimizing, "optimize", written)
-    monkeypatch.setattr(optimizing, "_needs", lambda _, time: calls.append(time) or 1)
-    assert lowtide.research.runtime_optimized(path, out, level="best", dims={"x:0": 4}, seed=3, time=2.0) == "extended"
-    sizes = {"x:0": 4}
-    assert calls == [(sizes, "extended", 3), (sizes, "all", 3), 2.0, 2.0]
-    assert out.exists()
-    with pytest.raises(lowtide.InputError, match="the level of onnxruntime's optimiser is 'most'"):
-        lowtide.research.runtime_optimized(path, out, level="most")

@@ -34,7 +34,6 @@ WORDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "rule": (lambda _: lowtide.Target("t", rule="tflmm"), "tflm"),
     "allow": (lambda _: lowtide.research.front(NET, allow="recmpute"), "recompute"),
     "schema": (lambda _: lowtide.research.schema("plann"), "plan"),
-    "level": (lambda _: lowtide.research.runtime_optimized("m.onnx", "o.onnx", level="extnded"), "extended"),
     "level of a cost file": (lambda _: lowtide.research.measure("m.onnx", level="extnded"), "extended"),  # type: ignore[arg-type]
     "what a sweep varies": (lambda _: lowtide.research.sweep([NET], vary={"metod": ["own"]}), "method"),
     "network": (lambda _: lowtide.load("zoo:swiftnet_cel_a"), "swiftnet_cell_a"),

@@ -29,7 +29,7 @@ def test_each_choice_is_the_plan_for_it(model: Path) -> None:
     assert choices is not None
     assert list(choices) == list(get_args(Library))
     for kernels, choice in choices.items():
-        plan = lowtide.research.plan(model, target=f"tflm,kernels={kernels}")
+        plan = lowtide.research.plan(model, target=f"auto,kernels={kernels}")
         assert (choice.head_bytes, choice.required_bytes) == (plan.arena_bytes, plan.required_bytes)
     assert choices["any"].head_bytes >= choices["reference"].head_bytes
 
@@ -43,7 +43,7 @@ def test_it_is_shown_where_it_is_open_only(model: Path, tmp_path: Path) -> None:
 
 def test_screens_say_how_to_ask_for_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`plan` and `inspect` in a table, `check` in a line that says which of them fit; nothing of it in JSON."""
-    reference = lowtide.research.plan(model, target="tflm,kernels=reference").required_bytes
+    reference = lowtide.research.plan(model, target="auto,kernels=reference").required_bytes
     for command in (["research", "plan"], ["inspect"]):
         out = run(capsys, *command, model)[1]
         assert "--set kernels=cmsis_nn" in out

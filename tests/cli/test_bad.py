@@ -289,6 +289,10 @@ def _holds_or_is_refused(capsys: Captured, path: Path, plan: Path) -> None:
         ("research shre x.onnx", "share"),
         ("zo", "lowtide research zoo"),
         ("research plan x.onnx --budgte 5", "--budget"),
+        ("plan x.onnx --buget 5", "--budget"),
+        ("plan x.onnx --ouput y.onnx", "-o"),
+        ("plan x.onnx --target tflm", "--for"),
+        ("fit x.onnx --buget 5", "--budget"),
         ("research bench schedule --netwoks a", "--networks"),
         ("research plan zoo:swiftnet_cell_a --target tfml", "tflm"),
         ("research plan zoo:nasnet_cifar", "nasnet_a_cifar"),
@@ -307,6 +311,7 @@ def test_a_slip_is_answered_with_what_was_meant(words: str, meant: str, capsys: 
     status, out, err = run(capsys, *words.split())
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert re.search(rf"; did you mean ([\w-]+ or )*{meant}\b", err), err
+    assert "--quiet" not in err
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_script_is_valid_and_names_all_that_there_is(shell: str, capsys: Captu
     """Every command, and every long option of `plan`; the shell reads it, where it is installed."""
     status, out, err = run(capsys, "research", "completion", shell)
     assert (status, err) == (0, "")
-    for word in ("plan", "inspect", "completion", "runtime-optimized", "max-overhead", "esp32s3", "nasnet_a_cifar"):
+    for word in ("plan", "inspect", "completion", "copy-external", "max-overhead", "esp32s3", "nasnet_a_cifar"):
         assert word in out, word
     assert run_json(capsys, "research", "completion", shell) == {"shell": shell, "script": out.rstrip("\n")}
     file = tmp_path / "script"
@@ -68,7 +68,7 @@ def test_a_script_is_valid_and_names_all_that_there_is(shell: str, capsys: Captu
         ("lowtide comp", set()),
         ("lowtide emit m.tflite --stream", {"--stream-input"}),
         ("lowtide --v", {"--version"}),
-        ("lowtide research plan --runtime-", {"--runtime-optimized", "--runtime-level"}),
+        ("lowtide research plan --max-", {"--max-ops", "--max-overhead"}),
         ("lowtide research plan --target onnx", {"onnxruntime"}),
         ("lowtide research plan --target=onnx", {"onnxruntime"}),
         ("lowtide research plan m.onnx --board stm32h74", {b for b in api.boards() if b.startswith("stm32h74")}),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import lowtide.research
 from lowtide.cli import main
 from lowtide.plan import read_plan
 from support.small_models import branches, graph_file, onnx_file, op, tensor
+from support.tflite_nets import pyramid
 
 
 def chain() -> dict[str, object]:
@@ -73,6 +79,80 @@ def test_fit_prints_the_size_and_what_to_type(tmp_path: Path, capsys: pytest.Cap
     assert main([*words, "--budget", "20000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("m.onnx: n = ")
-    assert lines[-1].startswith(f"next: lowtide plan {source} --dim n=")
+    assert lines[-1].startswith(f"next: lowtide plan {source} --budget 20000 --for generic --only alias --dim n=")
     assert main([*words, "--budget", "9"]) == 3
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"next: lowtide plan {source} --budget 9 --for generic --only alias --dim n=1   (")
+    assert main(shlex.split(last.removeprefix("next: lowtide ").partition("   (")[0])) == 3
     assert main(words) == 2
+
+
+@pytest.mark.parametrize("words", [[], ["-o", "small.graph.json"], ["-o", "small.onnx", "--for", "strict"]])
+def test_sessions_are_for_files_that_onnxruntime_opens(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else has one, and nothing is planned before that is said."""
+    assert main(["plan", str(onnx_file(tmp_path)), "--session", "cc", *words]) == 2
+    assert "--session is for the file that -o writes for onnxruntime" in capsys.readouterr().err
+
+
+def test_rows_are_streamed_where_the_budget_is_met_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`emit` writes the plan of the fewest bytes; a plan that stops within its budget says why it has no loops."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(pyramid().bytes())
+    words = [str(model), "--budget", "1MiB", "-q"]
+    assert main(["emit", *words, "-o", str(tmp_path / "c")]) == 0
+    assert "in 1 loop" in capsys.readouterr().out
+    assert main(["research", "plan", *words, "--target", "loops", "--allow", "loops"]) == 0
+    assert "none: it fits the budget without" in capsys.readouterr().out
+
+
+def test_the_next_line_of_python_runs_in_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The session's module is found, wherever it was written."""
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "there").mkdir()
+    source, out = onnx_file(tmp_path), tmp_path / "there" / "small.onnx"
+    assert main(["plan", str(source), "-o", str(out), "--slower", "100000%", "-q"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    if not out.exists():
+        pytest.skip("no plan takes less than today: onnxruntime was measured")
+    code = f"{lines[-1].removeprefix('next: ')}; print(session.get_inputs()[0].name)"
+    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert made.stdout == "x\n"
+
+
+def test_a_range_of_sizes_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row is the plan for that size; one file is for one size, and that is said."""
+    source = onnx_file(tmp_path, batch="n")
+    words = ["plan", str(source), "--for", "generic", "--only", "alias", "-q"]
+    assert main([*words, "--dim", "n=1..3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split("  ")[0]: line for line in lines}
+    for size in (1, 2, 3):
+        seen = lowtide.plan(source, target="generic", only=["alias"], dims={"n": size}).comparison
+        assert seen is not None
+        assert rows[f"n = {size}"].split()[3:7] == [f"{seen.today_bytes:,}", "B", f"{seen.planned_bytes:,}", "B"]
+    assert main([*words, "--dim", "n=1..90", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 8
+    assert main([*words, "--dim", "n=1..3", "-o", str(tmp_path / "o.onnx")]) == 2
+    assert "holds one size" in capsys.readouterr().err
+    assert main([*words, "--dim", "n=3..1"]) == 2
+
+
+def test_every_command_has_the_same_figures_of_a_tflite_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of firmware, whose pointers have 32 bits."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(pyramid().bytes())
+
+    def shown(*words: str) -> dict[str, Any]:
+        main([*words, str(model), "--json", "-q"])
+        return json.loads(capsys.readouterr().out)
+
+    today = lowtide.research.plan(model, target="tflm,pointer=32").runtime_figures
+    assert today is not None
+    assert shown("plan", "--for", "tflm")["comparison"]["today_bytes"] == today[0].default_bytes
+    for words in (["plan"], ["check", "--budget", "1MiB"], ["inspect"], ["research", "plan"]):
+        figures = shown(*words)["runtime_figures"]
+        assert figures[0]["default_bytes"] == today[0].default_bytes, words

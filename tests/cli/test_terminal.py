@@ -60,7 +60,7 @@ def test_quiet_and_what_is_over_say_nothing(monkeypatch: pytest.MonkeyPatch):
     assert stream.getvalue() == ""
     line = ProgressLine(quiet=False)
     line(Progress(8, 4, 9.0))
-    assert "best 8 B, bound 4 B, gap 50.00 %, 9 s" in stream.getvalue()
+    assert "lowest peak so far 8 B, 4 B (-50.00 %) at the least, 9 s" in stream.getvalue()
     line.end()
     before = stream.getvalue()
     line(Progress(8, 4, 99.0))
@@ -77,7 +77,10 @@ def test_figures_that_are_not_known_are_left_out(monkeypatch: pytest.MonkeyPatch
     line(Progress(8, 0, 9.0, "looking for loops"))
     line(Progress(0, 0, 9.0))
     said = stream.getvalue().split("\r")[1:]
-    ends = [f"{words}, 9 s\x1b[K" for words in ("trying 3 B in 2 parts", "looking for loops, best 8 B", "working")]
+    ends = [
+        f"{words}, 9 s\x1b[K"
+        for words in ("trying 3 B in 2 parts", "looking for loops, lowest peak so far 8 B", "working")
+    ]
     assert said == ends
 
 
@@ -89,4 +92,4 @@ def test_a_phase_that_begins_early_is_what_the_clock_says(monkeypatch: pytest.Mo
     line(Progress(8, 0, 0.5, "looking for loops"))
     assert stream.getvalue() == ""
     monkeypatch.setattr(terminal, "FIRST_SECONDS", 0.02)
-    assert "looking for loops, best 8 B, " in waited(line, stream, "looking")
+    assert "looking for loops, lowest peak so far 8 B, " in waited(line, stream, "looking")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError, MissingExtraError
-from lowtide.torch import compile, compile_step, measure
+from lowtide.torch import StepOptions, compile, compile_step, measure
 from lowtide.torch.cost import read_costs
 
 torch: Any = None
@@ -41,7 +41,7 @@ def test_torch_is_imported_by_calls_alone() -> None:
 def equal(model: Any, loss_fn: Any, batch: tuple[Any, ...], calls: int = 2) -> bool:
     """Whether losses, gradients and buffers of a planned step are eager's, call after call."""
     eager = copy.deepcopy(model)
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     result = True
     for k in range(calls):
         with torch.random.fork_rng():
@@ -128,7 +128,7 @@ def test_outputs_that_lie_in_inputs_and_in_each_other() -> None:
             return x, x.view(-1), y, y.t(), y, self.layer.weight, y.sum()
 
     model, x = Net(), torch.randn(3, 4)
-    outputs = compile(model, (x,), measure=False)(x)
+    outputs = compile(model, (x,), options=StepOptions(measure=False))(x)
     with torch.no_grad():
         assert all(torch.equal(a, b) for a, b in zip(outputs, model(x), strict=True))
 
@@ -140,7 +140,7 @@ def test_planning_needs_no_memory() -> None:
     with torch.device("meta"):
         model = torch.nn.Sequential(torch.nn.Linear(4096, 65536), torch.nn.ReLU(), torch.nn.Linear(65536, 4096))
         batch = (torch.empty(8192, 4096),)
-    step = compile_step(model, lambda output: output.square().mean(), batch)
+    step = compile_step(model, lambda output: output.square().mean(), batch, options=StepOptions(time=0))
     assert step.predicted_peak_bytes > 6 * 2**30
     assert step.plan.unmeasured == len(step.graph.ops)
 
@@ -155,9 +155,14 @@ def test_a_batch_that_is_changed_and_recurrent_kernels_are_refused() -> None:
             return x.mul_(2).sum()
 
     with pytest.raises(InputError, match="changes its batch or a parameter"):
-        compile(Doubling(), (torch.randn(3),), measure=False)
+        compile(Doubling(), (torch.randn(3),), options=StepOptions(measure=False))
     with pytest.raises(InputError, match=r"mkldnn\.flags"):
-        compile_step(torch.nn.LSTM(4, 4), lambda output: output[0].sum(), (torch.randn(3, 2, 4),), measure=False)
+        compile_step(
+            torch.nn.LSTM(4, 4),
+            lambda output: output[0].sum(),
+            (torch.randn(3, 2, 4),),
+            options=StepOptions(measure=False),
+        )
 
 
 @needs_torch
@@ -167,18 +172,18 @@ def test_a_step_says_which_layers_may_differ_in_the_last_bits() -> None:
     words = "GRU: last bits may differ from eager's"
     lines: list[str] = []
     gru, x = torch.nn.GRU(24, 40), torch.randn(5, 7, 24)
-    assert words in repr(compile(gru, (x,), measure=False, report=lines.append))
+    assert words in repr(compile(gru, (x,), options=StepOptions(measure=False, report=lines.append)))
     assert lines.count(words) == 1
     cell = torch.nn.Sequential(torch.nn.GRUCell(24, 40), torch.nn.Linear(40, 4))
     eager = copy.deepcopy(cell)
-    step = compile_step(cell, lambda y: y.pow(2).mean(), (x[0],), measure=False)
+    step = compile_step(cell, lambda y: y.pow(2).mean(), (x[0],), options=StepOptions(measure=False))
     assert "GRUCell: last bits may differ" in repr(step)
     step(x[0])
     eager(x[0]).pow(2).mean().backward()
     for p, q in zip(cell.parameters(), eager.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad, rtol=1e-5, atol=1e-6)
     for other in (torch.nn.RNNCell(24, 40), torch.nn.LSTMCell(24, 40)):
-        assert "last bits" not in repr(compile(other, (x[0],), measure=False))
+        assert "last bits" not in repr(compile(other, (x[0],), options=StepOptions(measure=False)))
 
 
 @needs_torch
@@ -202,12 +207,12 @@ def test_sparse_gradients_are_refused_with_the_layers_name(measured: bool) -> No
 
     words, x = torch.nn.Embedding(10, 4, sparse=True), torch.tensor([1, 2, 1])
     with pytest.raises(InputError, match=r"^gradients of 'words' are sparse.*; make it with sparse=False"):
-        compile_step(Tagged(), lambda y: y.mean(), (x,), measure=measured)
+        compile_step(Tagged(), lambda y: y.mean(), (x,), options=StepOptions(measure=measured))
     with pytest.raises(InputError, match="gradients of the module itself are sparse"):
-        compile_step(words, lambda y: y.mean(), (x,), measure=measured)
-    assert torch.equal(compile(words, (x,), measure=measured)(x), words(x))
+        compile_step(words, lambda y: y.mean(), (x,), options=StepOptions(measure=measured))
+    assert torch.equal(compile(words, (x,), options=StepOptions(measure=measured))(x), words(x))
     with pytest.raises(InputError, match=r"a tensor of layout torch\.sparse_coo"):
-        compile(Sparse(), (x,), measure=measured)
+        compile(Sparse(), (x,), options=StepOptions(measure=measured))
 
 
 @needs_torch
@@ -216,7 +221,7 @@ def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     """It goes out and in as it is; what it lacks is measured; with all of it nothing is."""
     model, batch = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), (torch.randn(3, 4), torch.randn(3, 8))
     loss_fn = torch.nn.functional.mse_loss
-    bare = compile_step(model, loss_fn, batch, measure=False)
+    bare = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, time=0))
     assert bare.costs is None
     assert bare.plan.unmeasured == len(bare.graph.ops)
     counts: list[tuple[int, int]] = []
@@ -224,10 +229,10 @@ def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     assert counts == [(k + 1, len(costs.ops)) for k in range(len(costs.ops))]
     costs.save(tmp_path / "cpu.json")
     assert read_costs(tmp_path / "cpu.json") == costs
-    planned = compile_step(model, loss_fn, batch, costs=tmp_path / "cpu.json", measure=False)
+    planned = compile_step(model, loss_fn, batch, options=StepOptions(costs=tmp_path / "cpu.json", measure=False))
     assert planned.plan.unmeasured == 0
     assert planned.plan.costs_sha256 == costs.sha256
-    assert compile_step(model, loss_fn, batch, costs=costs).costs == costs
+    assert compile_step(model, loss_fn, batch, options=StepOptions(costs=costs)).costs == costs
     squares = next(op for op in costs.ops if op.signature.startswith("aten.mse_loss.default"))
     assert squares.output_bytes[0] > 4  # a scalar on memory of the size of the batch
     (tmp_path / "cpu.json").write_text("[]")
@@ -253,8 +258,9 @@ import sys, torch, lowtide.torch
 torch.manual_seed(0)
 model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Tanh()) for _ in range(6)))
 batch = (torch.randn(64, 16), torch.randn(64, 16))
-keep = dict(measure=False, plan=sys.argv[2]) if len(sys.argv) > 2 else dict(measure=False, budget=24000)
-step = lowtide.torch.compile_step(model, torch.nn.functional.mse_loss, batch, **keep)
+keep = dict(plan=sys.argv[2]) if len(sys.argv) > 2 else dict(budget=24000)
+options = lowtide.torch.StepOptions(measure=False)
+step = lowtide.torch.compile_step(model, torch.nn.functional.mse_loss, batch, **keep, options=options)
 step.emit(sys.argv[1] + ".txt")
 if len(sys.argv) == 2:
     step.save(sys.argv[1])

@@ -17,7 +17,7 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
-from lowtide.torch import Costs, compile_step, cuda_meter, meter, planning
+from lowtide.torch import Costs, StepOptions, compile_step, cuda_meter, meter, planning
 from lowtide.torch.cuda_meter import CudaPeak, check_device, cuda_peak, cuda_seconds
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
@@ -57,7 +57,7 @@ def on(kind: str, program: Program) -> Program:
 def swapped(name: str) -> tuple[Any, Any, Planned]:
     """A net, its step on the CPU without transfers, and a plan on CUDA of the same ops with transfers."""
     net = training(name, 1)
-    own = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     least, most = own.plan.floor_bytes, own.plan.own_order_peak_bytes
     costs = Costs("cuda", "any", 1, [], (1e12, 1e12))  # so fast that transfers cost less than running again
     options = PlanOptions(least + 2 * (most - least) // 3, costs, False, 3.0, allow=("recompute", "swap"))
@@ -252,7 +252,7 @@ def test_seconds_are_those_between_two_events(cuda: Cuda):
 def test_ops_are_measured_by_the_devices_meter(cuda: Cuda, monkeypatch: pytest.MonkeyPatch):
     """Workspace is what is asked for beside the results, and seconds are the events'."""
     net = training("swiglu", 1)
-    own = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     program = replace(on("cuda", own.program), actions=own.program.actions)  # which make theirs on the CPU
     plain, filled, peak_of = getattr(meter, "_filled"), [], meter.cuda_peak  # noqa: B009 (it is private)
 
@@ -279,7 +279,7 @@ def test_ops_are_measured_by_the_devices_meter(cuda: Cuda, monkeypatch: pytest.M
 def test_what_is_not_there_is_said_in_one_line(cuda: Cuda, monkeypatch: pytest.MonkeyPatch):
     """A device, its number, an allocator that does not count, torch's operators, another device, another's table."""
     net = training("swiglu", 1)
-    own = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     program, here = on("cuda", own.program), SimpleNamespace(cuda=cuda)
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="the step is on cuda:0, and torch finds no such device here"):

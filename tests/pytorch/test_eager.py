@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lowtide.sizes import format_size
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
+from lowtide.torch.capture import capture
 from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.train_nets import NETS, training
 
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"),
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
+    "foreach adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=True),
     "fused adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, fused=True),
 }
 
@@ -50,9 +52,23 @@ def test_eagers_peak_is_predicted(name: str) -> None:
     for make in OPTIMIZERS.values():
         net = training(name)
         eager = copy.deepcopy(net.model)
-        plan = compile_step(net.model, net.loss_fn, net.batch, optimizer=make(net.model.parameters())).plan
+        plan = compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=make(net.model.parameters()), options=StepOptions(time=0)
+        ).plan
         measured = eager_peak(net, eager, make(eager.parameters()))
         assert abs(plan.eager_peak_bytes - measured) <= measured / 1000
+
+
+def test_every_storage_of_eagers_run_has_a_number_of_its_own() -> None:
+    """Also behind ops with several results, such as a norm; and each is freed at most once."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
+    run = capture(model, lambda output: output.mean(1).sum(), (torch.randn(2, 3, 8),)).eager
+    assert run is not None
+    made = [number for event in run.events if not isinstance(event, int) for number, _, _ in event[1]]
+    freed = [event for event in run.events if isinstance(event, int)]
+    assert len(set(made)) == len(made) > len(freed) == len(set(freed)) > 0
+    assert set(freed) < set(made)
+    run.live_bytes({}, {})
 
 
 def test_a_step_prints_eight_lines_at_most() -> None:

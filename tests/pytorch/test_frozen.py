@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import compile, compile_step
+from lowtide.torch import StepOptions, compile, compile_step
 from lowtide.torch.frozen import words_of
 
 torch: Any = None
@@ -50,7 +50,7 @@ class TestTraced:
         net = counting()
         model, said = torch.nn.Sequential(net) if inside else net, list[str]()
         x = torch.randn(3, 4)
-        step = compile_step(model, None, (x,), measure=False, report=said.append)
+        step = compile_step(model, None, (x,), options=StepOptions(measure=False, report=said.append))
         assert (net.calls, net.seen, net.cache, hasattr(net, "last")) == (0, [], None, False)
         names = ", ".join(f"'{'0.' if inside else ''}{name}'" for name in ("calls", "seen", "cache"))
         words = f"forward changes {names} and 1 more in Python"
@@ -63,7 +63,9 @@ class TestTraced:
     def test_a_module_that_changes_nothing_has_no_such_line(self) -> None:
         """Nor has one whose list of numbers is read."""
         net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.1))
-        assert "forward changes" not in repr(compile_step(net, torch.sum, (torch.randn(3, 4),), measure=False))
+        assert "forward changes" not in repr(
+            compile_step(net, torch.sum, (torch.randn(3, 4),), options=StepOptions(measure=False))
+        )
 
     def test_hooks_that_forward_puts_in_are_taken_away(self) -> None:
         """Also from torch's own layers; those that were there stay, in their order, and run in the trace."""
@@ -83,7 +85,7 @@ class TestTraced:
 
         net, x = Net(), torch.randn(3, 4)
         hooks = [*net.layer._forward_hooks.items()]
-        step = compile_step(net, None, (x,), measure=False)
+        step = compile_step(net, None, (x,), options=StepOptions(measure=False))
         assert ran
         assert [*net.layer._forward_hooks.items()] == hooks
         assert torch.equal(step(x), net(x))
@@ -112,7 +114,7 @@ class TestTraced:
 
         net = Net()
         (first,) = net.cache.keys
-        step = compile_step(net, None, (torch.randn(3, 4),), measure=False)
+        step = compile_step(net, None, (torch.randn(3, 4),), options=StepOptions(measure=False))
         assert (len(net.cache.keys), net.cache.sizes) == (1, {"deep": [({1}, [0])]})
         assert net.cache.keys[0] is first
         assert not hasattr(net.cache, "extra")
@@ -132,11 +134,13 @@ class TestTraced:
 
         net, x = Net(), torch.randn(3, 4)
         import_module("random").seed(3)
-        step = compile_step(net, None, (x,), measure=False)
+        step = compile_step(net, None, (x,), options=StepOptions(measure=False))
         assert "draws from Python's random" in repr(step)
         assert torch.equal(step(x), net(x))
         torch.rand(1)
-        assert "draws" not in repr(compile_step(torch.nn.Linear(4, 4), torch.sum, (x,), measure=False))
+        assert "draws" not in repr(
+            compile_step(torch.nn.Linear(4, 4), torch.sum, (x,), options=StepOptions(measure=False))
+        )
 
     def test_a_module_that_raises_is_as_it_was(self) -> None:
         """What a trace began is put back whatever ends it."""
@@ -169,20 +173,20 @@ class TestTraced:
 
         x = torch.randn(3, 4)
         with pytest.raises(InputError, match=r"forward assigns 'mean', which a trace loses; write self\.mean\.copy_"):
-            compile_step(Net(True), None, (x,), measure=False)
+            compile_step(Net(True), None, (x,), options=StepOptions(measure=False))
         if kind == "buffer":
-            compile_step(Net(False), None, (x,), measure=False)
+            compile_step(Net(False), None, (x,), options=StepOptions(measure=False))
 
     def test_a_batch_that_wants_a_gradient(self) -> None:
         """It gets none from a training step, which says so; a forward pass has none to give."""
         model, x = torch.nn.Linear(4, 4), torch.randn(3, 4, requires_grad=True)
         words = "tensor 0 of the batch gets no gradient: parameters alone do"
-        step = compile_step(model, torch.sum, (x,), measure=False)
+        step = compile_step(model, torch.sum, (x,), options=StepOptions(measure=False))
         assert words in repr(step)
         step(x)
         assert x.grad is None
-        assert words not in repr(compile_step(model, torch.sum, (x.detach(),), measure=False))
-        assert words not in repr(compile(model, (x,), measure=False))
+        assert words not in repr(compile_step(model, torch.sum, (x.detach(),), options=StepOptions(measure=False)))
+        assert words not in repr(compile(model, (x,), options=StepOptions(measure=False)))
 
 
 @pytest.mark.skipif(torch is None, reason="needs the extra torch")
@@ -191,9 +195,9 @@ class TestTraced:
 def test_a_step_makes_gradients_whatever_stands_around_it(around: str) -> None:
     """Compiled where gradients are off, it is the step that it is elsewhere."""
     model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
-    source = compile_step(model, torch.sum, (x,), measure=False).source
+    source = compile_step(model, torch.sum, (x,), options=StepOptions(measure=False)).source
     with getattr(torch, around)():
-        step = compile_step(model, torch.sum, (x,), measure=False)
+        step = compile_step(model, torch.sum, (x,), options=StepOptions(measure=False))
         step(x)
     assert step.source == source
     assert model.weight.grad is not None
@@ -212,7 +216,7 @@ def test_what_is_no_module_of_a_training_step() -> None:
         (torch.nn.DataParallel(model), (x,), "give model.module"),
     ):
         with pytest.raises(InputError, match=words):
-            compile_step(made, torch.sum, batch, measure=False)
+            compile_step(made, torch.sum, batch, options=StepOptions(measure=False))
 
 
 def test_the_words() -> None:

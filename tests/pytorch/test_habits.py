@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 from collections import UserDict
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import compile_step, curve
+from lowtide.torch import StepOptions, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 
 torch: Any = None
@@ -63,12 +64,14 @@ def test_what_clipping_costs_is_said() -> None:
     model, loss_fn, batch = perceptron()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     clipped = compile_step(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0)
-    inside = compile_step(model, loss_fn, batch, optimizer=optimizer, costs=clipped.costs)
+    inside = compile_step(model, loss_fn, batch, optimizer=optimizer, options=StepOptions(costs=clipped.costs))
     assert clipped.plan.own_order_peak_bytes > inside.plan.own_order_peak_bytes
     assert clipped.plan.update_saving_bytes == inside.plan.update_saving_bytes > 0
     assert "\n  clipping " in repr(clipped)
     assert "\n  updates " in repr(inside)
-    points = curve(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, costs=clipped.costs, time=1).points
+    points = curve(
+        model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, options=StepOptions(costs=clipped.costs, time=1)
+    ).points
     again = compile_step(model, loss_fn, batch, optimizer=optimizer, clip_grad_norm=1.0, plan=points[-1].plan)
     assert again.plan.peak_bytes == points[-1].peak_bytes
     with pytest.raises(InputError, match="optimizer= brings into the step"):
@@ -99,6 +102,22 @@ def test_metrics_come_beside_the_loss() -> None:
     assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), eager.parameters(), strict=True))
 
 
+def test_losses_that_are_not_summed_are_pointed_at() -> None:
+    """Several in a list or a dict, of which the first gets gradients; a metric without a gradient is none, nor is what
+    comes beside a named loss."""
+    model, loss_fn, batch = perceptron()
+    words = "gradients are those of the first value alone; if the 1 other scalars are losses, return the sum first"
+
+    def screen(returned: Callable[[Any, Any], Any]) -> str:
+        loss = lambda output, y: returned(loss_fn(output, y), output.abs().mean())  # noqa: E731
+        return repr(compile_step(model, loss, batch, options=StepOptions(measure=False)))
+
+    assert words in screen(lambda first, second: [first, second])
+    assert words in screen(lambda first, second: {"first": first, "second": second})
+    assert "first value" not in screen(lambda first, second: {"loss": first + second, "second": second})
+    assert "first value" not in screen(lambda first, second: (first, second.detach()))
+
+
 def with_loss() -> Any:
     """A module that takes a batch by names and returns its loss among others, as models of transformers do."""
 
@@ -121,11 +140,11 @@ def test_a_dict_is_a_batch_by_names() -> None:
     model = with_loss()
     expected = model(**batch)["loss"].detach()
     for example in ((batch,), batch, UserDict(batch)):
-        step = compile_step(model, None, example, measure=False, replan=0)
+        step = compile_step(model, None, example, options=StepOptions(measure=False, replan=0))
         swapped = dict(reversed(batch.items()))
         for loss in (step(batch), step(**batch), step(swapped), step(**swapped), step(UserDict(batch))):
             assert torch.equal(loss, expected)
-    step = compile_step(model, None, tuple(batch.values()), measure=False)
+    step = compile_step(model, None, tuple(batch.values()), options=StepOptions(measure=False))
     assert torch.equal(step(labels=batch["labels"], inputs=batch["inputs"]), expected)
     named = {"inputs": batch["inputs"], "y": batch["labels"]}
 
@@ -135,7 +154,7 @@ def test_a_dict_is_a_batch_by_names() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Linear(8, 4)
     layer.forward = lambda inputs: torch.nn.Linear.forward(layer, inputs)
-    step = compile_step(layer, apart, named, measure=False)
+    step = compile_step(layer, apart, named, options=StepOptions(measure=False))
     assert torch.equal(step(**named), apart(layer(named["inputs"]), named["y"]).detach())
 
 
@@ -143,7 +162,7 @@ def test_a_batch_may_be_given_by_name() -> None:
     """Names of the module's and the loss's parameters; one that nobody knows stands for the only part left."""
     model, loss_fn, (x, y) = perceptron()
     expected = loss_fn(model(x), y).detach()
-    step = compile_step(model, lambda out, y: loss_fn(out, y), (x, y), measure=False)
+    step = compile_step(model, lambda out, y: loss_fn(out, y), (x, y), options=StepOptions(measure=False))
     for loss in (step(input=x, y=y), step(x, y=y), step(y=y, x=x)):
         assert torch.equal(loss, expected)
     with pytest.raises(InputError, match="the step takes input, y, and got a, b; give the batch by position"):
@@ -155,7 +174,7 @@ def test_a_batch_may_be_given_by_name() -> None:
 def test_a_shorter_last_batch_is_planned_when_it_comes() -> None:
     """Three other shapes, and no fourth; another type is another step."""
     model, loss_fn, (x, y) = perceptron()
-    step = compile_step(model, loss_fn, (x, y), measure=False, budget="95%")
+    step = compile_step(model, loss_fn, (x, y), options=StepOptions(measure=False), budget="95%")
     for rows in (4, 3, 2, 4):
         loss = step(x[:rows], y[:rows])
         assert torch.equal(loss, loss_fn(model(x[:rows]), y[:rows]).detach())
@@ -169,7 +188,7 @@ def test_a_shorter_last_batch_is_planned_when_it_comes() -> None:
 def test_backward_of_a_returned_loss_says_that_it_was_done() -> None:
     """Scaled or summed too; what else one does with a loss works as with any tensor."""
     model, loss_fn, batch = perceptron()
-    loss = compile_step(model, loss_fn, batch, measure=False)(*batch)
+    loss = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))(*batch)
     for value in (loss, loss / 4, loss + loss):
         with pytest.raises(InputError, match="has run the backward pass already"):
             value.backward()
@@ -195,8 +214,8 @@ def test_a_loss_may_close_over_modules() -> None:
 
     steps = [torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9) for net in (g, d, eager_g, eager_d)]
     of_d, of_g = losses(g, d)
-    d_step = compile_step(d, of_d, (real, noise), optimizer=steps[1], measure=False)
-    g_step = compile_step(g, of_g, (noise,), optimizer=steps[0], measure=False)
+    d_step = compile_step(d, of_d, (real, noise), optimizer=steps[1], options=StepOptions(measure=False))
+    g_step = compile_step(g, of_g, (noise,), optimizer=steps[0], options=StepOptions(measure=False))
     of_d, of_g = losses(eager_g, eager_d)
     for _ in range(3):
         steps[3].zero_grad()
@@ -225,7 +244,7 @@ def test_a_loss_may_close_over_tensors() -> None:
     def weighted(output: Any, y: Any) -> Any:
         return (loss_fn(output, y, reduction="none") * weights).mean()
 
-    step = compile_step(model, weighted, (x, y), measure=False)
+    step = compile_step(model, weighted, (x, y), options=StepOptions(measure=False))
     assert torch.equal(step(x, y), weighted(model(x), y).detach())
     weights = torch.rand(4)
     assert torch.equal(step(x, y), weighted(model(x), y).detach())
@@ -234,7 +253,7 @@ def test_a_loss_may_close_over_tensors() -> None:
         step(x, y)
     weights = torch.rand(4, requires_grad=True)
     with pytest.raises(InputError, match="needs a gradient and is no parameter"):
-        compile_step(model, weighted, (x, y), measure=False)
+        compile_step(model, weighted, (x, y), options=StepOptions(measure=False))
 
 
 def test_a_gradient_scaler_scales_inside_the_loss() -> None:
@@ -243,7 +262,7 @@ def test_a_gradient_scaler_scales_inside_the_loss() -> None:
     eager = copy.deepcopy(model)
     optimizer, other = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, eager))
     scaler, eager_scaler = (torch.amp.GradScaler("cpu", growth_interval=1) for _ in range(2))
-    step = compile_step(model, lambda out, y: scaler.scale(loss_fn(out, y)), (x, y), measure=False)
+    step = compile_step(model, lambda out, y: scaler.scale(loss_fn(out, y)), (x, y), options=StepOptions(measure=False))
     for scale in (1.0, 1e38, 1.0):
         optimizer.zero_grad()
         other.zero_grad()
@@ -343,3 +362,35 @@ def test_an_optimizer_that_needs_all_gradients_at_once_is_refused() -> None:
     compile_step(model, loss_fn, batch, optimizer=rms)
     assert not rms.state
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_model_that_looks_at_values_is_traced_as_under_compile() -> None:
+    """As those of transformers look at an attention mask: any mask is right, and the step says where eager decides."""
+    torch.manual_seed(0)
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 4)
+
+        def forward(self, x: Any, mask: Any) -> Any:
+            y = self.layer(x)
+            if not torch.compiler.is_compiling() and mask.all():
+                return y
+            return y.masked_fill(~mask, 0.0)
+
+    model, x = Masked(), torch.randn(5, 8)
+    masks = [torch.ones(5, 1, dtype=torch.bool), torch.arange(5)[:, None] < 3]
+    step = compile_step(model, lambda out: out.square().mean(), ((x, masks[0]),), options=StepOptions(measure=False))
+    assert re.search(r"a value decides at .*test_habits.py:\d+: the step is as under torch.compile", repr(step))
+    for mask in masks:
+        model.zero_grad()
+        assert torch.equal(step((x, mask)), model(x, mask).square().mean().detach())
+    assert not torch.compiler.is_compiling()
+    with pytest.raises(InputError, match="a value decides in Python at"):
+        compile_step(
+            model,
+            lambda out: out.mean() if out.sum() > 0 else out.sum(),
+            ((x, masks[0]),),
+            options=StepOptions(measure=False),
+        )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 
 pytestmark = pytest.mark.slow
 
@@ -30,9 +30,11 @@ def trained(model: Any, size: int) -> tuple[int, int, list[str]]:
     batch = (torch.randn(2, 3, size, size), torch.randint(10, (2,)))
     eager, loss_fn = copy.deepcopy(model), torch.nn.functional.cross_entropy
     optimizer, other = (torch.optim.AdamW(m.parameters()) for m in (model, eager))
-    own = compile_step(model, loss_fn, batch, optimizer=optimizer, measure=False)
+    own = compile_step(model, loss_fn, batch, optimizer=optimizer, options=StepOptions(measure=False, time=0))
     budget = (own.plan.floor_bytes + own.plan.peak_bytes) // 2
-    step = compile_step(model, loss_fn, batch, optimizer=optimizer, measure=False, budget=budget, time=3)
+    step = compile_step(
+        model, loss_fn, batch, optimizer=optimizer, options=StepOptions(measure=False, time=3), budget=budget
+    )
     differ = []
     for k in range(2):
         torch.manual_seed(k)

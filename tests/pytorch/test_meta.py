@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 
 torch: Any = None
 with suppress(ImportError):
@@ -35,7 +35,13 @@ def test_a_step_on_the_meta_device_is_that_of_the_cpu() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step = compile_step(model, loss_fn, batch, optimizer=optimizer)
     real, real_batch = classifier()
-    other = compile_step(real, loss_fn, real_batch, optimizer=torch.optim.SGD(real.parameters(), lr=0.1), measure=False)
+    other = compile_step(
+        real,
+        loss_fn,
+        real_batch,
+        optimizer=torch.optim.SGD(real.parameters(), lr=0.1),
+        options=StepOptions(measure=False),
+    )
     assert step.source == other.source
     assert step.plan.program_sha256 == other.plan.program_sha256
     assert step.plan.unmeasured == len(step.graph.ops)
@@ -50,10 +56,12 @@ def test_a_plan_made_without_memory_runs_with_it() -> None:
     loss_fn = torch.nn.functional.cross_entropy
     with torch.device("meta"):
         model, batch = classifier()
-    plan = compile_step(model, loss_fn, batch).plan
+    plan = compile_step(model, loss_fn, batch, options=StepOptions(time=0)).plan
     real, (x, y) = classifier()
     expected = loss_fn(real(x), y)
     gradients = torch.autograd.grad(expected, [p for p in real.parameters() if p.requires_grad])
-    assert torch.equal(compile_step(real, loss_fn, (x, y), measure=False, plan=plan)(x, y), expected.detach())
+    assert torch.equal(
+        compile_step(real, loss_fn, (x, y), options=StepOptions(measure=False), plan=plan)(x, y), expected.detach()
+    )
     made = [p.grad for p in real.parameters() if p.requires_grad]
     assert all(torch.equal(a, b) for a, b in zip(made, gradients, strict=True))

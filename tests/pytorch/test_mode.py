@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import compile, compile_step
+from lowtide.torch import StepOptions, compile, compile_step
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.mode import Mode
 
@@ -51,7 +51,7 @@ def test_two_micro_steps_and_one_optimizer_step_are_eagers(accumulate: bool) -> 
     def half(output: Any, target: Any) -> Any:
         return loss_fn(output, target) / 2
 
-    step = compile_step(model, half, batch, accumulate=accumulate)
+    step = compile_step(model, half, batch, accumulate=accumulate, options=StepOptions(time=0))
     for k in range(4):
         torch.manual_seed(k)
         micro = tuple([torch.randn_like(t) for t in batch])
@@ -75,14 +75,14 @@ def test_gradients_that_are_added_at_once_need_not_fit_together() -> None:
     """A budget below the bytes of all gradients, which without accumulate no plan can meet."""
     model, loss_fn, batch = layers(width=128)
     budget = sum(p.numel() * 4 for p in model.parameters()) * 3 // 4
-    step = compile_step(model, loss_fn, batch, accumulate=True, measure=False, budget=budget)
+    step = compile_step(model, loss_fn, batch, accumulate=True, options=StepOptions(measure=False), budget=budget)
     assert step.predicted_peak_bytes <= budget
     eager = copy.deepcopy(model)
     step(*batch)
     loss_fn(eager(batch[0]), batch[1]).backward()
     assert alike(model, eager)
     with pytest.raises(InputError, match="no plan within"):
-        compile_step(model, loss_fn, batch, measure=False, budget=budget, time=1)
+        compile_step(model, loss_fn, batch, options=StepOptions(measure=False, time=1), budget=budget)
     optimizer = torch.optim.SGD(model.parameters())
     with pytest.raises(InputError, match="drop optimizer="):
         compile_step(model, loss_fn, batch, accumulate=True, optimizer=optimizer)
@@ -109,9 +109,11 @@ def test_autocast_around_the_loss_is_part_of_the_step(kind: str) -> None:
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
     with autocast():
-        own = compile_step(model, loss_fn, batch, optimizer=optimizer)
+        own = compile_step(model, loss_fn, batch, optimizer=optimizer, options=StepOptions(time=0))
         budget = (own.plan.floor_bytes + own.predicted_peak_bytes) // 2
-        step = compile_step(model, loss_fn, batch, optimizer=optimizer, costs=own.costs, budget=budget, time=2)
+        step = compile_step(
+            model, loss_fn, batch, optimizer=optimizer, options=StepOptions(costs=own.costs, time=2), budget=budget
+        )
     for k in range(3):
         torch.manual_seed(k)
         with autocast():
@@ -134,7 +136,7 @@ def test_autocast_around_the_loss_is_part_of_the_step(kind: str) -> None:
 def test_another_mode_is_refused_or_planned_anew() -> None:
     """Autocast that is on or off, evaluation mode, frozen parameters: each is named."""
     model, loss_fn, batch = layers()
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(InputError, match="planned without autocast"):
         step(*batch)
     model[1].eval()
@@ -144,7 +146,7 @@ def test_another_mode_is_refused_or_planned_anew() -> None:
     model[0].requires_grad_(False)
     with pytest.raises(InputError, match="other parameters frozen"):
         step(*batch)
-    anew = compile_step(model, loss_fn, batch, measure=False, replan=True)
+    anew = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, replan=True))
     model[0].requires_grad_(True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = anew(*batch)
@@ -162,9 +164,11 @@ def test_frozen_parameters_have_no_gradient_and_do_not_move() -> None:
     before = [p.clone() for p in model[0].parameters()]
     eager = copy.deepcopy(model)
     optimizer, other = (torch.optim.AdamW(m.parameters(), weight_decay=0.1) for m in (model, eager))
-    own = compile_step(model, loss_fn, batch, optimizer=optimizer)
+    own = compile_step(model, loss_fn, batch, optimizer=optimizer, options=StepOptions(time=0))
     budget = (own.plan.floor_bytes + own.predicted_peak_bytes) // 2
-    step = compile_step(model, loss_fn, batch, optimizer=optimizer, costs=own.costs, budget=budget, time=2)
+    step = compile_step(
+        model, loss_fn, batch, optimizer=optimizer, options=StepOptions(costs=own.costs, time=2), budget=budget
+    )
     for _ in range(3):
         loss = step(*batch)
         other.zero_grad()
@@ -182,7 +186,7 @@ def test_an_inference_step_under_autocast() -> None:
     """Its outputs are eager's; a call without it is refused."""
     model, _, (x, _) = layers()
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-        step = compile(model, (x,), measure=False)
+        step = compile(model, (x,), options=StepOptions(measure=False))
         assert torch.equal(step(x), model(x))
     with pytest.raises(InputError, match="under autocast of cpu to bfloat16, and is called without autocast"):
         step(x)
@@ -203,21 +207,21 @@ def test_a_mode_says_what_differs() -> None:
 def test_parameters_that_are_others_are_refused_or_planned_anew() -> None:
     """Replaced, loaded with `assign`, of another type: eager would train these. What is copied into them is theirs."""
     model, loss_fn, batch = layers()
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
     assert torch.equal(step(*batch), loss_fn(model(batch[0]), batch[1]).detach())
-    anew = compile_step(model, loss_fn, batch, measure=False, replan=True)
+    anew = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, replan=True))
     for _ in range(2):
         model[0][0].weight = torch.nn.Parameter(torch.zeros(64, 64))
         with pytest.raises(InputError, match="planned with other parameters"):
             step(*batch)
         assert torch.equal(anew(*batch), loss_fn(model(batch[0]), batch[1]).detach())
         assert model[0][0].weight.grad is not None
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     model.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
     with pytest.raises(InputError, match="planned with other parameters"):
         step(*batch)
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     model.bfloat16()
     with pytest.raises(InputError, match="of another type"):
         step(*batch)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import Recorded, compile_step, record
+from lowtide.torch import Recorded, StepOptions, compile_step, record
 from lowtide_research.bench.train_nets import training
 
 torch: Any = None
@@ -91,7 +91,9 @@ def test_a_recorded_step_is_eager_bit_by_bit(cuda: None, accumulate: bool) -> No
     """Batch after batch, with buffers, random numbers and gradients that are added up; recording changes nothing."""
     net = training("unet", 1)
     eager, before = copy.deepcopy(net.model), copy.deepcopy(net.model.state_dict())
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, accumulate=accumulate)
+    step = compile_step(
+        net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0), accumulate=accumulate
+    )
     recorded = Recorded(step, net.batch)
     assert all(torch.equal(a, b) for a, b in zip(before.values(), net.model.state_dict().values(), strict=True))
     assert all(p.grad is None or not p.grad.any() for p in net.model.parameters())
@@ -119,7 +121,7 @@ def test_a_recorded_step_is_eager_bit_by_bit(cuda: None, accumulate: bool) -> No
 def test_what_would_be_replayed_wrongly_is_refused(cuda: None) -> None:
     """Gradients that were replaced, another batch, tensors on the CPU, an optimizer within the step."""
     net = training("unet", 1)
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False, accumulate=True)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0), accumulate=True)
     recorded = Recorded(step, net.batch)
     for parameter in net.model.parameters():
         parameter.grad = None
@@ -130,6 +132,6 @@ def test_what_would_be_replayed_wrongly_is_refused(cuda: None) -> None:
     with pytest.raises(InputError, match="a step is recorded on CUDA, and tensors of this one are on cpu"):
         record(step, net.batch)
     optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
-    updating = compile_step(net.model, net.loss_fn, net.batch, measure=False, optimizer=optimizer)
+    updating = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), optimizer=optimizer)
     with pytest.raises(InputError, match="an optimizer's numbers change from call to call"):
         record(updating, net.batch)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -12,13 +14,13 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.stop import Limits
-from lowtide.torch import Step, compile_step
+from lowtide.torch import Step, StepOptions, compile_step
 from lowtide.torch.costed import Costed, costed
 from lowtide.torch.cutting import proposals, usual
 from lowtide.torch.generate import executable, source_of
 from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.rows import Region, groups, regions
+from lowtide.torch.rows import Region, groups, is_convolution, regions
 from lowtide.torch.search import largest_op
 from lowtide.torch.slices import sliced
 from lowtide.torch.work import by_operations
@@ -55,7 +57,7 @@ def head(loss: str, *, ignored: bool = False, bias: bool = False) -> Training:
 
 def found(net: Training) -> tuple[Step, Costed, list[Region]]:
     """A step as it is, and the regions around its largest op."""
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own = costed(torch, step.program, None)
     return step, own, regions(torch, step.program, step.graph, largest_op(step.graph)[1])
 
@@ -123,11 +125,85 @@ def test_the_head_of_a_language_model_is_found() -> None:
     assert all(step.program.forms[name].extent_bytes < largest for name in (*those[0].given, *those[0].made))
 
 
-@pytest.mark.parametrize("name", ["resnet", "unet", "group_norm"])
-def test_convolutions_with_statistics_of_the_batch_are_not_cut(name: str) -> None:
-    """No axis runs through all of these."""
-    _, _, those = found(training(name))
-    assert those == []
+def convolutional(seed: int) -> Training:
+    """A few layers drawn at random that run for part of the batch: convolutions of every kind, norms, pools."""
+    nn, draw = torch.nn, random.Random(seed)
+    torch.manual_seed(seed)
+    width, places, layers = 8, 12, []
+    for _ in range(draw.randint(2, 4)):
+        groups, stride, bias = draw.choice([1, 1, 4, width]), draw.choice([1, 1, 2]), draw.random() < 0.5
+        kind = draw.choice(["plain", "transposed", "upsampled"])
+        if kind == "transposed":
+            layers.append(nn.ConvTranspose2d(width, width, 3, stride, 1, groups=groups, bias=bias))
+        else:
+            layers += [nn.Upsample(scale_factor=2, mode=draw.choice(["nearest", "bilinear"]))] * (kind == "upsampled")
+            layers.append(nn.Conv2d(width, width, draw.choice([1, 3]), stride, 1, groups=groups, bias=bias))
+        layers += draw.sample([nn.GroupNorm(2, width), nn.SiLU(), nn.LeakyReLU(), nn.MaxPool2d(3, 1, 1)], 2)
+    model = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1), *layers, nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    model.append(nn.Linear(4 * width, 5))
+    batch = torch.randn(6, 3, places, places), torch.randint(5, (6,))
+    return Training(model, nn.functional.cross_entropy, batch)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_convolutions_run_for_part_of_the_batch(seed: int) -> None:
+    """Around convolutions and gradients of them: as many bytes as are planned, and results up to the order of sums;
+    bit by bit where one convolution alone runs in parts and nothing is added up."""
+    net = convolutional(seed)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
+    own, expected = costed(torch, step.program, None), step.prepare(*net.batch)()
+    draw = random.Random(seed)
+    convolutions = [k for k, a in enumerate(step.program.actions) if is_convolution(a)]
+    for seed_op in draw.sample(convolutions, 4):
+        found = groups(torch, step.program, step.graph, seed_op)
+        assert found
+        for group in (found[0], draw.choice(found)):
+            parts = draw.choice([2, 3, group[0].rows])
+            results = as_planned(step, net, sliced(step.program, own.graph, group, min(parts, group[0].rows)))
+            alone = len(group[0].ops) == 1 and not adds_up(step.program, group)
+            assert furthest(results, expected) <= (0 if alone else CLOSE)
+
+
+def adds_up(program: Program, group: Sequence[Region]) -> bool:
+    """Whether some result of a group's ops is a sum over its parts."""
+    rows = [(row.dims, program.actions[row.index].outputs) for region in group for row in region.ops]
+    return any(dim is None and name for dims, outputs in rows for dim, name in zip(dims, outputs, strict=True))
+
+
+def test_a_convolution_alone_is_cut_where_its_gradient_is_highest() -> None:
+    """The gradient of large weights, behind statistics of the batch: along output channels no sum is in parts, and the
+    kernel's workspace becomes smaller with them."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 64, 16, 16), nn.BatchNorm2d(64), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5))
+    net = Training(model, nn.functional.cross_entropy, (torch.randn(2, 3, 32, 32), torch.randint(5, (2,))))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
+    options, budget = StepOptions(costs=own.costs, time=4), own.plan.floor_bytes * 3 // 4
+    given = {"optimizer": optimizer, "options": options, "budget": budget}
+    with pytest.raises(InputError, match=r"'convolution_backward.*' .*alone takes .*; allow='recompute,fission' may"):
+        compile_step(net.model, net.loss_fn, net.batch, **given)
+    step = compile_step(net.model, net.loss_fn, net.batch, allow="recompute,fission", **given)
+    assert [len(cut.ops) for cut in step.plan.cuts] == [1]
+    eager = copy.deepcopy(model)
+    other = torch.optim.SGD(eager.parameters(), lr=0.1)
+    loss = step(*net.batch)
+    expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
+    expected.backward()
+    other.step()
+    assert torch.equal(loss, expected.detach())
+    both = [[p.detach() for p in m.parameters()] for m in (model, eager)]
+    assert furthest(*both) <= CLOSE
+    _, peak = allocator_peak(step.prepare(*net.batch))
+    assert peak <= step.predicted_peak_bytes <= budget
+
+
+@pytest.mark.parametrize("name", ["resnet", "unet"])
+def test_statistics_of_the_batch_end_a_region(name: str) -> None:
+    """No axis runs through a norm of the batch: what is cut beside it are single convolutions."""
+    step, _, those = found(training(name))
+    kinds = [[step.program.actions[k].call.target.split(".")[1] for k in region.indices] for region in those]
+    assert all(names == ["convolution_backward"] for names in kinds)
 
 
 def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
@@ -136,13 +212,15 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
     net = gpt_plain(torch, torch.nn, 2, 32, 2, 32, 2000)
     eager = copy.deepcopy(net.model)
     optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
-    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
     budget = own.plan.floor_bytes // 2
     with pytest.raises(InputError, match=r"alone takes .*allow='recompute,fission' may cut it"):
-        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, budget=budget)
+        compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=own.costs), budget=budget
+        )
     step = compile_step(
-        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, budget=budget, time=4,
-        allow="recompute,fission",
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=own.costs, time=4),
+        budget=budget, allow="recompute,fission",
     )  # fmt: skip
     assert [len(cut.ops) for cut in step.plan.cuts] == [7]
     assert step.plan.unmeasured == 0
@@ -156,19 +234,31 @@ def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
     _, peak = allocator_peak(step.prepare(*net.batch))
     assert peak == step.predicted_peak_bytes <= budget
     again = compile_step(
-        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=step.costs, plan=step.plan, measure=False
+        net.model,
+        net.loss_fn,
+        net.batch,
+        optimizer=optimizer,
+        options=StepOptions(costs=step.costs, measure=False),
+        plan=step.plan,
     )
     assert again.source == step.source
     broken = [op for k, op in enumerate(step.plan.cuts[0].ops) if k != 4]
     cuts = [type(step.plan.cuts[0])(ops=broken, parts=2)]
     plan = import_module("msgspec").structs.replace(step.plan, cuts=cuts)
     with pytest.raises(InputError, match="are no region of this step"):
-        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, plan=plan, measure=False)
+        compile_step(
+            net.model,
+            net.loss_fn,
+            net.batch,
+            optimizer=optimizer,
+            options=StepOptions(costs=own.costs, measure=False),
+            plan=plan,
+        )
 
 
 def around(net: Training, kind: str) -> tuple[Step, Costed, list[tuple[Region, ...]]]:
     """A step as it is, and the regions around its first op of a kind, with those of other layers."""
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own = costed(torch, step.program, None)
     seed = next(k for k, a in enumerate(step.program.actions) if a.call.target.split(".")[1] == kind)
     return step, own, groups(torch, step.program, step.graph, seed)
@@ -197,10 +287,15 @@ def test_attention_is_cut_where_its_weights_are_highest_and_batch_norm_is_before
     """Own order's floor is three times the weights; within half of it they are in parts, and made again behind the
     loss. The saved plan gives the same source again; without one of its ops the others are no region."""
     net = pictures(batch_norm=True)
-    own = compile_step(net.model, net.loss_fn, net.batch)
+    own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(time=0))
     budget = own.plan.floor_bytes // 2
     step = compile_step(
-        net.model, net.loss_fn, net.batch, costs=own.costs, budget=budget, time=8, allow="recompute,fission"
+        net.model,
+        net.loss_fn,
+        net.batch,
+        options=StepOptions(costs=own.costs, time=8),
+        budget=budget,
+        allow="recompute,fission",
     )
     kinds = {own.program.actions[k].call.target for cut in step.plan.cuts[:1] for k in (*cut.ops, *cut.again)}
     assert {"aten._softmax.default", "aten.bmm.default"} <= kinds
@@ -208,23 +303,27 @@ def test_attention_is_cut_where_its_weights_are_highest_and_batch_norm_is_before
     results, peak = allocator_peak(step.prepare(*net.batch))
     assert peak <= step.predicted_peak_bytes + 8 <= budget + 8
     assert furthest(results, expected) <= CLOSE
-    again = compile_step(net.model, net.loss_fn, net.batch, costs=step.costs, plan=step.plan, measure=False)
+    again = compile_step(
+        net.model, net.loss_fn, net.batch, options=StepOptions(costs=step.costs, measure=False), plan=step.plan
+    )
     assert again.source == step.source
     structs = import_module("msgspec").structs
     ops = step.plan.cuts[0].ops
     broken = structs.replace(step.plan.cuts[0], ops=ops[:2] + ops[3:])
     plan = structs.replace(step.plan, cuts=[broken])
     with pytest.raises(InputError, match="are no region of this step"):
-        compile_step(net.model, net.loss_fn, net.batch, costs=own.costs, plan=plan, measure=False)
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(costs=own.costs, measure=False), plan=plan)
 
 
 def test_within_a_bound_on_time_attention_is_cut_as_well() -> None:
     """Of 256 places it takes less than three quarters of what running ops again alone does in a quarter more time."""
     net = pictures(batch_norm=True)
-    table = by_operations(torch, compile_step(net.model, net.loss_fn, net.batch, measure=False).program)
-    given = {"costs": table, "measure": False, "slower": 0.25}
+    table = by_operations(
+        torch, compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0)).program
+    )
+    options = StepOptions(costs=table, measure=False, time=6)
     peaks = [
-        compile_step(net.model, net.loss_fn, net.batch, time=6, allow=allow, **given).plan.peak_bytes
+        compile_step(net.model, net.loss_fn, net.batch, options=options, allow=allow, slower=0.25).plan.peak_bytes
         for allow in ("recompute", "recompute,fission")
     ]
     assert 4 * peaks[1] < 3 * peaks[0]
@@ -264,7 +363,9 @@ def test_what_is_made_again_reads_parameters_before_they_are_changed(kind: str) 
     torch.manual_seed(0)
     net = gpt_plain(torch, torch.nn, 2, 32, 4, 16, 90)
     optimizer = torch.optim.SGD(net.model.parameters(), lr=0.1)
-    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, measure=False)
+    step = compile_step(
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(measure=False, time=0)
+    )
     own = costed(torch, step.program, None)
     seed = next(k for k, a in enumerate(step.program.actions) if a.call.target.split(".")[1] == kind)
     group = groups(torch, step.program, step.graph, seed)[0]
@@ -297,7 +398,12 @@ def test_no_more_parts_are_taken_than_the_budget_asks_for() -> None:
     most = cut_in(7).seconds_of(cut_in(7).graph.own_order)
     assert 7 in {cut.parts for cut in usual(torch, own, None, most)}
     plan = compile_step(
-        net.model, net.loss_fn, net.batch, measure=False, budget=alone[4] - 1, allow="recompute,fission", time=20
+        net.model,
+        net.loss_fn,
+        net.batch,
+        options=StepOptions(measure=False, time=20),
+        budget=alone[4] - 1,
+        allow="recompute,fission",
     )
     assert [cut.parts for cut in plan.plan.cuts] == [5]
     assert abs(float(plan(*net.batch) - step(*net.batch))) < 1e-2
@@ -308,7 +414,9 @@ def test_below_all_cuts_the_op_is_named_that_no_cut_makes_smaller() -> None:
     net = gpt_plain(torch, torch.nn, 1, 32, 2, 32, 2000)
     for allow, head_named in (("recompute", True), ("recompute,fission", False)):
         with pytest.raises(InputError, match="alone takes") as refused:
-            compile_step(net.model, net.loss_fn, net.batch, measure=False, budget=1000, allow=allow)
+            compile_step(
+                net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), budget=1000, allow=allow
+            )
         assert ("_log_softmax_backward_data" in str(refused.value)) == head_named
 
 
@@ -316,6 +424,6 @@ def test_what_may_be_changed_is_said_in_known_words() -> None:
     """Other words are named; recomputing is always allowed."""
     net = head("mean")
     with pytest.raises(InputError, match="allow does not know 'seams'"):
-        compile_step(net.model, net.loss_fn, net.batch, measure=False, allow="recompute,seams")
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow="recompute,seams")
     with pytest.raises(InputError, match="with fission or swap"):
-        compile_step(net.model, net.loss_fn, net.batch, measure=False, allow=["fission"])
+        compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), allow=["fission"])

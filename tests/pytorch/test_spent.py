@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 
 torch: Any = None
 with suppress(ImportError):
@@ -27,7 +27,7 @@ def stepped() -> Any:
     model[1].bias.requires_grad_(False)
     optimizer = torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)
     batch = (torch.randn(3, 4),)
-    step = compile_step(model, torch.sum, batch, optimizer=optimizer, measure=False)
+    step = compile_step(model, torch.sum, batch, optimizer=optimizer, options=StepOptions(measure=False))
     step(*batch)
     return model, optimizer, step, batch
 
@@ -120,14 +120,14 @@ def test_autograd_and_other_steps_begin_anew() -> None:
         if to_none:
             step(x)
     model, _, _, (x,) = stepped()
-    other = compile_step(model, torch.sum, (x,), measure=False)
+    other = compile_step(model, torch.sum, (x,), options=StepOptions(measure=False))
     other(x)
     assert type(model[0].weight.grad) is torch.Tensor
     first = model[0].weight.grad.clone()
     other(x)
     assert torch.equal(model[0].weight.grad, 2 * first)
     model, _, _, (x,) = stepped()
-    compile_step(model, torch.sum, (x,), measure=False, accumulate=True)(x)
+    compile_step(model, torch.sum, (x,), options=StepOptions(measure=False), accumulate=True)(x)
     assert type(model[0].weight.grad) is torch.Tensor
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -13,9 +14,10 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
-from lowtide.torch import compile, compile_step, curve
+from lowtide.torch import StepOptions, compile, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step
+from lowtide.torch.step_plan import OverBudgetError
 from lowtide_research.bench.train_nets import NETS, training
 
 torch: Any = None
@@ -82,10 +84,12 @@ def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
         eager = copy.deepcopy(net.model)
         optimizer, eager_optimizer = (torch.optim.AdamW(m.parameters(), fused=True) for m in (net.model, eager))
         if own is None:
-            own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+            own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
         costs = own.costs
         budget = own.plan.floor_bytes + int(share * (own.plan.peak_bytes - own.plan.floor_bytes))
-        step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=costs, budget=budget)
+        step = compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=costs), budget=budget
+        )
         assert step.costs == costs
         assert step.predicted_peak_bytes <= budget < own.predicted_peak_bytes
         assert differing(step, net, eager, optimizer, eager_optimizer) == []
@@ -101,7 +105,7 @@ def test_three_steps_are_eagers_bit_by_bit(name: str, kind: str) -> None:
     eager = copy.deepcopy(net.model)
     optimizer, eager_optimizer = (optimizers()[kind](m.parameters()) for m in (net.model, eager))
     before = torch.get_rng_state()
-    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0))
     assert torch.equal(before, torch.get_rng_state())
     assert differing(step, net, eager, optimizer, eager_optimizer) == []
     assert step.plan.unmeasured == 0
@@ -122,7 +126,7 @@ def test_without_an_optimizer_gradients_add_up_in_grad() -> None:
     """As `loss.backward()` does, call after call."""
     model, loss_fn, batch = perceptron()
     eager = copy.deepcopy(model)
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     for _ in range(2):
         loss = step(*batch)
         expected = loss_fn(eager(batch[0]), batch[1])
@@ -137,7 +141,7 @@ def test_a_learning_rate_may_change_between_steps() -> None:
     model, loss_fn, batch = perceptron()
     eager = copy.deepcopy(model)
     optimizer, other = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, eager))
-    step = compile_step(model, loss_fn, batch, optimizer=optimizer, measure=False)
+    step = compile_step(model, loss_fn, batch, optimizer=optimizer, options=StepOptions(measure=False))
     for rate in (0.1, 0.01):
         optimizer.param_groups[0]["lr"] = other.param_groups[0]["lr"] = rate
         step(*batch)
@@ -154,10 +158,10 @@ def test_another_batch_size_is_refused_or_planned_anew() -> None:
     """The message names both sizes."""
     model, loss_fn, batch = perceptron()
     other = (torch.randn(3, 8), torch.randn(3, 4))
-    step = compile_step(model, loss_fn, batch, measure=False, replan=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, replan=False))
     with pytest.raises(InputError, match=r"planned for float32\[5, 8\].*got float32\[3, 8\].*replan=True"):
         step(*other)
-    step = compile_step(model, loss_fn, batch, measure=False, replan=True)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, replan=True))
     assert same(step(*other), loss_fn(model(other[0]), other[1]).detach())
     assert step.for_batch(*other) is step.for_batch(*other)
     assert step.for_batch(*batch) is step
@@ -167,16 +171,22 @@ def test_progress_is_reported() -> None:
     """Tracing, measuring to the end, what the search is for, and its first plan."""
     model, loss_fn, batch = perceptron()
     lines: list[str] = []
-    own = compile_step(model, loss_fn, batch, report=lines.append)
+    own = compile_step(model, loss_fn, batch, options=StepOptions(report=lines.append, time=0))
     assert lines[0] == "tracing"
     assert lines[1] == f"traced {len(own.graph.ops)} ops"
     kinds = len(own.costs.ops) if own.costs else 0
     assert lines[-1] == f"measured {kinds} of {kinds} kinds of op"
     budget = own.predicted_peak_bytes
-    compile_step(model, loss_fn, batch, costs=own.costs, budget=budget, report=lines.append)
+    compile_step(model, loss_fn, batch, options=StepOptions(costs=own.costs, report=lines.append), budget=budget)
     assert lines[-1].startswith("eager takes ")
     net = training("generator")
-    compile_step(net.model, net.loss_fn, net.batch, measure=False, budget="90%", report=lines.append, time=0.5)
+    compile_step(
+        net.model,
+        net.loss_fn,
+        net.batch,
+        options=StepOptions(measure=False, report=lines.append, time=0.5),
+        budget="90%",
+    )
     assert lines[-2].startswith("a plan within ")
     assert lines[-2].endswith(" time; seeking a faster one")
     assert lines[-1].endswith(" ops not measured: their workspace is not counted")
@@ -186,40 +196,86 @@ def test_a_step_says_how_many_ops_were_not_measured() -> None:
     """In its `repr` and in the last line of progress, a curve's too; one of measured ops says nothing of it."""
     model, loss_fn, batch = perceptron()
     lines: list[str] = []
-    step = compile_step(model, loss_fn, batch, measure=False, report=lines.append)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, report=lines.append, time=0))
     ops = len(step.graph.ops)
     words = f"{ops} of {ops} ops not measured: their workspace is not counted"
     assert f"  note         {words}\n" in repr(step)
     assert lines[-1] == words
-    curve(model, loss_fn, batch, measure=False, points=2, time=0.1, report=lines.append)
+    curve(model, loss_fn, batch, options=StepOptions(measure=False, time=0.1, report=lines.append), points=2)
     assert lines[-1] == words
     assert lines.count(words) == 2
     assert "not measured" not in repr(compile_step(model, loss_fn, batch))
 
 
+def test_where_nothing_is_asked_the_least_bytes_within_five_percent_are_planned() -> None:
+    """The same plan as with ``slower=0.05``, lower than file order; and eager's step bit by bit."""
+    net = training("swiglu")
+    eager = copy.deepcopy(net.model)
+    optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
+    table = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(time=0)).costs
+    default, asked = (
+        compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=optimizer, slower=slower, options=StepOptions(costs=table)
+        )
+        for slower in (None, "5%")
+    )
+    assert default.plan.ops == asked.plan.ops
+    assert default.plan.seconds <= 1.05 * default.plan.own_order_seconds * (1 + 1e-6)
+    assert default.plan.peak_bytes < default.plan.own_order_peak_bytes <= default.plan.eager_peak_bytes
+    for _ in range(2):
+        loss = default(*net.batch)
+        other.zero_grad()
+        expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
+        expected.backward()
+        other.step()
+        assert torch.equal(loss, expected.detach())
+    _, peak = allocator_peak(default.prepare(*net.batch))
+    assert peak == default.predicted_peak_bytes
+
+
+def test_the_best_plan_above_a_budget_comes_with_the_error() -> None:
+    """Just above the largest op and without time for a search: the budget that would do is said, the plan is there."""
+    net = training("gpt")
+    own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
+    with pytest.raises(OverBudgetError, match=r"the best takes .*; give budget=\"\d+%\" of eager or more") as refused:
+        compile_step(
+            net.model,
+            net.loss_fn,
+            net.batch,
+            options=StepOptions(measure=False, time=0),
+            budget=own.plan.floor_bytes + 1,
+        )
+    plan = pickle.loads(pickle.dumps(refused.value)).plan
+    assert own.plan.floor_bytes + 1 < plan.peak_bytes <= own.plan.peak_bytes
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), plan=plan)
+    assert step.predicted_peak_bytes == plan.peak_bytes
+
+
 def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:
     """Of another module it is refused; a changed one too."""
     model, loss_fn, batch = perceptron()
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     step.save(tmp_path / "step.json")
-    again = compile_step(model, loss_fn, batch, measure=False, plan=tmp_path / "step.json")
+    again = compile_step(model, loss_fn, batch, options=StepOptions(measure=False), plan=tmp_path / "step.json")
     assert again.source == step.source
     assert again.plan == step.plan
     with pytest.raises(InputError, match="is of another step"):
-        compile_step(model[0], loss_fn, (batch[0], torch.randn(5, 16)), measure=False, plan=step.plan)
+        compile_step(
+            model[0], loss_fn, (batch[0], torch.randn(5, 16)), options=StepOptions(measure=False), plan=step.plan
+        )
     text = (tmp_path / "step.json").read_text()
     (tmp_path / "step.json").write_text(text.replace('"ops":[0,1,2', '"ops":[2,1,0'))
     with pytest.raises(InputError, match="does not hold"):
-        compile_step(model, loss_fn, batch, measure=False, plan=tmp_path / "step.json")
+        compile_step(model, loss_fn, batch, options=StepOptions(measure=False), plan=tmp_path / "step.json")
     (tmp_path / "step.json").write_text("{}")
     with pytest.raises(InputError, match="no plan of a step"):
-        compile_step(model, loss_fn, batch, measure=False, plan=tmp_path / "step.json")
+        compile_step(model, loss_fn, batch, options=StepOptions(measure=False), plan=tmp_path / "step.json")
 
 
 def test_the_source_is_a_module_of_its_own(tmp_path: Path) -> None:
     """What is emitted runs without lowtide, and gives what the step gives."""
     model, loss_fn, batch = perceptron()
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     step.emit(tmp_path / "S.py")
     namespace: dict[str, Any] = {}
     exec((tmp_path / "S.py").read_text(), namespace)
@@ -255,7 +311,7 @@ def test_an_inference_step_returns_what_the_module_returns() -> None:
 def test_a_batch_that_is_no_tuple_is_refused():
     """A tensor would be taken for as many as it has rows."""
     with pytest.raises(InputError, match=r"of type Tensor; give a tuple of what a call takes, as \(x, y\)"):
-        compile_step(torch.nn.Linear(4, 4), torch.nn.MSELoss(), torch.zeros(2, 4), measure=False)
+        compile_step(torch.nn.Linear(4, 4), torch.nn.MSELoss(), torch.zeros(2, 4), options=StepOptions(measure=False))
 
 
 def test_what_cannot_be_planned_is_said_in_one_line() -> None:
@@ -267,7 +323,7 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
             return x if x.sum() > 0 else -x
 
     with pytest.raises(InputError, match="loss has shape"):
-        compile_step(model, None, batch[:1], measure=False)
+        compile_step(model, None, batch[:1], options=StepOptions(measure=False))
     line = Branching.forward.__code__.co_firstlineno + 1
     where = rf"a value decides in Python at .*test_step\.py:{line}; write it with tensors, as torch\.where does"
     with pytest.raises(InputError, match=f"Branching: torch cannot trace it: .*, {where}"):
@@ -281,15 +337,17 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
 def test_a_budget_may_be_a_share_of_eagers_peak() -> None:
     """An error says what the best plan takes and what none is below."""
     model, loss_fn, batch = deep()
-    eager = compile_step(model, loss_fn, batch, measure=False).plan.eager_peak_bytes
-    step = compile_step(model, loss_fn, batch, measure=False, budget="60%")
+    eager = compile_step(model, loss_fn, batch, options=StepOptions(measure=False)).plan.eager_peak_bytes
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False), budget="60%")
     assert step.predicted_peak_bytes <= eager * 0.6 == pytest.approx(step.plan.budget_bytes, abs=1)
     with pytest.raises(InputError, match=r"the best takes .* \(none is below "):
-        compile_step(model, loss_fn, batch, measure=False, budget=step.plan.floor_bytes + 1, time=0.1)
+        compile_step(
+            model, loss_fn, batch, options=StepOptions(measure=False, time=0.1), budget=step.plan.floor_bytes + 1
+        )
     with pytest.raises(InputError, match="is no share of eager's peak; write 60%"):
-        compile_step(model, loss_fn, batch, measure=False, budget="160%")
+        compile_step(model, loss_fn, batch, options=StepOptions(measure=False), budget="160%")
     with pytest.raises(InputError, match=r"the saved plan takes .*, and the budget is .*; leave one of them out"):
-        compile_step(model, loss_fn, batch, measure=False, plan=step.plan, budget="50%")
+        compile_step(model, loss_fn, batch, options=StepOptions(measure=False), plan=step.plan, budget="50%")
 
 
 def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
@@ -297,10 +355,10 @@ def test_parts_are_proposed_for_ops_alone_that_a_region_holds() -> None:
     nn = torch.nn
     head = nn.Linear(8, 64), nn.CrossEntropyLoss(), (torch.randn(16, 8), torch.randint(64, (16,)))
     with pytest.raises(InputError, match=r"alone takes .*; allow='recompute,fission' may cut it"):
-        compile_step(*head, measure=False, budget=1)
+        compile_step(*head, options=StepOptions(measure=False), budget=1)
     norm = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), lambda y: y.mean(), (torch.randn(8, 3, 16, 16),)
     with pytest.raises(InputError, match="alone takes") as refused:
-        compile_step(*norm, measure=False, budget=1)
+        compile_step(*norm, options=StepOptions(measure=False), budget=1)
     assert "fission" not in str(refused.value)
 
 
@@ -308,7 +366,7 @@ def test_added_time_may_be_in_per_cent() -> None:
     """It is the same as the part of one: time grows by no more, and bytes fall."""
     model, loss_fn, batch = deep()
     for slower in (0.1, "10%", " 10 %"):
-        plan = compile_step(model, loss_fn, batch, measure=False, slower=slower, time=0.2).plan
+        plan = compile_step(model, loss_fn, batch, options=StepOptions(measure=False, time=0.2), slower=slower).plan
         assert plan.seconds <= plan.own_order_seconds * 1.1 * (1 + 1e-6)
         assert plan.peak_bytes < plan.own_order_peak_bytes
 
@@ -326,7 +384,7 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
         (lambda: compile_step(model, loss_fn, batch, slower=words_for_time), "such as 0.1 or '10%', and not 'fast'"),
         (lambda: compile_step(model, loss_fn, batch, slower="-5%"), "and not '-5%'"),
         (lambda: compile_step(model, loss_fn, batch, budget=cast("Any", 0.6)), "no number of bytes; write '60%'"),
-        (lambda: compile_step(model, loss_fn, batch, time=-1), "time is -1; write seconds"),
+        (lambda: compile_step(model, loss_fn, batch, options=StepOptions(time=-1)), "time is -1; write seconds"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd), r"is the class SGD; make one, as SGD\(model"),
         (lambda: compile_step(model, loss_fn, batch, optimizer=sgd(deep()[0].parameters())), "no parameter of this"),
     ):  # fmt: skip
@@ -337,7 +395,7 @@ def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
 def test_a_batch_of_equal_sizes_that_is_another_is_told_apart() -> None:
     """In one tuple; with other strides; nothing at all."""
     model, loss_fn, batch = perceptron()
-    step = compile_step(model, loss_fn, batch, measure=False)
+    step = compile_step(model, loss_fn, batch, options=StepOptions(measure=False))
     with pytest.raises(InputError, match="put together in another way"):
         step(batch)
     with pytest.raises(InputError, match=r"with strides \(1, 5\), not \(8, 1\)"):
@@ -359,13 +417,19 @@ def test_a_hook_on_a_gradient_is_refused(call: str) -> None:
     model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
     handle = getattr(model.weight, call)(lambda given: None)
     with pytest.raises(InputError, match=rf"parameter 'weight' has a hook on its gradient \({call}\)"):
-        compile_step(model, torch.sum, (x,), measure=False)
-    compile(model, (x,), measure=False)
+        compile_step(model, torch.sum, (x,), options=StepOptions(measure=False))
+    compile(model, (x,), options=StepOptions(measure=False))
     handle.remove()
-    compile_step(model, torch.sum, (x,), measure=False)
+    compile_step(model, torch.sum, (x,), options=StepOptions(measure=False))
 
 
 def test_a_curve_has_no_swap() -> None:
     """What it does not look for is refused, not dropped."""
     with pytest.raises(InputError, match="a curve has no plans with swap"):
-        curve(torch.nn.Linear(4, 4), torch.sum, (torch.randn(3, 4),), measure=False, allow="recompute,swap")
+        curve(
+            torch.nn.Linear(4, 4),
+            torch.sum,
+            (torch.randn(3, 4),),
+            options=StepOptions(measure=False),
+            allow="recompute,swap",
+        )

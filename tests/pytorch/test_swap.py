@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.swaps import Bandwidth
-from lowtide.torch import Costs, compile_step
+from lowtide.torch import Costs, StepOptions, compile_step
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.search import Moves, largest_op, problem_of, search
 from lowtide.torch.sequence import sequence_of, why_not
@@ -100,11 +100,13 @@ def _planned(name: str, share: float) -> tuple[Step, Any, Any, Any]:
     net = training(name, 1)
     eager = copy.deepcopy(net.model)
     own_optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
-    given = {"optimizer": own_optimizer, "time": 2.0}
-    own = compile_step(net.model, net.loss_fn, net.batch, **given)
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=own_optimizer, options=StepOptions(time=0))
     budget = own.plan.floor_bytes + int(share * (own.plan.own_order_peak_bytes - own.plan.floor_bytes))
     allow = "recompute,swap"
-    step = compile_step(net.model, net.loss_fn, net.batch, costs=own.costs, budget=budget, allow=allow, **given)
+    step = compile_step(
+        net.model, net.loss_fn, net.batch, optimizer=own_optimizer, budget=budget, allow=allow,
+        options=StepOptions(costs=own.costs, time=2.0),
+    )  # fmt: skip
     return step, net, eager, other
 
 
@@ -138,7 +140,7 @@ def test_a_saved_plan_with_transfers_is_replayed(tmp_path: Any):
     step, net, _, _ = _planned("swiglu", 0.4)
     step.save(tmp_path / "p.json")
     optimizer = torch.optim.AdamW(net.model.parameters(), lr=1e-3)
-    given = {"optimizer": optimizer, "costs": step.costs}
+    given = {"optimizer": optimizer, "options": StepOptions(costs=step.costs)}
     again = compile_step(net.model, net.loss_fn, net.batch, plan=tmp_path / "p.json", **given)
     assert again.source == step.source
     plan = msgspec.structs.replace(step.plan, ops=[*step.plan.ops, len(step.graph.ops)])
@@ -155,7 +157,7 @@ def test_the_tables_bandwidth_counts():
     slow = Costs(step.costs.device, step.costs.torch, step.costs.threads, step.costs.ops, (1.0, 1.0))
     optimizer = torch.optim.AdamW(net.model.parameters(), lr=1e-3)
     again = compile_step(
-        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=slow, budget=step.plan.budget_bytes, time=2.0,
-        allow="recompute,swap",
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, options=StepOptions(costs=slow, time=2.0),
+        budget=step.plan.budget_bytes, allow="recompute,swap",
     )  # fmt: skip
     assert not any(instance.moved for instance in again.sequence.instances)

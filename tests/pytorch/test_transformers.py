@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from lowtide.torch.rows import regions
 from lowtide.torch.search import largest_op
 
@@ -59,9 +59,11 @@ def test_a_step_within_a_budget_is_eagers_bit_by_bit(name: str) -> None:
     eager = copy.deepcopy(model)
     optimizer, other = (torch.optim.AdamW(m.parameters()) for m in (model, eager))
     tokens = torch.randint(500, (2, 32))
-    own = compile_step(model, None, (tokens, tokens), optimizer=optimizer, measure=False)
+    own = compile_step(model, None, (tokens, tokens), optimizer=optimizer, options=StepOptions(measure=False, time=0))
     budget = (own.plan.floor_bytes + own.plan.peak_bytes) // 2
-    step = compile_step(model, None, (tokens, tokens), optimizer=optimizer, measure=False, budget=budget, time=3)
+    step = compile_step(
+        model, None, (tokens, tokens), optimizer=optimizer, options=StepOptions(measure=False, time=3), budget=budget
+    )
     assert step.predicted_peak_bytes <= budget
     torch.manual_seed(0)
     loss = step(tokens, tokens)

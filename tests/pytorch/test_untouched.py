@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from support.model_state import differences, state_of
 from support.user_models import MODELS
 
@@ -31,7 +31,7 @@ def test_a_model_is_as_it_was(name: str) -> None:
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
     before = state_of(torch, model, optimizer)
     assert len(before) > 20
-    compile_step(model, loss_fn, batch, optimizer=optimizer, measure=package == "own")
+    compile_step(model, loss_fn, batch, optimizer=optimizer, options=StepOptions(measure=package == "own"))
     assert differences(torch, before, state_of(torch, model, optimizer)) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from lowtide.torch.work import SECONDS_PER_OPERATION, by_operations, operations_of
 from lowtide_research.bench.train_nets import NETS, training
 
@@ -28,7 +28,7 @@ def test_products_are_those_that_torch_counts_of_eager(name: str) -> None:
     with import_module("torch.utils.flop_counter").FlopCounterMode(display=False) as counter:
         net.loss_fn(net.model(net.batch[0]), *net.batch[1:]).backward()
     counted = {op: n for op, n in counter.get_flop_counts()["Global"].items() if "attention" not in str(op)}
-    program = compile_step(net.model, net.loss_fn, net.batch, measure=False).program
+    program = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0)).program
     pairs = list(zip(program.actions, operations_of(torch, program), strict=True))
     assert all(count >= 1 for _, count in pairs)
     assert sum(count for a, count in pairs if a.call.target.startswith(PRODUCTS)) == sum(counted.values())
@@ -41,7 +41,7 @@ def test_products_are_those_that_torch_counts_of_eager(name: str) -> None:
 def test_a_table_of_operations_keeps_what_was_measured_but_time() -> None:
     """Workspace and real sizes; without workspace where that is asked, and without any measurement."""
     net = training("resnet")
-    step = compile_step(net.model, net.loss_fn, net.batch)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(time=0))
     assert step.costs is not None
     table = by_operations(torch, step.program, step.costs)
     for entry in table.ops:
@@ -49,7 +49,9 @@ def test_a_table_of_operations_keeps_what_was_measured_but_time() -> None:
         assert (entry.workspace_bytes, entry.output_bytes) == (measured.workspace_bytes, measured.output_bytes)
     assert any(entry.workspace_bytes for entry in table.ops)
     assert not any(e.workspace_bytes for e in by_operations(torch, step.program, step.costs, workspace=False).ops)
-    planned = compile_step(net.model, net.loss_fn, net.batch, costs=by_operations(torch, step.program), measure=False)
+    planned = compile_step(
+        net.model, net.loss_fn, net.batch, options=StepOptions(costs=by_operations(torch, step.program), measure=False)
+    )
     total = sum(operations_of(torch, step.program))
     assert planned.plan.own_order_seconds == pytest.approx(total * SECONDS_PER_OPERATION)
     assert planned.plan.unmeasured == 0

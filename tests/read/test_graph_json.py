@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import lowtide.research
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.read import read_model
@@ -179,3 +180,20 @@ def test_keys_of_the_writers_own_mean_nothing():
 
     own, plain = parse_graph_json(_changed(change)), parse_graph_json(json.dumps(GRAPH).encode())
     assert (own.tensors, own.ops, own.folded) == (plain.tensors, plain.ops, plain.folded)
+
+
+def test_an_expanded_view_takes_no_memory_for_what_it_repeats():
+    """Nor do views of it; a larger view that repeats nothing is an error, as the test before shows."""
+    mask = {"alias_of": 0, "dtype": "float32"}
+    tensors = [
+        {"id": 0, "size": 64, "kind": "input", "shape": [4, 4]},
+        {"id": 1, "size": 512, "kind": "activation", "shape": [8, 1, 4, 4]} | mask,
+        {"id": 2, "size": 512, "kind": "output", "shape": [8, 16]} | mask | {"alias_of": 1},
+    ]
+    ops = [{"id": 0, "inputs": [0], "outputs": [1]}, {"id": 1, "inputs": [1], "outputs": [2]}]
+    graph = parse_graph_json(json.dumps({"name": "g", "tensors": tensors, "ops": ops}).encode())
+    assert [t.size for t in graph.tensors] == [64, 64, 64]
+    assert lowtide.research.plan(graph, target="strict").peak_bytes == 64
+    tensors[1]["shape"] = [4, 32]
+    with pytest.raises(InputError, match="ends 512 B"):
+        parse_graph_json(json.dumps({"name": "g", "tensors": tensors, "ops": ops}).encode())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lowtide.run import timing
-from lowtide.run.timing import RUNS, Setup, run_fresh, time_onnx
+from lowtide.run.timing import PAIRS, RUNS, Setup, run_fresh, time_onnx
 from support.small_models import onnx_file
 
 pytest.importorskip("onnxruntime", reason="pip install '.[run]'")
@@ -24,6 +24,10 @@ def test_both_run_in_turn_and_say_what_their_process_had(tmp_path: Path) -> None
     del ballast
     assert seen is not None
     assert seen.runs == RUNS
+    assert len(seen.pairs) == PAIRS == 5
+    for pair in seen.pairs:
+        assert min(pair.original_bytes, pair.planned_bytes, pair.base_bytes) > 0
+        assert pair.slowdown > 0
     assert seen.original_seconds > 0
     assert seen.planned_seconds > 0
     for peak in (seen.original_peak_bytes, seen.planned_peak_bytes):

@@ -20,6 +20,7 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.api import PlanFiles, write_all
+from lowtide.api.optimized import optimized_file
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op, Tensor
 from lowtide.run.ort_session import PLANNED, open_session, read_profile
@@ -182,23 +183,21 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:
-    """Its file is planned and run like any other; it is the same on every call, and never the model itself."""
+    """Its file is planned and run like any other; it is the same on every call."""
     pytest.importorskip("onnxruntime")
     source, first, second = tmp_path / "m.onnx", tmp_path / "a.onnx", tmp_path / "b.onnx"
     source.write_bytes(convolutions(7))
-    lowtide.research.runtime_optimized(source, first)
-    lowtide.research.runtime_optimized(source, second)
+    optimized_file(source, first, {}, "extended")
+    optimized_file(source, second, {}, "extended")
     assert first.read_bytes() == second.read_bytes()
     graph = lowtide.load(first)
     assert any(op.type == "com.microsoft::FusedConv" for op in graph.ops) or len(graph.ops) <= 16
     report = lowtide.verify(first, lowtide.research.plan(first, target="onnxruntime", time=10), run=True)
     assert isinstance(report.run, RunReport)
     assert report.run.equal
-    with pytest.raises(InputError, match="input"):
-        lowtide.research.runtime_optimized(source, source)
     (tmp_path / "broken.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match="cannot optimise"):
-        lowtide.research.runtime_optimized(tmp_path / "broken.onnx", second)
+        optimized_file(tmp_path / "broken.onnx", second, {}, "extended")
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -210,7 +209,7 @@ def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
     onnx.save(model, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "w.bin").unlink()
     with pytest.raises(InputError, match=r"its weights are in 'w\.bin', which is not there; put it beside the model$"):
-        lowtide.research.runtime_optimized(path, tmp_path / "o.onnx")
+        optimized_file(path, tmp_path / "o.onnx", {}, "extended")
 
 
 def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None:
@@ -224,7 +223,7 @@ def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None
     source.write_bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     )
-    lowtide.research.runtime_optimized(source, out, dims={"n": 5})
+    optimized_file(source, out, {"n": 5}, "extended")
     assert [t.size for t in lowtide.load(out).tensors] == [60, 60]
 
 
@@ -242,9 +241,9 @@ def test_weights_outside_the_file_are_neither_read_nor_put_into_it(
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     source, inside, outside = tmp_path / "m.onnx", tmp_path / "a.onnx", tmp_path / "b.onnx"
     onnx.save_model(made, source, save_as_external_data=True, location="w.bin", size_threshold=0)
-    lowtide.research.runtime_optimized(source, inside, dims={"n": 3})
+    optimized_file(source, inside, {"n": 3}, "extended")
     monkeypatch.setattr(optimise, "INLINE_BYTES", 1000)
-    lowtide.research.runtime_optimized(source, outside, dims={"x": (3, 64)})
+    optimized_file(source, outside, {"x": (3, 64)}, "extended")
     assert inside.stat().st_size > 64 * 64 * 4 > outside.stat().st_size
     assert (tmp_path / "b.onnx.data").stat().st_size >= 64 * 64 * 4
     assert not (tmp_path / "a.onnx.data").exists()
@@ -275,7 +274,7 @@ def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
     source.write_bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     )
-    lowtide.research.runtime_optimized(source, out, level="all")
+    optimized_file(source, out, {})
     plan = lowtide.research.plan(out, target="onnxruntime", time=10)
     seen = lowtide.verify(out, plan, run=True).run
     assert isinstance(seen, RunReport)
@@ -283,14 +282,6 @@ def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
     assert seen.exact is not None
     assert all(node.in_use_bytes == node.planned_bytes for node in seen.planned.nodes)
     assert seen.exact.held_bytes == plan.runtime_arena_bytes
-    best = tmp_path / "best.onnx"
-    assert lowtide.research.runtime_optimized(source, best, level="best", time=5) in ("extended", "all")
-    other = tmp_path / "extended.onnx"
-    assert lowtide.research.runtime_optimized(source, other) == "extended"
-    needed = [lowtide.research.plan(path, target="onnxruntime", time=5).required_bytes for path in (best, out, other)]
-    assert needed[0] == min(needed[1:])
-    with pytest.raises(InputError, match="use extended, all or best"):
-        lowtide.research.runtime_optimized(source, out, level="some")
 
 
 def test_what_depends_on_constants_only_runs_and_counts(tmp_path: Path) -> None:

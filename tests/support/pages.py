@@ -30,7 +30,7 @@ import lowtide
 from lowtide.cli import main
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-READ_ONLY = {"c", "cpp", "text", "html", "{toctree}", "{literalinclude}", "{eval-rst}", "{include}"}
+READ_ONLY = {"c", "cpp", "js", "text", "html", "{toctree}", "{literalinclude}", "{eval-rst}", "{include}"}
 _STATUS = "; echo exit status $?"
 _FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -25,7 +25,7 @@ def test_the_struct_holds_the_plans_offsets(tmp_path: Path, capsys: pytest.Captu
     to = ["--buffer-plan", str(header), "--plan", str(tmp_path / "p.json"), "-q"]
     assert main(["research", "plan", str(path), *to, "--set", "kernels=reference"]) == 0
     capsys.readouterr()
-    made = api.plan(path, target="tflm,kernels=reference")
+    made = api.plan(path, target="auto,kernels=reference")
     text = header.read_text()
     entries = re.search(r"COUNT,\s*\{(.*?)\},\s*\};", text, re.DOTALL)
     assert entries is not None

@@ -39,8 +39,7 @@ LEVELS = {
 }
 """Name of a level, its target, and what is allowed."""
 
-ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")
-"""Those without fusion."""
+ALIASES = ("generic", "norms", "contiguous", "rows", "channels last", "either")  # those without fusion
 
 
 def levels(path: Path, seconds: float) -> dict[str, Any]:

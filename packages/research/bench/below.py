@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
-from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,12 +29,11 @@ import lowtide
 from alias_models import MODELS, STUDY
 from lowtide.api.models import load_own
 from lowtide.run_reports import RunReport
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.in_turn import optimised_model
+from lowtide_research.bench.pages import about, document, mean_ratio, milliseconds, say, script, table, write
 
-FREE = {"batch": 1, "seq": 16, "N": 1}
-"""Sizes of the free dimensions that models of ../shared have."""
-FEW = 3.0
-"""Ops of the plan with few of them, beside those of the model."""
+FREE = {"batch": 1, "seq": 16, "N": 1}  # sizes of the free dimensions that models of ../shared have
+FEW = 3.0  # ops of the plan with few of them, beside those of the model
 
 
 def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
@@ -70,8 +66,6 @@ def planned(path: Path, seconds: float, allow: str) -> dict[str, Any]:
         "floor_bytes": None if floor is None else floor.floor_bytes,
         "seconds": time.perf_counter() - began,
         "cpu_seconds": ran,
-        "commit": short(machine().commit),
-        "limit_seconds": seconds,
         "rounds": 1 + len(plan.rounds or ()),
     }
 
@@ -94,18 +88,12 @@ def looped(path: Path, seconds: float, target: str) -> dict[str, Any]:
         "loop_stopped": plan.stopped,
         "loop_seconds": spent,
         "loop_cpu_seconds": ran,
-        "loop_limit_seconds": seconds,
-        "loop_commit": short(machine().commit),
     }
 
 
 def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
     """What onnxruntime has in use for a model in parts, as many as need be and few, beside what was planned."""
-    from lowtide.run.random_weights import with_random_weights
-
-    weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
-    with_random_weights(path, weighted)
-    lowtide.research.runtime_optimized(weighted, optimised)
+    optimised = optimised_model(path, folder)
     ops = len(lowtide.load(optimised).ops)
     rows = []
     for most in (0, int(FEW * ops)):
@@ -131,16 +119,9 @@ def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
                 "largest": max(o.largest for o in ran.outputs),
                 "before_seconds": None if timing is None else timing.original_seconds,
                 "after_seconds": None if timing is None else timing.planned_seconds,
-                "commit": short(machine().commit),
-                "limit_seconds": seconds,
             }
         )
     return rows
-
-
-def mean_ratio(rows: list[dict[str, Any]], beside: str) -> float:
-    """Geometric mean of the peak with cuts beside another figure."""
-    return exp(sum(log(r["cut_bytes"] / r[beside]) for r in rows) / max(1, len(rows)))
 
 
 LOOPED = (
@@ -157,32 +138,23 @@ RUN = (
 )  # fmt: skip
 
 
-def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
-    """A Markdown table; whole numbers in groups of three."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for row in rows:
-        lines.append("| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in row) + " |")
-    return lines
-
-
 _OF_WORDS = "With `--allow {}`, of which no bound over regions is stated (open)."
 
 
-def tables(document: dict[str, Any]) -> list[str]:
+def tables(results: dict[str, Any]) -> list[str]:
     """Both tables as Markdown."""
-    rows, runs = document["rows"], document["runs"]
+    rows, runs = results["rows"], results["runs"]
     lines = [
         "# Below the best order: cuts",
         "",
-        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/below.py`, at most "
-        f"{document['seconds']:g} s a plan. Sizes are bytes.",
+        f"{about(results['machine'])}; `bench/below.py`, at most {results['seconds']:g} s a plan. Sizes are bytes.",
         "",
         "*strict*: the least peak of any order without views and in place. Cuts are under `generic`; the bound is that",
         "of all orders of these parts (`=`: reached), *any regions* that of all choices of regions and orders (`=`:",
         "reached, so that no cut by regions needs less; *joined*: of regions whose results are put together; open: not",
         "worked out), the floor that of any cut along one axis an op.",
         "`bits`, `kernel`, `sum`: what outputs may differ by.",
-        *([] if document.get("allow", "fission") == "fission" else ["", _OF_WORDS.format(document["allow"])]),
+        *([] if results.get("allow", "fission") == "fission" else ["", _OF_WORDS.format(results["allow"])]),
         "",
     ]
     planned_rows = [
@@ -194,12 +166,12 @@ def tables(document: dict[str, Any]) -> list[str]:
         for r in rows
     ]  # fmt: skip
     if any("loop_bytes" in r for r in rows):
-        lines += [*loop_table(rows, document.get("loops_target", "generic")), *_left_out(document)]
-        lines += [*kept_lines(document), *at_once_lines(document)]
-        if document["cuts_of"]:
-            return [*lines, f"Cuts are of {document['cuts_of']}."]
+        lines += [*loop_table(rows, results.get("loops_target", "generic")), *_left_out(results)]
+        lines += at_once_lines(results)
+        if results["cuts_of"]:
+            return [*lines, f"Cuts are of {results['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
-    strict, best = mean_ratio(rows, "strict_bytes"), mean_ratio(rows, "best_bytes")
+    strict, best = mean_ratio(rows, "cut_bytes", "strict_bytes"), mean_ratio(rows, "cut_bytes", "best_bytes")
     proved = sum(r["strict_optimal"] and r["best_optimal"] for r in rows)
     lines += [
         f"Geometric means over {len(rows)} models: {strict:.3f} of the strict optimum, {best:.3f} of the best order",
@@ -214,18 +186,19 @@ def tables(document: dict[str, Any]) -> list[str]:
     ]
     if len(study) == len(STUDY):
         lines += [
-            f"Over the {len(study)} models of the study before: {mean_ratio(study, 'strict_bytes'):.3f} of the strict",
+            f"Over the {len(study)} models of the study before: "
+            f"{mean_ratio(study, 'cut_bytes', 'strict_bytes'):.3f} of the strict",
             "optimum.",
             "",
         ]
-    lines += [*_left_out(document), *kept_lines(document)]
+    lines += _left_out(results)
     if all("loop_bytes" not in r for r in rows):
-        lines += at_once_lines(document)
+        lines += at_once_lines(results)
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
             "yes" if r["as_planned"] else "no", r["arena_bytes"] or "", r["cut_ops"], f"{r['difference']:.1e}",
-            f"{r['largest']:.3g}", _ms(r["before_seconds"]), _ms(r["after_seconds"]),
+            f"{r['largest']:.3g}", milliseconds(r["before_seconds"]), milliseconds(r["after_seconds"]),
         )
         for r in runs
     ]  # fmt: skip
@@ -248,16 +221,16 @@ def _any_regions(row: dict[str, Any]) -> str:
     return "=" + joined if reached else f"{row['region_bound_bytes']:,}{joined}"
 
 
-def _left_out(document: dict[str, Any]) -> list[str]:
-    return [line for name, reason in document["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
+def _left_out(results: dict[str, Any]) -> list[str]:
+    return [line for name, reason in results["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
 
 
-def at_once_lines(document: dict[str, Any]) -> list[str]:
+def at_once_lines(results: dict[str, Any]) -> list[str]:
     """What planning all models took, some at a time, and which plans time ended."""
-    jobs, wall = document.get("jobs", 1), document.get("wall_seconds")
+    jobs, wall = results.get("jobs", 1), results.get("wall_seconds")
     if wall is None:
         return []
-    rows = document["rows"]
+    rows = results["rows"]
     lines = [
         f"All {len(rows)} were read, planned and checked within {wall:.1f} s on the clock, {jobs} at a time.",
         "",
@@ -266,23 +239,6 @@ def at_once_lines(document: dict[str, Any]) -> list[str]:
         late = [r["model"] for r in rows if r.get(key) == "time"]
         if any(key in r for r in rows):
             lines += [f"Plans with {what} that time ended: {', '.join(late) or 'none'}.", ""]
-    return lines
-
-
-def kept_lines(document: dict[str, Any]) -> list[str]:
-    """Which rows are of another version, or had other time: of loops, if the page is of them."""
-    prefix = "loop_" if any("loop_bytes" in r for r in document["rows"]) else ""
-    seconds = document.get(f"{prefix}seconds") or document["seconds"]
-    now = (short(document["machine"]["commit"]), seconds)
-    groups: dict[tuple[str, float], list[str]] = {}
-    for row in (*document["rows"], *document.get("runs", ())):
-        of = (row.get(f"{prefix}commit", now[0]), row.get(f"{prefix}limit_seconds", now[1]))
-        name = row["model"] + (" (measured)" if "before_bytes" in row else "")
-        if of != now and name not in groups.setdefault(of, []):
-            groups[of].append(name)
-    lines = []
-    for (commit, seconds), names in groups.items():
-        lines += [f"Of lowtide {commit}, at most {seconds:g} s a plan: {', '.join(names)}.", ""]
     return lines
 
 
@@ -309,14 +265,13 @@ def loop_table(rows: list[dict[str, Any]], target: str) -> list[str]:
             )
         )  # fmt: skip
     only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows if "loop_bytes" in r]
-    cut, loop, both = (mean_ratio(which, "strict_bytes") for which in (rows, only, best))
+    cut, loop, both = (mean_ratio(which, "cut_bytes", "strict_bytes") for which in (rows, only, best))
     return [
         f"Row loops (`--target {target} --allow loops`, input held, no row twice) beside cuts. Loops are for compilers",
         "that can loop: no ONNX file carries them. Every plan was played by the checker; none of these was run.",
         "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said, of",
         "loops whose rings lie side by side.",
-        "Seconds of one processor, of those in brackets: other work ran beside it. Of two runs the loops that needed",
-        "less stand.",
+        "Seconds of one processor, of those in brackets: other work ran beside it.",
         "",
         *table(LOOPED, cells),
         "",
@@ -332,40 +287,10 @@ def _ratio(row: dict[str, Any], beside: str) -> str:
     return f"{row['cut_bytes'] / row[beside]:.3f}"
 
 
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.1f}"
-
-
-def kept(results: Path, rows: list[dict[str, Any]], runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """All rows and runs of a results file, with those of now in their places, each with its commit and its limit; loops
-    that needed less stand."""
-    document = json.loads(results.read_text())
-    of = {"commit": known_commit(results), "limit_seconds": document["seconds"]}
-    new = {r["model"]: r for r in rows}
-    lower = [r for r in document["rows"] if r.get("loop_bytes", 0) < new.get(r["model"], {}).get("loop_bytes", 0)]
-    new |= {r["model"]: new[r["model"]] | {k: v for k, v in r.items() if k.startswith("loop")} for r in lower}
-    merged = [new.pop(r["model"], of | r) for r in document["rows"]]
-    again = {r["model"] for r in runs}
-    return {
-        "rows": [*merged, *new.values()],
-        "runs": [*(of | r for r in document["runs"] if r["model"] not in again), *runs],
-    }
-
-
 def cuts_of(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The rows of the results file whose cuts are taken, by model; none without one."""
     rows = json.loads(arguments.cuts_of.read_text())["rows"] if arguments.cuts_of else []
     return {r["model"]: r for r in rows}
-
-
-def known_commit(results: Path) -> str:
-    """Of which commit a results file is."""
-    return short(json.loads(results.read_text())["machine"]["commit"])
-
-
-def short(commit: str | None) -> str:
-    """The first letters of a commit, with the mark of a changed checkout."""
-    return (commit or "")[:7] + ("+" if (commit or "").endswith("+") else "")
 
 
 def _write(
@@ -376,24 +301,12 @@ def _write(
     wall_seconds: float | None = None,
 ) -> None:
     """Both files of what is there by now."""
-    here = asdict(machine())
-    document = {
-        "machine": here,
-        "seconds": arguments.time,
-        "loops_target": arguments.loops_target,
-        "allow": arguments.allow,
-        "loop_seconds": arguments.loops_time,
-        "jobs": arguments.jobs,
-        "wall_seconds": None if arguments.keep or arguments.cuts_of else wall_seconds,
-    }
-    document |= {"rows": rows, "left_out": left_out, "runs": runs}
-    if arguments.keep:
-        document |= kept(arguments.keep, rows, runs)
-    if arguments.cuts_of:
-        document["rows"] = [r | cuts_of(arguments).get(r["model"], {}) for r in document["rows"]]
-    document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
-    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
+    results = document(
+        seconds=arguments.time, loops_target=arguments.loops_target, allow=arguments.allow, jobs=arguments.jobs,
+        wall_seconds=None if arguments.cuts_of else wall_seconds, rows=rows, left_out=left_out, runs=runs,
+        cuts_of=arguments.cuts_of and arguments.cuts_of.name,
+    )  # fmt: skip
+    write(arguments.out, results, tables(results))
 
 
 def row_of(path: Path, arguments: argparse.Namespace, cuts: dict[str, Any] | None) -> dict[str, Any]:
@@ -430,8 +343,7 @@ def rows_of(
 
 def main() -> int:
     """Plan every model of the folder, and measure some."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser = script(__doc__, folder="models as .onnx")
     parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
     parser.add_argument("--measure", nargs="*", default=[], metavar="NAME", help="models to run in onnxruntime")
     parser.add_argument("--built", action="store_true", help="networks built here, too")
@@ -447,8 +359,6 @@ def main() -> int:
     parser.add_argument("--loops-of", nargs="*", default=[], metavar="NAME", help="models with loops (default: all)")
     parser.add_argument("--loops-target", default="generic", help="target of loops (default: generic)")
     parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
     rows, runs, left_out = [], [], {}
@@ -467,20 +377,20 @@ def main() -> int:
         for path, row in rows_of(chosen, arguments):
             if isinstance(row, lowtide.LowtideError):
                 left_out[path.stem] = str(row)
-                print(f"{path.name}: left out: {row}", file=sys.stderr, flush=True)
+                say(f"{path.name}: left out: {row}")
                 continue
             by_place[place[path]] = row
             rows = [by_place[k] for k in sorted(by_place)]
             shown = row.get("loop_bytes", row["cut_bytes"])
-            print(f"{path.name}: {shown / row['best_bytes']:.3f}", file=sys.stderr, flush=True)
+            say(f"{path.name}: {shown / row['best_bytes']:.3f}")
             _write(arguments, rows, left_out, runs)
         wall_seconds = time.perf_counter() - began
-        print(f"{len(rows)} models in {wall_seconds:.1f} s", file=sys.stderr, flush=True)
+        say(f"{len(rows)} models in {wall_seconds:.1f} s")
         _write(arguments, rows, left_out, runs, wall_seconds)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
-                print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
+                say(f"{path.name}: {runs[-2]['after_bytes']:,} B in use")
                 _write(arguments, rows, left_out, runs, wall_seconds)
     return 0
 

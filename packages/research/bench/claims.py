@@ -24,11 +24,11 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model, rounded_up
 from lowtide.api.models import load
-from lowtide.run.random_weights import with_random_weights
 from lowtide.run_reports import RunReport
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import resolve
+from lowtide_research.bench.in_turn import optimised_model
 
 ROOT = Path(__file__).parents[3]
 README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md"))
@@ -141,9 +141,7 @@ def below(models: Path) -> Finding:
     found: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, stem in names.items():
-            weighted, optimised = Path(folder) / f"{stem}.onnx", Path(folder) / f"{stem}.opt.onnx"
-            with_random_weights(models / "onnx" / f"{stem}.onnx", weighted)
-            lowtide.research.runtime_optimized(weighted, optimised)
+            optimised = optimised_model(models / "onnx" / f"{stem}.onnx", Path(folder))
             plan = lowtide.research.plan(optimised, target="onnxruntime", time=24, allow="fission")
             ran = lowtide.verify(optimised, plan, run=True).run
             assert isinstance(ran, RunReport)

@@ -26,8 +26,7 @@ from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.pages import about, document, method_of, say, script, table, write
 from lowtide_research.bench.train_known import KNOWN, known_training
 
-KNOB = "knob 0.05"
-"""The setting of torch's knob that pytorch#197838 is about."""
+KNOB = "knob 0.05"  # the setting of torch's knob that pytorch#197838 is about
 
 RATIOS, PARTS = (0.5, 0.05), ("67%", "50%", "30%")
 MIB = 2**20

@@ -55,10 +55,8 @@ TINYTS = {"mlperf_tiny_vww96_int8": 29_568, "mlperf_tiny_resnet_int8": 14_272, "
 ROUNDS = 5
 MOST_EMULATED_MACS, FEW = 2 * 10**9, 10
 """Above so many in all the emulated board runs on fewer inputs; with two memories sanitized builds and the board do."""
-HUNDRED = 100
-"""Inputs that a model has to be tried on."""
-LEAST_SECONDS = 1e-3
-"""Runs are timed together until they take this long."""
+HUNDRED = 100  # inputs that a model has to be tried on
+LEAST_SECONDS = 1e-3  # runs are timed together until they take this long
 
 
 def spread(net: Net) -> Net:

@@ -1,6 +1,6 @@
 """What `lowtide plan MODEL` gains where models run: process memory and time beside onnxruntime's defaults.
 
-    python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--slower 5%] -o results/front-wild
+    python bench/front.py MODEL.onnx[,NAME=SIZE,...] ... [--random-weights] [--slower 5%] [--for T] -o results/front
 
 Each model is planned by the default command alone, without an option; sizes that a file leaves free are assumed.
 Both sides are measured in fresh processes, in turn, on the same random inputs. With --random-weights models without
@@ -27,12 +27,12 @@ from lowtide.run.random_weights import missing_weights, with_random_weights
 from lowtide_research.bench.machine import machine
 
 
-def row(model: Path, dims: dict[str, int], slower: str | None) -> dict[str, Any]:
+def row(model: Path, dims: dict[str, int], slower: str | None, target: str | None) -> dict[str, Any]:
     """A model's row."""
     began = time.perf_counter()
     made: dict[str, Any] = {"model": model.stem}
     try:
-        plan = plan_request(Request.of(model, None, slower, None, dims, None, ()))
+        plan = plan_request(Request.of(model, None, slower, target, dims, None, ()))
     except LowtideError as error:
         return made | {"error": str(error), "seconds": time.perf_counter() - began}
     seen = plan.comparison
@@ -45,6 +45,11 @@ def row(model: Path, dims: dict[str, int], slower: str | None) -> dict[str, Any]
         "base_bytes": seen.base_bytes,
         "tensors_bytes": seen.tensors_bytes,
         "bound_bytes": seen.tensors_bound_bytes,
+        "predicted_bytes": None if seen.predicted is None else seen.predicted.total_bytes,
+        "ops": len(plan.order),
+        "weights": None
+        if plan.weights is None
+        else {"mapped": plan.weights.mapped, "prepacked": plan.weights.prepacked},
         "measured": seen.measured,
         "today_seconds": seen.today_seconds,
         "slowdown": seen.slowdown,
@@ -74,22 +79,25 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
         "in its session, each in a fresh process, in turn. Where no plan is better, the model stays as it is, and",
         "both sides count as equal in the means.",
         "",
-        "| model | inputs | today | planned | ratio | tensors | their bound | today ms | time | outputs | plan s |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| model | inputs | today | planned | ratio | predicted | tensors | their bound | tiles | today ms | time "
+        "| outputs | plan s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
         if "error" in r:
-            lines.append(f"| {r['model']} | {r['error']} | | | | | | | | | {r['seconds']:.1f} |")
+            lines.append(f"| {r['model']} | {r['error']} | | | | | | | | | | | {r['seconds']:.1f} |")
             continue
         ratio = r["planned_bytes"] / r["today_bytes"]
         kept = "" if r["better"] else " (kept as it is)"
         sizes = ", ".join(f"{name} {shape}" for name, shape in list(r["sizes"].items())[:2])
         seconds = f"{1000 * r['today_seconds']:.3g}" if r["today_seconds"] else ""
         times = f"{r['slowdown']:.2f}" if r["slowdown"] else ""
+        off = f"{r['predicted_bytes'] / r['planned_bytes'] - 1:+.1%}" if r["predicted_bytes"] else ""
         lines.append(
             f"| {r['model']} | {sizes} | {size_text(r['today_bytes'])} | {size_text(r['planned_bytes'])} "
-            f"| {ratio:.2f}{kept} | {size_text(r['tensors_bytes'] or 0)} | {size_text(r['bound_bytes'] or 0)} "
-            f"| {seconds} | {times} | {r['outputs'] or 'differ'} | {r['seconds']:.1f} |"
+            f"| {ratio:.2f}{kept} | {off} | {_known(r['tensors_bytes'])} | {_known(r['bound_bytes'])} "
+            f"| {'yes' if r['changed'] else ''} | {seconds} | {times} "
+            f"| {r['outputs'] or 'differ'} | {r['seconds']:.1f} |"
         )
     if done:
         memory = geometric_mean([r["planned_bytes"] / r["today_bytes"] if r["better"] else 1.0 for r in done])
@@ -103,12 +111,17 @@ def page(rows: Sequence[dict[str, Any]], words: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def _known(size: int | None) -> str:
+    return "" if size is None else size_text(size)
+
+
 def main() -> int:
     """Plan every model and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--random-weights", action="store_true")
     parser.add_argument("--slower")
+    parser.add_argument("--for", dest="target", metavar="TARGET")
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args()
     rows = []
@@ -120,10 +133,11 @@ def main() -> int:
             if options.random_weights and missing_weights(model):
                 path = Path(folder) / model.name
                 with_random_weights(model, path)
-            rows.append(row(path, dims, options.slower))
+            rows.append(row(path, dims, options.slower, options.target))
             print(json.dumps(rows[-1]), file=sys.stderr)
     words = "MODEL.onnx ..." + (" --random-weights" if options.random_weights else "")
     words += f" --slower {options.slower}" if options.slower else ""
+    words += f" --for {options.target}" if options.target else ""
     document = {"machine": asdict(machine()), "rows": rows}
     options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     options.out.with_suffix(".md").write_text(page(rows, words))

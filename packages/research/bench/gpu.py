@@ -38,8 +38,7 @@ RATIOS = (1.0, 0.75, 0.5, 0.25, 0.0)
 PARTS = ((0.8, "recompute"), (0.6, "recompute"), (0.5, "recompute"), (0.4, "recompute,fission"))
 """Of eager's bytes, and what may be changed for it."""
 
-RUNS = 5
-"""Times that a way is timed, after two runs that are not."""
+RUNS = 5  # times that a way is timed, after two runs that are not
 
 
 def network(torch: Any, sized: Sized, options: argparse.Namespace) -> Training:

@@ -21,7 +21,7 @@ from lowtide.api.writing import write_zoo
 from lowtide.plan import Plan
 from lowtide.run.ort_session import PLANNED
 from lowtide.run_reports import RunReport
-from lowtide_research.bench.in_turn import milliseconds_in_turn
+from lowtide_research.bench.in_turn import milliseconds_in_turn, optimised_model
 from lowtide_research.bench.networks import models_named
 from lowtide_research.bench.pages import about, document, say, script, table, write
 
@@ -102,16 +102,11 @@ def _bound(row: dict[str, Any]) -> str:
 
 def optimised(model: str, folder: Path, made: Path) -> Path:
     """A network with weights, as onnxruntime's optimiser leaves it. Raises `InputError` if there is no such file."""
-    from lowtide.run.random_weights import with_random_weights
-
-    name = model.partition(":")[0]
-    weighted, result = made / f"{name}.onnx", made / f"{name}.opt.onnx"
-    if model in ZOO:
-        write_zoo(model, weighted)
-    else:
-        with_random_weights(models_named(folder, [model])[0], weighted)
-    lowtide.research.runtime_optimized(weighted, result)
-    return result
+    if model not in ZOO:
+        return optimised_model(models_named(folder, [model])[0], made)
+    built = made / f"{model.partition(':')[0]}.zoo.onnx"
+    write_zoo(model, built)
+    return optimised_model(built, made)
 
 
 def main() -> None:

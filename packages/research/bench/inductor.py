@@ -23,8 +23,7 @@ import lowtide
 from lowtide_research.bench.pages import about, document, say, script, table, write
 from lowtide_research.bench.train_nets import NETS, training
 
-SIZE = 2
-"""Of the networks: of 4 and 8 samples, and twice as wide as in tests."""
+SIZE = 2  # of the networks: of 4 and 8 samples, and twice as wide as in tests
 
 
 class Reordered(Exception):

@@ -36,8 +36,7 @@ GOALS: tuple[dict[str, Any], ...] = ({"max_overhead": "10%"}, {"max_overhead": "
 CURVE, CURVE_SECONDS = ("magis_bert_base", "magis_vit_base", "magis_unet"), (1, 2, 5, 10, 20, 60)
 """Workloads of the curve, within 10 % more time, and how long each is searched."""
 
-REGIONS = 6
-"""Random ones that are tried, as many as of the tree's."""
+REGIONS = 6  # random ones that are tried, as many as of the tree's
 
 
 def random_regions(graph: Graph, model: MemoryModel, order: object, levels: int = 4) -> list[Region]:

@@ -13,13 +13,10 @@ COLOURS = {
     "pofo8": "#3b7dd8", "pofo16": "#00a0b0", "pofo32": "#8f5b00",
 }  # fmt: skip
 
-Plans = dict[str, list[tuple[float, float]]]
-"""Of each kind its plans: shares of the peak, and the time that they add."""
-Trace = list[tuple[float, int]]
-"""Of each step its seconds, and bytes live meanwhile."""
+Plans = dict[str, list[tuple[float, float]]]  # of each kind its plans: shares of the peak, and the time that they add
+Trace = list[tuple[float, int]]  # of each step its seconds, and bytes live meanwhile
 
-MOST = 0.5
-"""Added time at the top of the pictures."""
+MOST = 0.5  # added time at the top of the pictures
 
 
 def front(plans: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -10,22 +10,20 @@ what is in use beside what was planned, and how far results differ.
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import lowtide
 from alias_models import MODELS
-from below import kept_lines, known_commit, table
 from lowtide.api.writing import write_zoo
 from lowtide.plan import Plan
+from lowtide.run.random_weights import with_random_weights
 from lowtide.run_reports import RunReport
-from lowtide_research.bench.machine import machine
+from lowtide_research.bench.in_turn import optimised_model
+from lowtide_research.bench.pages import about, document, script, table, write
 
 BUILT = ("efficientnet_b0", "mobilenet_v3_large")
 BOUNDS = ("10%", "30%", "100%")
@@ -75,16 +73,9 @@ def rows_of(name: str, path: Path, seconds: float, bounds: Sequence[str] = BOUND
     return rows
 
 
-def kept(results: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a results file, each with its commit and limit, those planned now in the place of their models'."""
-    document, again = json.loads(results.read_text()), {r["model"] for r in rows}
-    of = {"commit": known_commit(results), "limit_seconds": document["seconds"]}
-    return [*(of | r for r in document["rows"] if r["model"] not in again), *rows]
-
-
-def page(document: dict[str, Any]) -> list[str]:
+def page(results: dict[str, Any]) -> list[str]:
     """The table as Markdown."""
-    rows = document["rows"]
+    rows = results["rows"]
     head = (
         "model", "ops", "own order", "best order", "cuts", "bound", "passes", "its ops", "added", "s", "in use",
         "as planned", "differs by",
@@ -101,54 +92,42 @@ def page(document: dict[str, Any]) -> list[str]:
     return [
         "# Norms and means in passes",
         "",
-        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/passes.py`, at most "
-        f"{document['seconds']:g} s a plan.",
+        f"{about(results['machine'])}; `bench/passes.py`, at most {results['seconds']:g} s a plan.",
         "",
         "Bytes live at once under onnxruntime's rules, of the file that its optimiser writes, or as exported. *added*:",
         "floating-point operations beside the model's, within the bound; *in use*: as measured, of the lowest plan;",
         "*differs by*: of the largest magnitude.",
         "",
         *table(head, cells),
-        "",
-        *kept_lines(document | {"rows": [{k: v for k, v in r.items() if k != "before_bytes"} for r in rows]})[:-1],
     ]
 
 
-def main() -> int:
+def main() -> None:
     """Plan and run the models."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = script(__doc__)
     parser.add_argument("--full", action="store_true", help="the decoder at its own size, too: minutes")
     parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
     parser.add_argument("--bounds", nargs="+", default=BOUNDS, metavar="PERCENT", help="on the operations added")
     parser.add_argument("--as-exported", action="store_true", help="without onnxruntime's optimiser beforehand")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="models to plan (default: all)")
     arguments = parser.parse_args()
-    from lowtide.run.random_weights import with_random_weights
-
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="lowtide-passes-") as name:
         folder = Path(name)
         models = [*BUILT, SMALL, *(["vae_decoder"] if arguments.full else [])]
         for model in models if arguments.only is None else [m for m in models if m in arguments.only]:
-            path, weighted, optimised = (folder / f"{word}.onnx" for word in ("plain", "model", "optimised"))
+            path = folder / "model.onnx"
             if model in BUILT:
-                MODELS[model](path)
-                with_random_weights(path, weighted)
+                MODELS[model](folder / "plain.onnx")
+                with_random_weights(folder / "plain.onnx", path)
             else:
-                write_zoo(model, weighted, 0)
-            if arguments.as_exported:
-                rows += rows_of(f"{model}, as exported", weighted, arguments.time, arguments.bounds)
-            else:
-                lowtide.research.runtime_optimized(weighted, optimised)
-                rows += rows_of(model, optimised, arguments.time, arguments.bounds)
-    rows = kept(arguments.keep, rows) if arguments.keep else rows
-    document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows}
-    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(page(document)) + "\n")
-    return 0
+                write_zoo(model, path, 0)
+            shown = f"{model}, as exported" if arguments.as_exported else model
+            made = path if arguments.as_exported else optimised_model(path, folder)
+            rows += rows_of(shown, made, arguments.time, arguments.bounds)
+    results = document(seconds=arguments.time, rows=rows)
+    write(arguments.out, results, page(results))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

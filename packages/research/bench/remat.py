@@ -55,11 +55,9 @@ MOCCASIN (the latter's paper, ICML 2023, table 1), FastSA (Preferred Networks)."
 INFERENCE = {99: ("", "", "")}
 """Of Checkmate's inference graphs: no paper prints anything, and one op takes the peak of each."""
 
-BUDGETS = (90, 80, 70, 60, 50)
-"""For all but the published rows."""
+BUDGETS = (90, 80, 70, 60, 50)  # for all but the published rows
 
-OTHERS = ("VGG16", "VGG19", "MobileNet", "segnet", "vgg_unet")
-"""Checkmate's other training graphs."""
+OTHERS = ("VGG16", "VGG19", "MobileNet", "segnet", "vgg_unet")  # Checkmate's other training graphs
 
 
 def node_link(path: Path) -> tuple[Graph, list[int]]:

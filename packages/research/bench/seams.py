@@ -18,12 +18,12 @@ import lowtide
 from lowtide.api.models import load_own
 from lowtide.plan import Plan
 from lowtide.run_reports import RunReport
+from lowtide_research.bench.in_turn import optimised_model
 from lowtide_research.bench.pages import about, document, mean_ratio, milliseconds, say, script, table, write
 from lowtide_research.zoo import build
 from lowtide_research.zoo.published.cases import CELLS
 
-FREE = {"batch": 1, "seq": 16, "N": 1}
-"""Sizes of the free dimensions that models of ../shared have."""
+FREE = {"batch": 1, "seq": 16, "N": 1}  # sizes of the free dimensions that models of ../shared have
 MODELS = (
     "densenet121", "randwire_ws_seed1", "randwire_er_seed1", "nasnetamobile", "nasnetalarge_331", "darts_v2_cifar",
     "darts_v2_imagenet", "amoebanetd_18_256", "unet_r34_256", "inception_v3_299", "hrnet_w18_small",
@@ -67,11 +67,7 @@ def _figures(way: str, plan: Plan) -> dict[str, Any]:
 
 def measured(path: Path, seconds: float, folder: Path) -> dict[str, Any]:
     """What onnxruntime has in use for a model without cuts and at seams, its optimiser beforehand."""
-    from lowtide.run.random_weights import with_random_weights
-
-    weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
-    with_random_weights(path, weighted)
-    lowtide.research.runtime_optimized(weighted, optimised)
+    optimised = optimised_model(path, folder)
     best = lowtide.research.plan(optimised, target="onnxruntime", time=seconds)
     plan = lowtide.research.plan(optimised, target="onnxruntime", time=seconds, allow="seams")
     ran = lowtide.verify(optimised, plan, run=True, timed=True).run

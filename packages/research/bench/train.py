@@ -17,7 +17,7 @@ from typing import Any
 
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
-from lowtide.torch import Costs, Step, compile_step
+from lowtide.torch import Costs, Step, StepOptions, compile_step
 from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.pages import about, document, script, table, write
 from lowtide_research.bench.train_nets import NETS, training
@@ -46,8 +46,7 @@ class Run:
             net.batch,
             optimizer=self.optimizer,
             budget=budget,
-            costs=costs,
-            time=self.search_seconds,
+            options=StepOptions(costs=costs, time=0 if budget is None else self.search_seconds),
         )
 
     def eager_step(self) -> Any:

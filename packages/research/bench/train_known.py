@@ -16,7 +16,7 @@ from typing import Any
 
 from lowtide.errors import InputError
 from lowtide.run.live_storages import storages_peak
-from lowtide.torch import Costs, Step, compile_step, curve
+from lowtide.torch import Costs, Step, StepOptions, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.work import by_operations
 from lowtide_research.bench.activation_budget import halves
@@ -43,7 +43,7 @@ class Bench:
         self.net, self.seconds = net, seconds
         self.given = [*net.batch, *net.model.parameters(), *net.model.buffers()]
         self.buffers = [b.clone() for b in net.model.buffers()]
-        own = compile_step(net.model, net.loss_fn, net.batch)
+        own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(time=0))
         self.tables = {
             "allocator": by_operations(torch, own.program, own.costs),
             "storages": by_operations(torch, own.program, own.costs, workspace=False),
@@ -77,11 +77,8 @@ class Bench:
 
     def step(self, counted: str, budget: int | None, allow: str = "recompute", plan: Any = None) -> Step:
         """A planned step."""
-        net = self.net
-        return compile_step(
-            net.model, net.loss_fn, net.batch, costs=self.tables[counted], measure=False, budget=budget, plan=plan,
-            allow=allow, time=self.seconds,
-        )  # fmt: skip
+        net, options = self.net, StepOptions(costs=self.tables[counted], measure=False, time=self.seconds)
+        return compile_step(net.model, net.loss_fn, net.batch, budget=budget, plan=plan, allow=allow, options=options)
 
     def executed(self, step: Step, counted: str) -> dict[str, Any]:
         """What a step takes by that meter, and how far losses and gradients are from eager's."""
@@ -132,7 +129,13 @@ class Bench:
     def front(self, costs: Costs) -> list[dict[str, Any]]:
         """20 budgets by the allocator, each plan executed."""
         net = self.net
-        found = curve(net.model, net.loss_fn, net.batch, costs=costs, measure=False, points=POINTS, time=SWEEP_SECONDS)
+        found = curve(
+            net.model,
+            net.loss_fn,
+            net.batch,
+            options=StepOptions(costs=costs, measure=False, time=SWEEP_SECONDS),
+            points=POINTS,
+        )
         return [self.executed(self.step("allocator", None, plan=p.plan), "allocator") for p in found.points]
 
 

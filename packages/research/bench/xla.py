@@ -26,8 +26,7 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.target import resolve
 from lowtide_research.bench.pages import about, document, say, script, table, write
 
-NEAR = 0.05
-"""Of XLA's figure."""
+NEAR = 0.05  # of XLA's figure
 
 SCHEDULERS = {"default": "", "memory": "--xla_cpu_enable_concurrency_optimized_scheduler=false"}
 TARGET = resolve("generic,overwrite_inputs=true")

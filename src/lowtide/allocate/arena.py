@@ -61,49 +61,29 @@ THOROUGH: tuple[Engine, ...] = (
 search until the time is over."""
 
 
-MOST_FOR_FREER = 20_000
-"""Up to this many buffers, an arena above its bound is tried again with fewer overwrites."""
+MOST_FOR_FREER = 20_000  # up to this many buffers, an arena above its bound is retried with fewer overwrites
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """The arena of an order.
+    """The arena of an order."""
 
-    Attributes
-    ----------
-    offsets
-        Tensor id to bytes from the arena's start: the storage's offset plus the tensor's displacement. Every
-        tensor that takes room; no others.
-    workspace_offsets
-        Op id to the offset of its workspace; ops without one are absent.
-    arena_bytes
-        Size of the arena: the end of whatever ends highest, rounded up to the alignment.
-    lower_bound_bytes
-        No arena for this order and these in-place choices is smaller, sizes rounded up to the alignment.
-    in_place
-        Pairs of output and input tensor id that share memory, in the order of the steps.
-    overlap
-        Output and input tensor id that share memory in part, or at different offsets, and the bytes they share.
-    dropped
-        Pairs that were asked for and are not in place: the arena is smaller without them and the peak no larger.
-    method
-        Which engine, or which of its rules, placed them.
-    counters
-        The engine's own figures.
-    interrupted
-        Whether the user stopped an engine.
-    """
-
+    # Tensor id to bytes from the arena's start: the storage's offset plus the tensor's displacement. Every tensor that
+    # takes room; no others.
     offsets: dict[int, int]
-    workspace_offsets: dict[int, int]
-    arena_bytes: int
+    workspace_offsets: dict[int, int]  # op id to the offset of its workspace; ops without one are absent
+    arena_bytes: int  # size of the arena: the end of whatever ends highest, rounded up to the alignment
+    # No arena for this order and these in-place choices is smaller, sizes rounded up to the alignment.
     lower_bound_bytes: int
+    # Pairs of output and input tensor id that share memory, in the order of the steps.
     in_place: tuple[tuple[int, int], ...]
+    # Pairs that were asked for and are not in place: the arena is smaller without them and the peak no larger.
     dropped: tuple[tuple[int, int], ...]
-    method: str
-    counters: dict[str, int] = field(default_factory=dict)
+    method: str  # which engine, or which of its rules, placed them
+    counters: dict[str, int] = field(default_factory=dict)  # the engine's own figures
+    # Output and input tensor id that share memory in part, or at different offsets, and the bytes they share.
     overlap: tuple[tuple[int, int, int], ...] = ()
-    interrupted: bool = False
+    interrupted: bool = False  # whether the user stopped an engine
 
     @property
     def optimal(self) -> bool:
@@ -143,22 +123,10 @@ def allocate(
     If the first engine's arena is above the load bound, it is tried once more without those overwrites that the peak
     does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
 
-    Parameters
-    ----------
-    model
-        Graph under a target.
-    order
-        Positions in own order, each once, topological.
-    overwrites
-        The in-place choices, as `profile(model, order).in_place` gives them.
-    alignment
-        Bytes; the target's if not given.
-    limits
-        For engines that search.
-    engines
-        To be asked in turn; the first one packs everything.
-    lifetimes
-        `profile(model, order)`, if it is known already.
+    `model`: graph under a target. `order`: positions in own order, each once, topological. `overwrites`: the in-place
+    choices, as `profile(model, order).in_place` gives them. `alignment`: bytes; the target's if not given. `limits`:
+    for engines that search. `engines`: to be asked in turn; the first one packs everything. `lifetimes`:
+    `profile(model, order)`, if it is known already.
     """
     lifetimes = lifetimes or profile(model, order)
     alignment = model.alignment if alignment is None else alignment
@@ -266,10 +234,7 @@ def allocate_buffers(
     With a capacity the question is whether they fit: the search ends with the first placement that does, or with the
     proof that there is none.
 
-    Raises
-    ------
-    InputError
-        Two buffers have one name, or fixed offsets at which they overlap or are not aligned.
+    Raises `InputError`: two buffers have one name, or fixed offsets at which they overlap or are not aligned.
     """
     names: set[str] = set()
     for b in problem.buffers:

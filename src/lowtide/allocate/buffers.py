@@ -43,27 +43,14 @@ class Rectangle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """What gets one offset.
+    """What gets one offset."""
 
-    Attributes
-    ----------
-    name
-        For messages and files.
-    size
-        Bytes from its offset to its end; every rectangle is inside.
-    rectangles
-        Ascending by their starts; those there at one step share no byte. None for a buffer that takes no room.
-    alignment
-        Its offset is a multiple of this, in bytes.
-    offset
-        Where it has to lie, or None if that is free.
-    """
-
-    name: str
-    size: int
+    name: str  # for messages and files
+    size: int  # bytes from its offset to its end; every rectangle is inside
+    # Ascending by their starts; those there at one step share no byte. None for a buffer that takes no room.
     rectangles: tuple[Rectangle, ...]
-    alignment: int = 1
-    offset: int | None = None
+    alignment: int = 1  # its offset is a multiple of this, in bytes
+    offset: int | None = None  # where it has to lie, or None if that is free
 
     def __post_init__(self) -> None:
         assert self.alignment > 0, self
@@ -116,21 +103,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Problem:
-    """What engines place.
+    """What engines place."""
 
-    Attributes
-    ----------
-    buffers
-        Each gets one offset.
-    pairs
-        Those that may overlap; no two buffers twice.
-    apart
-        Two buffers each, by index, that share no byte even if they are never there at the same time. None of them
-        is a pair.
-    """
-
-    buffers: tuple[Buffer, ...]
-    pairs: tuple[Pair, ...] = ()
+    buffers: tuple[Buffer, ...]  # each gets one offset
+    pairs: tuple[Pair, ...] = ()  # those that may overlap; no two buffers twice
+    # Two buffers each, by index, that share no byte even if they are never there at the same time. None of them is a
+    # pair.
     apart: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -141,13 +119,8 @@ class Problem:
 
     @cached_property
     def core(self) -> _core.Buffers:
-        """The problem as the native core sees it.
-
-        Raises
-        ------
-        InputError
-            Two buffers have fixed offsets at which they overlap, or all together are too large to count.
-        """
+        """The problem as the native core sees it. Raises `InputError`: two buffers have fixed offsets at which they
+        overlap, or all together are too large to count."""
         buffers = self.buffers
         if sum(b.size + b.alignment for b in buffers) + max((b.offset or 0 for b in buffers), default=0) > MAX_BYTES:
             raise InputError(f"the buffers take more than {MAX_BYTES} bytes together")
@@ -218,24 +191,15 @@ def height_of(problem: Problem, offsets: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class ArenaBuffers:
-    """The buffers of an order, and what each holds.
+    """The buffers of an order, and what each holds."""
 
-    Attributes
-    ----------
-    problem
-        A buffer for each group of storages, by the index of the group's first storage; then the ops' workspaces.
-        Sizes are multiples of the alignment, but for rectangles that are unaligned in their buffer: those are exact.
-    place_of
-        Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
-    workspace_of
-        Op id to the index of the buffer that is its workspace.
-    in_place
-        The overwrites that the buffers respect; those with a distance are pairs of the problem.
-    """
-
+    # A buffer for each group of storages, by the index of the group's first storage; then the ops' workspaces. Sizes
+    # are multiples of the alignment, but for rectangles that are unaligned in their buffer: those are exact.
     problem: Problem
+    # Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
     place_of: dict[int, tuple[int, int]]
-    workspace_of: dict[int, int]
+    workspace_of: dict[int, int]  # op id to the index of the buffer that is its workspace
+    # The overwrites that the buffers respect; those with a distance are pairs of the problem.
     in_place: tuple[Overwrite, ...]
 
 
@@ -251,19 +215,9 @@ def arena_buffers(
     An output is exactly over the input that it overwrites, and so at no multiple of the alignment where that input
     is part of a storage and does not.
 
-    Parameters
-    ----------
-    model
-        Graph under a target.
-    order
-        Each position once, topological.
-    overwrites
-        Each of a storage that dies at its op. Of those without a distance at most one per op, as
-        `profile(model, order).in_place` gives them.
-    alignment
-        Bytes.
-    lifetimes
-        `profile(model, order)`, if it is known already.
+    `model`: graph under a target. `order`: each position once, topological. `overwrites`: each of a storage that dies
+    at its op. Of those without a distance at most one per op, as `profile(model, order).in_place` gives them.
+    `alignment`: bytes. `lifetimes`: `profile(model, order)`, if it is known already.
     """
     lifetimes = lifetimes or profile(model, order)
     into: dict[int, tuple[int, int]] = {}

@@ -26,37 +26,22 @@ from lowtide.allocate.banks.memories import part_of
 from lowtide.allocate.buffers import Problem, block
 from lowtide.stop import Limits
 
-MOST_STEPS = 64
-"""Steps, those of the highest load, at which it is tried to divide what is live among memories."""
+MOST_STEPS = 64  # steps, those of the highest load, at which it is tried to divide what is live among memories
 
-MOST_DIVISIONS = 5_000
-"""Ways of dividing a set among memories that anyone can be asked to try."""
+MOST_DIVISIONS = 5_000  # ways of dividing a set among memories that anyone can be asked to try
 
-MOST_FILTERED = 400
-"""Buffers. Above that no deletion filter is tried where the loads fit."""
+MOST_FILTERED = 400  # buffers. Above that no deletion filter is tried where the loads fit.
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Buffers, by index, that cannot share a memory of `capacity_bytes`.
+    """Buffers, by index, that cannot share a memory of `capacity_bytes`."""
 
-    Attributes
-    ----------
-    members
-        Ascending.
-    step
-        One at which all of them are live; None if they do not fit although the loads do.
-    needed_bytes
-        Bytes that they have together at that step; without a step, what they need at least.
-    minimal
-        Whether it is proved that without any one of them the others fit.
-    """
-
-    members: tuple[int, ...]
-    step: int | None
+    members: tuple[int, ...]  # ascending
+    step: int | None  # one at which all of them are live; None if they do not fit although the loads do
     capacity_bytes: int
-    needed_bytes: int
-    minimal: bool
+    needed_bytes: int  # bytes that they have together at that step; without a step, what they need at least
+    minimal: bool  # whether it is proved that without any one of them the others fit
 
 
 def find_conflict(
@@ -66,14 +51,8 @@ def find_conflict(
 
     None too where several rectangles of a buffer are there at one step.
 
-    Parameters
-    ----------
-    problem
-        Buffers; those of a pair count for what they cannot share.
-    capacity
-        Bytes there are.
-    limits, engines
-        For the placements and proofs of the second case, which is left out without engines.
+    `problem`: buffers; those of a pair count for what they cannot share. `capacity`: bytes there are. `limits`,
+    `engines`: for the placements and proofs of the second case, which is left out without engines.
     """
     if any(b.at_once for b in problem.buffers):
         return None

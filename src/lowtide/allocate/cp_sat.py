@@ -28,25 +28,16 @@ KEYS = ("duration", "contention", "area", "contention-area")
 SLICES = (0.05,)
 """Deterministic seconds of CP-SAT that each order gets, one round after the other; one is about ten of CPU time."""
 
-MOST_RECTANGLES = 3_000
-"""Above that `NoOverlap2D` is too slow to be of use."""
+MOST_RECTANGLES = 3_000  # above that `NoOverlap2D` is too slow to be of use
 
 
 @dataclass(frozen=True)
 class CpSat:
-    """Engine that asks CP-SAT for a placement at the lower bound, order after order.
-
-    Attributes
-    ----------
-    keys
-        Orders that decide among equals.
-    slices
-        Deterministic seconds for each of them, round by round.
-    """
+    """Engine that asks CP-SAT for a placement at the lower bound, order after order."""
 
     name: ClassVar[str] = "cp-sat"
-    keys: tuple[str, ...] = KEYS
-    slices: tuple[float, ...] = SLICES
+    keys: tuple[str, ...] = KEYS  # orders that decide among equals
+    slices: tuple[float, ...] = SLICES  # deterministic seconds for each of them, round by round
 
     def supports(self, problem: Problem) -> str | None:
         """Buffers, rigid groups, alignments and fixed offsets, where OR-tools is installed."""

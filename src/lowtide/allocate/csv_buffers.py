@@ -51,13 +51,8 @@ class BufferFile:
 
 
 def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
-    """Read a file of buffers, none of them tied to another one or to a memory.
-
-    Raises
-    ------
-    InputError
-        Unreadable, as `parse_buffers`, or with something in the columns that are lowtide's own.
-    """
+    """Read a file of buffers, none of them tied to another one or to a memory. Raises `InputError`: unreadable, as
+    `parse_buffers`, or with something in the columns that are lowtide's own."""
     file = read_problem(path)
     if file.problem.pairs or file.problem.apart or file.places:
         raise InputError("this takes buffers alone: leave out the columns over, apart and memory", str(path))
@@ -66,12 +61,7 @@ def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
 
 def read_problem(path: str | Path, pool: str | None = None) -> BufferFile:
     """Read a file of buffers with all that it says; a name that ends in .json is dsa-solver's, `pool` one of its.
-
-    Raises
-    ------
-    InputError
-        Unreadable, or as `parse_problem`, or for JSON as `lowtide.allocate.dsa_buffers.read_pool`.
-    """
+    Raises `InputError`: unreadable, or as `parse_problem`, or for JSON as `lowtide.allocate.dsa_buffers.read_pool`."""
     if str(path).lower().endswith(".json"):
         from lowtide.allocate.dsa_buffers import read_pool
 
@@ -96,15 +86,9 @@ def parse_buffers(text: str, place: str = "buffers") -> tuple[Buffer, ...]:
 
 
 def parse_problem(text: str, place: str = "buffers") -> BufferFile:
-    """What the text of a CSV file says.
-
-    Raises
-    ------
-    InputError
-        A missing or unknown column, a wrong number of fields, a value that is no number or out of range, a
-        lifetime or a gap that is empty or outside, an id used twice; a tie to a buffer that is not there, or two ties
-        of the same buffers. The message names the file and the line.
-    """
+    """What the text of a CSV file says. Raises `InputError`: a missing or unknown column, a wrong number of fields, a
+    value that is no number or out of range, a lifetime or a gap that is empty or outside, an id used twice; a tie to a
+    buffer that is not there, or two ties of the same buffers. The message names the file and the line."""
     lines = text.splitlines()
     columns = _header(lines[0] if lines else "", place)
     buffers: list[Buffer] = []
@@ -171,21 +155,9 @@ def format_buffers(
     offsets: Mapping[str, int] | None = None,
     places: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Text of a CSV file that `parse_problem` reads back to equal buffers and ties.
-
-    Parameters
-    ----------
-    offsets
-        The offset of each buffer, by name.
-    places
-        The memories of a buffer, by name.
-
-    Raises
-    ------
-    InputError
-        A name that CSV without quoting cannot hold, or that a list between blanks cannot; a buffer with several
-        rectangles at one step.
-    """
+    """Text of a CSV file that `parse_problem` reads back to equal buffers and ties. `offsets`: the offset of each
+    buffer, by name. `places`: the memories of a buffer, by name. Raises `InputError`: a name that CSV without quoting
+    cannot hold, or that a list between blanks cannot; a buffer with several rectangles at one step."""
     problem = given if isinstance(given, Problem) else Problem(tuple(given))
     buffers = problem.buffers
     names = ["id", "lower", "upper", "size"]

@@ -15,10 +15,7 @@ def read_pool(path: str | Path, pool: str | None = None) -> tuple[Problem, int |
 
     It is the only pool that has any buffers, where none is named.
 
-    Raises
-    ------
-    InputError
-        As `read_dsa_problem`; no such pool, or several and none named.
+    Raises `InputError`: as `read_dsa_problem`; no such pool, or several and none named.
     """
     pools = {p.pool: p for p in read_dsa_problem(path)}
     if pool is None and len(pools) > 1:

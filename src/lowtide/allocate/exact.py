@@ -30,8 +30,7 @@ from lowtide.stop import Limits, Progress
 KEYS = ("contention", "area", "duration", "contention-area")
 """The orders that decide among equals, in turn: minimalloc's TWA, area, WAT, TAW."""
 
-WORK = 100_000_000
-"""What an instance may cost; a unit is about ten nanoseconds."""
+WORK = 100_000_000  # what an instance may cost; a unit is about ten nanoseconds
 
 QUESTION = 10_000_000
 """What a question may cost in the first round. The first at the lower bound, and one at the capacity,
@@ -40,23 +39,18 @@ may cost four times as much."""
 SLICE = 1_000_000
 """What the first short searches of a question may cost, at least; way down and some way back take longer in crowds."""
 
-DESCENTS = 12
-"""What they may cost, too, per buffer and buffer: going down once costs half of that."""
+DESCENTS = 12  # what they may cost, too, per buffer and buffer: going down once costs half of that
 
-GROWTH = 110
-"""What those by the next greedy orders may cost, in percent of that."""
+GROWTH = 110  # what those by the next greedy orders may cost, in percent of that
 
-GREEDY_TURNS = 3
-"""How often every key has a turn before the climb."""
+GREEDY_TURNS = 3  # how often every key has a turn before the climb
 
 STEADY = 100
 """After so many more searches a climb's may cost what its first did once more; that is twice the first greedy's."""
 
-ANEW = 3
-"""One search in so many takes an order near a greedy's instead."""
+ANEW = 3  # one search in so many takes an order near a greedy's instead
 
-MOST_BUFFERS = 3_000
-"""Above that, what meets what is too much to list: 200 MB where everything meets."""
+MOST_BUFFERS = 3_000  # above that, what meets what is too much to list: 200 MB where everything meets
 
 RULES = ("floors", "releases", "support", "dominance", "split", "twins", "stacks", "memo")
 """The pruning rules of the search, each of which can be left out; core/place/exact.h says what each does."""
@@ -120,7 +114,7 @@ class _Stretch:
         self.bound = facts.bound
         self.unit = facts.unit
         self.tried = -1  # no search finds anything up to this height; a proof only where the core proves
-        self.has_placement = False  # by a search, beside the one that it began with
+        self.has_placement = False  # by a search, in addition to the one that it began with
         self.climbs: dict[int, _Climb] = {}
         self.sizes = [problem.buffers[i].size for i in self.members]
         self.take([offsets[i] for i in self.members])
@@ -142,7 +136,7 @@ class _PlacementSearch:
         self.stretches = [_Stretch(self.core, i, best.offsets, problem) for i in range(len(self.core))]
         self.least = best.lower_bound_bytes
         self.work = self.nodes = self.questions = 0
-        self.share = 4  # what is asked next lies by so much of the gap below the best known
+        self.share = 4  # what is asked next is by so much of the gap below the best known
 
     @property
     def bound(self) -> int:
@@ -242,25 +236,13 @@ class _PlacementSearch:
 
 @dataclass(frozen=True)
 class ExactFit:
-    """Engine that asks, from the lower bound upwards, whether the buffers fit; its no is a proof.
-
-    Attributes
-    ----------
-    keys
-        Orders that decide among equals.
-    work
-        What an instance may cost; None: until the time is over.
-    question
-        What a question may cost in the first round.
-    without
-        Pruning rules that are left out (`RULES`); the answers are the same, later.
-    """
+    """Engine that asks, from the lower bound upwards, whether the buffers fit; its no is a proof."""
 
     name: ClassVar[str] = "exact"
-    keys: tuple[str, ...] = KEYS
-    work: int | None = WORK
-    question: int = QUESTION
-    without: tuple[str, ...] = ()
+    keys: tuple[str, ...] = KEYS  # orders that decide among equals
+    work: int | None = WORK  # what an instance may cost; None: until the time is over
+    question: int = QUESTION  # what a question may cost in the first round
+    without: tuple[str, ...] = ()  # pruning rules that are left out (`RULES`); the answers are the same, later
 
     def supports(self, problem: Problem) -> str | None:
         """Up to `MOST_BUFFERS` buffers."""

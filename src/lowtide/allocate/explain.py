@@ -50,7 +50,7 @@ def _as_in_plans(
     sizes = [model.storages[s].size for s in largest] + [model.workspace[model.graph.index_of[op]] for op in workspaces]
     aligned = sum(-(-size // model.alignment) * model.alignment for size in sizes)
     if conflict.needed_bytes <= room and aligned != conflict.needed_bytes:
-        return None  # a part of a storage is less than the whole, which the checker divides
+        return None  # a part of a storage is less than all of it, which the checker divides
     return PlanConflict(
         tensors=sorted(model.storages[s].tensors[0] for s in largest),
         workspaces=workspaces,

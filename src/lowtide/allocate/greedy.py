@@ -79,30 +79,14 @@ RULES: tuple[GreedyRule, ...] = (
 
 @dataclass(frozen=True)
 class Packing:
-    """Where an engine put the buffers.
+    """Where an engine put the buffers."""
 
-    Attributes
-    ----------
-    offsets
-        Per buffer, bytes.
-    height_bytes
-        Bytes that all of it takes.
-    lower_bound_bytes
-        Bytes that no placement beats, as far as proved.
-    engine
-        Which one found it, and how.
-    counters
-        The engine's own figures.
-    interrupted
-        Whether the user stopped the engine.
-    """
-
-    offsets: tuple[int, ...]
-    height_bytes: int
-    lower_bound_bytes: int
-    engine: str
-    counters: dict[str, int]
-    interrupted: bool = False
+    offsets: tuple[int, ...]  # per buffer, bytes
+    height_bytes: int  # bytes that all of it takes
+    lower_bound_bytes: int  # bytes that no placement beats, as far as proved
+    engine: str  # which one found it, and how
+    counters: dict[str, int]  # the engine's own figures
+    interrupted: bool = False  # whether the user stopped the engine
 
     @property
     def optimal(self) -> bool:

@@ -15,21 +15,14 @@ from lowtide.allocate.buffers import Problem, Rectangle
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.stop import Limits
 
-ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)
-"""Asked many times, so only the quick ones."""
+ENGINES: tuple[Engine, ...] = (Portfolio(work=20_000_000),)  # asked many times, so only the quick ones
 
-ROUNDS = 40
-"""Placements that are tried at the most."""
+ROUNDS = 40  # placements that are tried at the most
 
 
 def minimise_reuse(problem: Problem, capacity: int, placed: Packing, limits: Limits) -> tuple[Packing, int]:
-    """A placement within the capacity with as many buffers to themselves as is found, and how many those are.
-
-    Parameters
-    ----------
-    placed
-        A placement of the problem; it stays if it is above the capacity.
-    """
+    """A placement within the capacity with as many buffers to themselves as is found, and how many those are. `placed`:
+    a placement of the problem; it stays if it is above the capacity."""
     if placed.height_bytes > capacity:
         return placed, 0
     tied = {i for p in problem.pairs for i in (p.lower, p.upper)}

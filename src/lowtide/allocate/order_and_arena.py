@@ -26,8 +26,7 @@ OPS_TO_PLACE = 90_000
 """Orders are drawn and placed up to this many ops all together, 18 orders at the most, but at least the restored order
 and the order found."""
 
-OPS_TO_ANNEAL = 40_000
-"""Orders are annealed up to this many ops all together, `MOST_ANNEALED` at the most."""
+OPS_TO_ANNEAL = 40_000  # orders are annealed up to this many ops all together, `MOST_ANNEALED` at the most
 
 MOST_ANNEALED = 24
 
@@ -38,8 +37,7 @@ WORK = 20_000_000
 """What the exact engine may spend on an order at first: 0.2 s or so. Later orders get more, and the best one the last
 word."""
 
-SECONDS_FOR_SOLVER = 5.0
-"""With less time left the solver is not called: to load it alone takes a second or two."""
+SECONDS_FOR_SOLVER = 5.0  # with less time left the solver is not called: to load it alone takes a second or two
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ FIRST = (
 )
 """Stack and rule: what reaches the bound most often is tried first, then every other pair."""
 
-BUFFERS_TO_PLACE = 800_000
-"""Attempts are made up to so many buffers all together."""
+BUFFERS_TO_PLACE = 800_000  # attempts are made up to so many buffers all together
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def _stacked(problem: Problem, stack: str) -> _core.Buffers:
         hulls[i] = (min(least, low), max(most, low + size))
     rectangles = [(i, low, high - low) for i, (low, high) in hulls.items()]
     order = sorted(rectangles, key=lambda p: (STACKS[stack](problem.buffers[p[0]]), p[0]))
-    for full in (False, True):  # pieces of other steps may be in each other's way where those of the peak are not
+    for full in (False, True):  # buffers of other steps may be in each other's way where those of the peak are not
         fixed: list[tuple[int, int]] = []
         top = 0
         for i, low_at_peak, size_at_peak in order:

@@ -39,36 +39,23 @@ from lowtide.allocate.reuse_model import Grid, Part, Solved, solve
 from lowtide.allocate.reuse_search import search
 from lowtide.stop import Limits
 
-FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))
-"""Who is asked whether nothing has to be paid."""
+FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))  # who is asked whether nothing has to be paid
 
-SLICE = 0.5
-"""Deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones."""
+SLICE = 0.5  # deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones
 
 Costs = Mapping[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
 class ReusePlacement:
-    """A placement within a capacity, and what its reuse costs.
+    """A placement within a capacity, and what its reuse costs."""
 
-    Attributes
-    ----------
-    offsets
-        Per buffer, bytes; None where no placement within the capacity was found.
-    cost, lower_bound
-        Sum of the penalties of pairs that share bytes, and what no placement is below.
-    fits
-        Whether there is a placement within the capacity; None if that is not known.
-    interrupted
-        Whether the user ended the search.
-    """
-
-    offsets: tuple[int, ...] | None
+    offsets: tuple[int, ...] | None  # per buffer, bytes; None where no placement within the capacity was found
+    # cost, lower_bound: sum of the penalties of pairs that share bytes, and what no placement is below.
     cost: int
     lower_bound: int
-    fits: bool | None
-    interrupted: bool = False
+    fits: bool | None  # whether there is a placement within the capacity; None if that is not known
+    interrupted: bool = False  # whether the user ended the search
 
     @property
     def optimal(self) -> bool:
@@ -77,18 +64,9 @@ class ReusePlacement:
 
 
 def least_reuse(problem: Problem, costs: Costs, capacity: int, limits: Limits) -> ReusePlacement:
-    """Place within a capacity for the least sum of penalties.
-
-    Parameters
-    ----------
-    problem
-        Blocks of one rectangle, without pairs that may overlap.
-    costs
-        Of pairs of buffers, the smaller index first, what it costs that they share bytes; positive. What never shares
-        costs nothing.
-    capacity
-        Bytes.
-    """
+    """Place within a capacity for the least sum of penalties. `problem`: blocks of one rectangle, without pairs that
+    may overlap. `costs`: of pairs of buffers, the smaller index first, what it costs that they share bytes; positive.
+    What never shares costs nothing. `capacity`: bytes."""
     assert not problem.pairs, "pairs overlap without a price"
     neighbours = never_share(problem)
     soft = {pair: cost for pair, cost in costs.items() if not neighbours[pair[0]] >> pair[1] & 1}

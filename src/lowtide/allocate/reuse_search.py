@@ -31,22 +31,17 @@ from lowtide.stop import Limits
 if TYPE_CHECKING:
     from lowtide.allocate.reuse_model import Grid, Part
 
-MOST_VALUES = 1_500
-"""Ways to place a group."""
+MOST_VALUES = 1_500  # ways to place a group
 
 MOST_GROUPS = 12
 
-MOST_PAIRS = 30_000
-"""Pairs of values of two groups that a bound may look at."""
+MOST_PAIRS = 30_000  # pairs of values of two groups that a bound may look at
 
-NODES = 2_000_000
-"""Partial choices that are gone on with, in all."""
+NODES = 2_000_000  # partial choices that are gone on with, in all
 
-NEVER = 1 << 40
-"""What it costs to share what never shares."""
+NEVER = 1 << 40  # what it costs to share what never shares
 
-Way = tuple[int, ...]
-"""A place for each of a group."""
+Way = tuple[int, ...]  # a place for each of a group
 
 Table = npt.NDArray[np.int64]
 

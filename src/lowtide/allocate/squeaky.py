@@ -17,17 +17,14 @@ from lowtide.allocate.buffers import Problem
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing, packing
 from lowtide.stop import Limits
 
-WORK = 60_000_000
-"""What an instance may cost, in the units of the portfolio's work."""
+WORK = 60_000_000  # what an instance may cost, in the units of the portfolio's work
 
-WINDOW_WORK = 3_000_000
-"""What one window of a sweep may cost."""
+WINDOW_WORK = 3_000_000  # what one window of a sweep may cost
 
 SWEEP_WORK = 1_000_000_000
 """What all sweeps of an instance may cost: only those of ten thousands of buffers need a tenth of it."""
 
-MOST_FOR_WHEEL = 20_000
-"""Buffers. Above that the wheel's work is spent before it has turned."""
+MOST_FOR_WHEEL = 20_000  # buffers. Above that the wheel's work is spent before it has turned.
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from lowtide.analyse.storage import MemoryModel, Storage
 from lowtide.names import brief
 from lowtide.plan import ArenaLost, RuntimeFigure
 
-MOST_CUT_OPS = 20_000
-"""Above so many ops what cuts could give is not worked out."""
+MOST_CUT_OPS = 20_000  # above so many ops what cuts could give is not worked out
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,47 +24,25 @@ class OpName:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A storage that is live at a step.
+    """A storage that is live at a step."""
 
-    Attributes
-    ----------
-    tensor, name, shape, dtype
-        Its root tensor; shape and element type where the model says them.
-    shares
-        Names of the other tensors that lie in it.
-    size_bytes
-        Its size.
-    counted_bytes
-        What it adds to the footprint: 0 if it is written over another one that dies at this step.
-    percent
-        `counted_bytes` in percent of the footprint.
-    made_by
-        The op that begins it; None for a graph input (and for constants, where the target counts those).
-    kept_by
-        The ops still to come that use it, in the order in which they run.
-    in_use
-        Whether this step's op reads or makes it.
-    graph_output
-        Whether it stays to the end.
-    over
-        Name of the tensor that this step's op writes it over.
-    peak_if_halved_bytes, peak_if_gone_bytes
-        The order's peak if this storage had half the bytes, or none, and everything else were as it is.
-    """
-
+    # tensor, name, shape, dtype: its root tensor; shape and element type where the model says them.
     tensor: int
     name: str
     shape: tuple[int, ...] | None
     dtype: str | None
-    shares: tuple[str, ...]
-    size_bytes: int
-    counted_bytes: int
-    percent: float
+    shares: tuple[str, ...]  # names of the other tensors that lie in it
+    size_bytes: int  # its size
+    counted_bytes: int  # what it adds to the footprint: 0 if it is written over another one that dies at this step
+    percent: float  # `counted_bytes` in percent of the footprint
+    # The op that begins it; None for a graph input (and for constants, where the target counts those).
     made_by: OpName | None
-    kept_by: tuple[OpName, ...]
-    in_use: bool
-    graph_output: bool
-    over: str | None
+    kept_by: tuple[OpName, ...]  # the ops still to come that use it, in the order in which they run
+    in_use: bool  # whether this step's op reads or makes it
+    graph_output: bool  # whether it stays to the end
+    over: str | None  # name of the tensor that this step's op writes it over
+    # peak_if_halved_bytes, peak_if_gone_bytes: the order's peak if this storage had half the bytes, or none, and
+    # everything else were as it is.
     peak_if_halved_bytes: int
     peak_if_gone_bytes: int
 
@@ -92,118 +69,66 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True)
 class Fission:
-    """What cutting ops into parts could give at most, and where it must end.
+    """What cutting ops into parts could give at most, and where it must end."""
 
-    Attributes
-    ----------
-    floor_bytes
-        No cut along one axis an op goes below this without running anything twice (`lowtide.ops.working_set`).
-    floor_op
-        The op whose smallest part needs as much; None: the graph's inputs or outputs do.
-    opaque
-        Ops at the steps of the own order's peak of which nothing is known, each with the reason: no cut passes them.
-    """
-
+    # No cut along one axis an op goes below this without running anything twice (`lowtide.ops.working_set`).
     floor_bytes: int
-    floor_op: OpName | None
+    floor_op: OpName | None  # the op whose smallest part needs as much; None: the graph's inputs or outputs do
+    # Ops at the steps of the own order's peak of which nothing is known, each with the reason: no cut passes them.
     opaque: tuple[tuple[OpName, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A size of memory in which the model fits.
+    """A size of memory in which the model fits."""
 
-    Attributes
-    ----------
-    bytes
-        Live at once at the most; of the last kind, the fast memory.
-    how
-        ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``.
-    ops
-        How many run.
-    arena_bytes
-        With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
-        which a budget is for. None where the runtime keeps nothing, and with a slow memory.
-    traffic_bytes
-        Of the last kind, about what is moved to and from a slow memory in addition to the model's inputs and outputs.
-    target
-        Of the last kind, under which target.
-    """
-
-    bytes: int
-    how: str
-    ops: int
+    bytes: int  # live at once at the most; of the last kind, the fast memory
+    how: str  # ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``
+    ops: int  # how many run
+    # With what the runtime keeps for so many ops in addition to the tensors: about what a plan's arena takes in all,
+    # which a budget is for. None where the runtime keeps nothing, and with a slow memory.
     arena_bytes: int | None = None
+    # Of the last kind, about what is moved to and from a slow memory in addition to the model's inputs and outputs.
     traffic_bytes: int | None = None
-    target: str | None = None
+    target: str | None = None  # of the last kind, under which target
 
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """An unmodified model. Sizes are bytes.
+    """An unmodified model. Sizes are bytes."""
 
-    Attributes
-    ----------
-    graph, target, ops
-        Name of the model, name of the target, number of ops.
-    own_order_peak_bytes
-        Peak of the file's own order.
-    peak_bytes, lower_bound_bytes, optimal
-        Best peak known, what no order beats, and whether they are equal.
-    arena_bytes, arena_lower_bound_bytes
-        Arena of the best order known (TFLM's head, under tflm), and what no arena of that order beats.
-    bodies
-        What the subgraphs that ops run take of it, in words; empty if there are none.
-    arena_lost
-        Where that arena loses bytes, as in `Plan.search`; None if it loses none.
-    stopped
-        Why the search for them ended.
-    steps_at_peak
-        How many steps of the own order reach its peak.
-    peak
-        The first of them; None for a graph without ops.
-    runners_up
-        The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
-    footprint_bytes
-        Per step of the own order.
-    fission
-        What cuts could give at most; None where ops have no known meaning, where the target does not count graph
-        inputs, and above `MOST_CUT_OPS` ops.
-    runtime_figures
-        What the runtime takes by its defaults, and for the best order known; None where no runtime is known.
-    ladder
-        Sizes of memory in which the model fits, and how, the largest first: what was found in the time for it; empty
-        where nothing was looked for.
-    ladder_seconds
-        How long was looked for cuts and slow memories.
-    ladder_complete
-        Whether the look ended before its time was over.
-    seconds
-        Wall time of it all.
-    """
-
+    # graph, target, ops: name of the model, name of the target, number of ops.
     graph: str
     target: str
     ops: int
-    own_order_peak_bytes: int
+    own_order_peak_bytes: int  # peak of the file's own order
+    # peak_bytes, lower_bound_bytes, optimal: best peak known, what no order beats, and whether they are equal.
     peak_bytes: int
     lower_bound_bytes: int
     optimal: bool
+    # arena_bytes, arena_lower_bound_bytes: arena of the best order known (TFLM's head, under tflm), and what no arena
+    # of that order beats.
     arena_bytes: int
     arena_lower_bound_bytes: int
-    arena_lost: ArenaLost | None
-    stopped: str
-    steps_at_peak: int
-    peak: StepDetail | None
+    arena_lost: ArenaLost | None  # where that arena loses bytes, as in `Plan.search`; None if it loses none
+    stopped: str  # why the search for them ended
+    steps_at_peak: int  # how many steps of the own order reach its peak
+    peak: StepDetail | None  # the first of them; None for a graph without ops
+    # The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
     runners_up: tuple[StepSummary, ...]
-    footprint_bytes: tuple[int, ...]
+    footprint_bytes: tuple[int, ...]  # per step of the own order
+    # What cuts could give at most; None where ops have no known meaning, where the target does not count graph inputs,
+    # and above `MOST_CUT_OPS` ops.
     fission: Fission | None
+    # What the runtime takes by its defaults, and for the best order known; None where no runtime is known.
     runtime_figures: list[RuntimeFigure] | None
+    # Sizes of memory in which the model fits, and how, the largest first: what was found in the time for it; empty
+    # where nothing was looked for.
     ladder: list[Rung]
-    ladder_seconds: float
-    ladder_complete: bool
-    seconds: float
-    bodies: str = ""
+    ladder_seconds: float  # how long was looked for cuts and slow memories
+    ladder_complete: bool  # whether the look ended before its time was over
+    seconds: float  # wall time of it all
+    bodies: str = ""  # what the subgraphs that ops run take of it, in words; empty if there are none
 
     def __repr__(self) -> str:
         return brief(

@@ -14,25 +14,16 @@ from lowtide.analyse.model import MemoryModel, Overwrite
 
 @dataclass(frozen=True)
 class Profile:
-    """Footprint of every step of an order.
+    """Footprint of every step of an order."""
 
-    Attributes
-    ----------
-    footprint
-        Bytes live while each step runs, inputs, outputs and workspace together, less what is written in place.
-    transient
-        Bytes live after each step.
-    first, last
-        Per storage, the steps between which it is live (both inclusive; -1: from before step 0; the number of
-        steps: to the end).
-    in_place
-        The overwrites that the order makes possible, at most one per op, those that save most.
-    """
-
+    # Bytes live while each step runs, inputs, outputs and workspace together, less what is written in place.
     footprint: tuple[int, ...]
-    transient: tuple[int, ...]
+    transient: tuple[int, ...]  # bytes live after each step
+    # first, last: per storage, the steps between which it is live (both inclusive; -1: from before step 0; the number
+    # of steps: to the end).
     first: tuple[int, ...]
     last: tuple[int, ...]
+    # The overwrites that the order makes possible, at most one per op, those that save most.
     in_place: tuple[Overwrite, ...]
 
     @property
@@ -47,15 +38,8 @@ class Profile:
 
 
 def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
-    """Footprints of an order given as positions in own order.
-
-    Parameters
-    ----------
-    model
-        Graph under a target.
-    order
-        Each position once, topological (that it is topological is not checked here: `lowtide.verify` does).
-    """
+    """Footprints of an order given as positions in own order. `model`: graph under a target. `order`: each position
+    once, topological (that it is topological is not checked here: `lowtide.verify` does)."""
     lives = model.core.profile(order)
     in_place = tuple(model.overwrites[i][k] for i, k in lives.in_place)
     return Profile(tuple(lives.footprint), tuple(lives.transient), tuple(lives.first), tuple(lives.last), in_place)

@@ -44,35 +44,21 @@ class Overwrite:
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """A graph under a target, ready for planning.
-
-    Attributes
-    ----------
-    storages
-        Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
-    storage_of
-        Tensor id to index in `storages`; constants and unread inputs are absent. Of a tensor in several storages,
-        that which is named by it, or the first.
-    displacement
-        Tensor id to bytes from the start of its storage.
-    workspace
-        Per op position, bytes needed while it runs (streamed constants included where the target counts those).
-    overwrites
-        Per op position, the in-place choices that the target allows.
-    touched
-        Per op position, the storages it touches, ascending.
-    groups
-        Storages at fixed distances, each with its bytes from the start of the group.
-    """
+    """A graph under a target, ready for planning."""
 
     graph: Graph
     target: Target
+    # Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
     storages: tuple[Storage, ...]
+    # Tensor id to index in `storages`; constants and unread inputs are absent. Of a tensor in several storages, that
+    # which is named by it, or the first.
     storage_of: dict[int, int]
-    displacement: dict[int, int]
+    displacement: dict[int, int]  # tensor id to bytes from the start of its storage
+    # Per op position, bytes needed while it runs (streamed constants included where the target counts those).
     workspace: tuple[int, ...]
-    overwrites: tuple[tuple[Overwrite, ...], ...]
-    touched: tuple[tuple[int, ...], ...] = field(repr=False)
+    overwrites: tuple[tuple[Overwrite, ...], ...]  # per op position, the in-place choices that the target allows
+    touched: tuple[tuple[int, ...], ...] = field(repr=False)  # per op position, the storages it touches, ascending
+    # Storages at fixed distances, each with its bytes from the start of the group.
     groups: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property

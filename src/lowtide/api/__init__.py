@@ -18,7 +18,6 @@ from lowtide.api.job import Job, Search
 from lowtide.api.kernels import choices_to_show, kernel_choices
 from lowtide.api.measuring import measure
 from lowtide.api.models import load
-from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
@@ -93,7 +92,6 @@ __all__ = [
     "prove",
     "report",
     "run",
-    "runtime_optimized",
     "schema",
     "share",
     "slow_methods",

@@ -94,38 +94,17 @@ class PlanKeys(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a goal found.
+    """What a goal found."""
 
-    Attributes
-    ----------
-    problem
-        What it is an answer to: the goal's own problem, or one under a target that says more.
-    order
-        Positions in `graph`.
-    keys
-        What the goal decided, without the order.
-    method
-        Name of the method that found the order.
-    schedule_seconds
-        Time until the order was there.
-    rewritten
-        The graph with recomputed operators; None if that is the problem's own.
-    parts
-        What the ops and tensors of the problem's graph are of the user's, if ops were cut.
-    loops
-        What its ops are of the user's, if some run in loops.
-    own_order_peak_bytes
-        Peak of the user's own graph in its own order, if that is not the problem's.
-    """
-
-    problem: Problem
-    order: tuple[int, ...]
-    keys: PlanKeys
-    method: str
-    schedule_seconds: float = 0.0
-    rewritten: Graph | None = None
-    parts: PartGraph | None = None
-    loops: LoopGraph | None = None
+    problem: Problem  # what it is an answer to: the goal's own problem, or one under a target that says more
+    order: tuple[int, ...]  # positions in `graph`
+    keys: PlanKeys  # what the goal decided, without the order
+    method: str  # name of the method that found the order
+    schedule_seconds: float = 0.0  # time until the order was there
+    rewritten: Graph | None = None  # the graph with recomputed operators; None if that is the problem's own
+    parts: PartGraph | None = None  # what the ops and tensors of the problem's graph are of the user's, if ops were cut
+    loops: LoopGraph | None = None  # what its ops are of the user's, if some run in loops
+    # Peak of the user's own graph in its own order, if that is not the problem's.
     own_order_peak_bytes: int | None = None
 
     @property

@@ -76,14 +76,9 @@ def schema() -> dict[str, Any]:
 
 
 def read_budgets(path: str | Path = FILE) -> list[Budgeted]:
-    """The models of a file, in the order of its tables, each with what it may take.
-
-    Raises
-    ------
-    InputError
-        No such file, no TOML, an unknown key, a size or a value that is none, a target or a board that there is none
-        of, no budget, or a glob without a file.
-    """
+    """The models of a file, in the order of its tables, each with what it may take. Raises `InputError`: no such file,
+    no TOML, an unknown key, a size or a value that is none, a target or a board that there is none of, no budget, or a
+    glob without a file."""
     place = str(path)
     document = _document(place, read_all(path, "file of budgets", MOST_SETTINGS_BYTES))
     folder = Path(path).parent

@@ -116,12 +116,8 @@ def verify_file(graph: Graph, target: Target) -> Report:
 
     A file that lowtide wrote says for whose kernels its plan holds, and is judged by that unless `target` names some.
 
-    Raises
-    ------
-    InputError
-        No .tflite file, or one without an offline plan.
-    VerificationError
-        ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
+    Raises `InputError`: no .tflite file, or one without an offline plan. Raises `VerificationError`: ``offline_plan``,
+    ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
     from lowtide.read.tflite.model import TfliteFile
     from lowtide.runtimes.registry import runtime_of
@@ -160,13 +156,8 @@ class _Checked:
 
 
 def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:
-    """Run what is cut by itself, and the model in both orders.
-
-    Raises
-    ------
-    VerificationError
-        A node gives something else in parts, outputs differ, or an exact figure was missed.
-    """
+    """Run what is cut by itself, and the model in both orders. Raises `VerificationError`: a node gives something else
+    in parts, outputs differ, or an exact figure was missed."""
     from lowtide.api.probing import probe_cuts
     from lowtide.run.measured import check_measured
     from lowtide.verify.check.rewrites import rewritten

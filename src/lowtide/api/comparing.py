@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.goals import FastMemory, OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search
+from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, search_of
 from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
-from lowtide.api.problem import Problem, Rules
+from lowtide.api.problem import Problem
 from lowtide.arguments import typed
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError, raised_at
 from lowtide.extensions import METHODS, NETWORKS, SPILL_METHODS, check_installed, extension
@@ -20,11 +20,12 @@ from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
 from lowtide.report.conflict import too_small_text
-from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
+from lowtide.sizes import NO_DIMS
 from lowtide.stop import Progress
-from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from lowtide.schedule.method import Method
     from lowtide.spill.words import Memories
 
@@ -49,15 +50,9 @@ def compare(
     every: bool = False,
     memories: Memories = (),
     moves: Options = NO_OPTIONS,
-    target: str | Target = "auto",
     options: Mapping[str, Options] | None = None,
-    time: float = 60.0,
-    search_memory: Size = "2GiB",
-    seed: int = 0,
-    dims: Dims = NO_DIMS,
-    overwrite_inputs: bool = False,
-    pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
+    **given: Unpack[CallOptions],
 ) -> list[MethodResult]:
     """Run methods on one model under one target, each with its own time.
 
@@ -95,9 +90,8 @@ def compare(
     for method in handed.values():
         goal.method(method, NO_OPTIONS)
     names = _names(goal, methods, wanted, every=every)
-    memory_bytes = parse_size(search_memory, "search memory")
-    search = Search(goal.method("exact", NO_OPTIONS), time, memory_bytes, seed)
-    job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
+    search = search_of(given, goal.method("exact", NO_OPTIONS))
+    job = Job(model, given.get("dims", NO_DIMS), rules_of(given), goal, search)
     problem = job.problem()
     job = job.of_graph(problem.graph)
     rows: list[MethodResult] = []

@@ -44,15 +44,8 @@ def rules_of(settings: Mapping[str, Any], source: str, goal: SeveralMemories | N
 
 
 def judged(graph: Graph, settings: Mapping[str, Any]) -> Judged | None:
-    """The unmodified file, if no other plan can be made for it; None if one can.
-
-    Raises
-    ------
-    InputError
-        A setting is wrong.
-    VerificationError
-        The offline plan that it holds computes wrong results.
-    """
+    """The unmodified file, if no other plan can be made for it; None if one can. Raises `InputError`: a setting is
+    wrong. Raises `VerificationError`: the offline plan that it holds computes wrong results."""
     from lowtide.api.checking import verify_file
     from lowtide.runtimes.registry import runtime_of
 

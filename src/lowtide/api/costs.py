@@ -89,13 +89,8 @@ class Costs:
 
 
 def find_costs(cost: CostFile | str | Path | None, max_overhead: str | float | None = None) -> Costs | None:
-    """The costs that a call names: a file, or for a bound alone the stand-in; None if it names none.
-
-    Raises
-    ------
-    InputError
-        The file is none, or the bound is no part of a time.
-    """
+    """The costs that a call names: a file, or for a bound alone the stand-in; None if it names none. Raises
+    `InputError`: the file is none, or the bound is no part of a time."""
     most = None if max_overhead is None else parse_overhead(max_overhead)
     if cost is None:
         return None if most is None else Costs(*stand_in(), "cpu.json", most, given=False)

@@ -19,15 +19,12 @@ from lowtide.sizes import NO_DIMS, Dims
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes, Project
 
-TARGET = "loops"
-"""What a plan is made for that becomes C, if nothing else is asked for."""
-HELD = "loops,count_inputs=false"
-"""The same, with inputs read where the caller has them."""
+TARGET = "loops"  # what a plan is made for that becomes C, if nothing else is asked for
+HELD = "loops,count_inputs=false"  # the same, with inputs read where the caller has them
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _MARK = re.compile(rb"(?:/\*|#)?\s*Made by lowtide; make it again")
 """Begins a line in the comment that each file of a project begins with."""
-_MARK_LINES, _MARK_BYTES = 6, 4096
-"""Of the beginning of a file, where that line is; a model's name may stand before it."""
+_MARK_LINES, _MARK_BYTES = 6, 4096  # of the beginning of a file, where that line is; a model's name may stand before it
 
 
 @typed

@@ -23,18 +23,9 @@ NAME = "program.pt2"
 
 
 def exported(model: object, example: Sequence[Any]) -> Exported:
-    """A module as torch exports it, in the mode (training or not) in which it is.
-
-    Parameters
-    ----------
-    example
-        What the module is called with: ``model(*example)``.
-
-    Raises
-    ------
-    InputError
-        It is no module; the example is no tuple; or torch cannot export it.
-    """
+    """A module as torch exports it, in the mode (training or not) in which it is. `example`: what the module is called
+    with: ``model(*example)``. Raises `InputError`: it is no module; the example is no tuple; or torch cannot export
+    it."""
     place = type(model).__name__
     if not is_module(model):
         raise InputError("example= is what a torch.nn.Module is called with, and the model is none; leave it out")
@@ -47,13 +38,8 @@ def exported(model: object, example: Sequence[Any]) -> Exported:
 
 
 def given(model: Model | Module, example: Sequence[Any] | None) -> Model:
-    """The model of a call; a module with its example as an exported program.
-
-    Raises
-    ------
-    InputError
-        A module has no example; or as `exported`.
-    """
+    """The model of a call; a module with its example as an exported program. Raises `InputError`: a module has no
+    example; or as `exported`."""
     if example is not None:
         return exported(model, example)
     if is_module(model):

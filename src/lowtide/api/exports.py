@@ -24,21 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exports:
-    """Files to write of a layout, each or none.
+    """Files to write of a layout, each or none."""
 
-    Attributes
-    ----------
-    header
-        C and C++ macros: arena size, alignment, each tensor's offset and size.
-    table
-        Text: which tensor is where, and when.
-    usmp
-        JSON with the records of TVM's unified static memory planner.
-    """
-
-    header: str | Path | None = None
-    table: str | Path | None = None
-    usmp: str | Path | None = None
+    header: str | Path | None = None  # C and C++ macros: arena size, alignment, each tensor's offset and size
+    table: str | Path | None = None  # text: which tensor is where, and when
+    usmp: str | Path | None = None  # JSON with the records of TVM's unified static memory planner
 
     @property
     def paths(self) -> list[str | Path]:
@@ -138,13 +128,7 @@ def planned_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -
 
 
 def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
-    """A plan as TFLM's `BufferPlan`, in a C++ header.
-
-    Raises
-    ------
-    InputError
-        No plan for TFLM, or for another model.
-    """
+    """A plan as TFLM's `BufferPlan`, in a C++ header. Raises `InputError`: no plan for TFLM, or for another model."""
     from lowtide.api.rewrites.decisions import part_graph
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
@@ -181,19 +165,9 @@ def write_placement(
 ) -> None:
     """Write placed buffers: as a CSV with offsets to `out`, and as `exports` asks; together or not at all.
 
-    Parameters
-    ----------
-    name
-        What the header's macros and the table begin with.
-    source
-        The file that the buffers came from; no output may be it.
-    capacity
-        Bytes there are, if known.
-
-    Raises
-    ------
-    InputError
-        An output is the input or cannot be written, or a CSV cannot hold a buffer's name.
+    `name`: what the header's macros and the table begin with. `source`: the file that the buffers came from; no output
+    may be it. `capacity`: bytes there are, if known. Raises `InputError`: an output is the input or cannot be written,
+    or a CSV cannot hold a buffer's name.
     """
     from lowtide.outputs import Outputs
     from lowtide.write.arena_map import map_of_buffers
@@ -209,13 +183,8 @@ def write_placement(
 
 
 def placed_csv(placed: Placement, problem: Problem) -> str:
-    """The buffers with their offsets, and their memories if there are several, as a CSV file.
-
-    Raises
-    ------
-    InputError
-        A name that a CSV cannot hold.
-    """
+    """The buffers with their offsets, and their memories if there are several, as a CSV file. Raises `InputError`: a
+    name that a CSV cannot hold."""
     from lowtide.allocate.csv_buffers import format_buffers
 
     places = None if placed.memory_of is None else {name: (memory,) for name, memory in placed.memory_of.items()}

@@ -135,7 +135,7 @@ def _unmodified(model: Model, settings: dict[str, Any]) -> Plan:
     if settings.get("method", "exact") not in ("exact", "own") or settings.get("options"):
         raise InputError("--as-is judges the file's own order; leave out --method and --set")
     graph = load(model, settings.pop("dims", NO_DIMS))
-    own = plan(graph, **{**settings, "method": "own", "options": NO_OPTIONS})
+    own = plan(graph, **(settings | {"method": "own", "options": NO_OPTIONS}))
     goal = memories_of(settings)
     target = rules_of(settings, graph.source, goal)
     runtime = runtime_of(target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
@@ -20,7 +20,7 @@ from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.rewrites import ALL
-from lowtide.sizes import NO_DIMS, Dims
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -40,33 +40,43 @@ def check_time(seconds: float) -> None:
         raise InputError(f"time is {seconds!r}; give a positive number of seconds")
 
 
+class CallOptions(TypedDict, total=False):
+    """What `plan`, `inspect`, `compare` and `share` all take; the docstring of `plan` says what it means."""
+
+    target: str | Target
+    time: float
+    search_memory: Size
+    seed: int
+    dims: Dims
+    overwrite_inputs: bool
+    pin_inputs: bool
+
+
+def rules_of(given: CallOptions, **more: Any) -> Rules:
+    """The rules that a call names; `more`: other fields of them."""
+    changed = given.get("overwrite_inputs", False), given.get("pin_inputs", False)
+    return Rules(given.get("target", "auto"), *changed, **more)
+
+
+def search_of(given: CallOptions, method: Method | SpillMethod, seconds: float = 60.0, **more: Any) -> Search:
+    """The search that a call asks for. Raises `InputError`: it has no such limits; `seconds`: where it names none."""
+    memory_bytes = parse_size(given.get("search_memory", "2GiB"), "search memory")
+    return Search(method, given.get("time", seconds), memory_bytes, given.get("seed", 0), **more)
+
+
 @dataclass(frozen=True)
 class Search:
-    """How to search, and when to stop.
+    """How to search, and when to stop."""
 
-    Attributes
-    ----------
-    method
-        A scheduling method, or for a fast memory one that spills.
-    seconds, memory_bytes
-        Limits of the search.
-    seed
-        For what is drawn at random.
-    quick
-        Whether to stop once a budget is met or proved impossible, and leave out the byte-level replay.
-    gap
-        Part of the peak that the bound may lack; 0: the peak is to be proved least.
-    require_optimal
-        Whether a plan that is not proved optimal has status ``"unproved"``.
-    """
-
-    method: Method | SpillMethod
+    method: Method | SpillMethod  # a scheduling method, or for a fast memory one that spills
+    # seconds, memory_bytes: limits of the search.
     seconds: float = 60.0
     memory_bytes: int = 2 * 1024**3
-    seed: int = 0
+    seed: int = 0  # for what is drawn at random
+    # Whether to stop once a budget is met or proved impossible, and leave out the byte-level replay.
     quick: bool = False
-    require_optimal: bool = False
-    gap: float = 0.0
+    require_optimal: bool = False  # whether a plan that is not proved optimal has status ``"unproved"``
+    gap: float = 0.0  # part of the peak that the bound may lack; 0: the peak is to be proved least
 
     def __post_init__(self) -> None:
         check_time(self.seconds)
@@ -117,49 +127,24 @@ class Goal(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """What a person asks for.
+    """What a person asks for. Raises `InputError`: something asked for is wrong, or the goal cannot honour it."""
 
-    Attributes
-    ----------
-    model
-        A graph, or what `lowtide.load` takes.
-    dims
-        Sizes of the model's free dimensions.
-    allow
-        What of the graph may be changed (`lowtide.rewrites.ALLOWED`).
-    exact_bits
-        Whether a change must not move a bit of the results.
-    max_ops
-        Ops that a changed graph may have; 0: any number.
-    costs
-        What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
-    repeats
-        A published method of recomputation; None: lowtide's own.
-    warm_start
-        A plan of the model that the search begins with: what is found is no worse.
-    stream_input
-        Whether the caller hands graph inputs over row by row, as loops ask for them.
-    target
-        The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
-
-    Raises
-    ------
-    InputError
-        Something asked for is wrong, or the goal cannot honour it.
-    """
-
-    model: Model
-    dims: Dims
+    model: Model  # a graph, or what `lowtide.load` takes
+    dims: Dims  # sizes of the model's free dimensions
     rules: Rules
     goal: Goal
     search: Search
-    allow: tuple[str, ...] = ()
-    exact_bits: bool = False
-    max_ops: int = 0
+    allow: tuple[str, ...] = ()  # what of the graph may be changed (`lowtide.rewrites.ALLOWED`)
+    exact_bits: bool = False  # whether a change must not move a bit of the results
+    max_ops: int = 0  # ops that a changed graph may have; 0: any number
+    # What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
     costs: Costs | None = None
-    repeats: RecomputeMethod | None = None
-    stream_input: bool = False
-    warm_start: Plan | None = None
+    repeats: RecomputeMethod | None = None  # a published method of recomputation; None: lowtide's own
+    stream_input: bool = False  # whether the caller hands graph inputs over row by row, as loops ask for them
+    warm_start: Plan | None = None  # a plan of the model that the search begins with: what is found is no worse
+    # What each op counts for when plans are compared, since a runtime keeps so much for it outside the arena.
+    op_bytes: int = 0
+    # The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -199,13 +184,8 @@ class Job:
         return self.model.source if isinstance(self.model, Graph) else str(self.model)
 
     def problem(self) -> Problem:
-        """Read the model.
-
-        Raises
-        ------
-        InputError
-            It cannot be read, or a tensor that the rules name is not in the arena.
-        """
+        """Read the model. Raises `InputError`: it cannot be read, or a tensor that the rules name is not in the
+        arena."""
         return Problem.of(self.target.as_seen(load(self.model, self.dims)), self.target)
 
     def of_graph(self, graph: Graph) -> Job:

@@ -14,8 +14,7 @@ from lowtide.runtimes.registry import runtime_of
 from lowtide.sizes import NO_DIMS
 from lowtide.target import Target, resolve
 
-MOST_OPS = 300
-"""Screens show the choices for models of so many ops at most; each choice is a plan of its own."""
+MOST_OPS = 300  # screens show the choices for models of so many ops at most; each choice is a plan of its own
 _SHOWN = ("method", "options", "time", "search_memory", "seed", "overwrite_inputs", "pin_inputs")
 _SHOWN += ("persistent", "double_buffered", "fixed")
 
@@ -25,19 +24,9 @@ def kernel_choices(
 ) -> Mapping[str, KernelChoice]:
     """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's.
 
-    Parameters
-    ----------
-    model
-        A .tflite file, or a graph read from one.
-    target
-        TFLM's; its other fields stay as they are.
-    settings
-        Those of `lowtide.research.plan`, but for the reserve and memories apart.
-
-    Raises
-    ------
-    InputError
-        The target is not TFLM's; and as `lowtide.research.plan`.
+    `model`: a .tflite file, or a graph read from one. `target`: TFLM's; its other fields stay as they are. `settings`:
+    those of `lowtide.research.plan`, but for the reserve and memories apart. Raises `InputError`: the target is not
+    TFLM's; and as `lowtide.research.plan`.
     """
     from lowtide.api.planning import plan
 

@@ -29,23 +29,18 @@ if TYPE_CHECKING:
     from lowtide.optimize.regions import Way
     from lowtide.transform.cut import Cutter
 
-STEP = 0.75
-"""A rung is listed if it is no more than this part of the one before it."""
+STEP = 0.75  # a rung is listed if it is no more than this part of the one before it
 
-MOST_CUTS = 4
-"""Rungs with cuts alone."""
+MOST_CUTS = 4  # rungs with cuts alone
 
-_TIERS = (0.6, 0.35, 0.2)
-"""Parts of the smallest memory without slow memory that are looked at with one."""
+_TIERS = (0.6, 0.35, 0.2)  # parts of the smallest memory without slow memory that are looked at with one
 
 _LOWEST = (0.14, 0.1, 0.07, 0.05, 0.035, 0.025)
 """Further ones, until one is not to be had; of these the smallest is listed, below which there is little more."""
 
-_CUTS = 0.5
-"""Share of the time after which the search for cuts is over."""
+_CUTS = 0.5  # share of the time after which the search for cuts is over
 
-_SPARE = 50
-"""A fast memory is tried with one part in so many above what the largest op of its cuts needs."""
+_SPARE = 50  # a fast memory is tried with one part in so many above what the largest op of its cuts needs
 
 
 def ladder(
@@ -54,17 +49,9 @@ def ladder(
     """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out for
     want of time.
 
-    Parameters
-    ----------
-    own_peak, best_peak
-        Bytes of the own order, and of the best one known.
-    order
-        That one, in positions.
-    limits
-        When to stop looking.
-    best_arena
-        Bytes that the runtime takes in all for the best order, if that is known: more than what the arena holds where
-        it needs more while it plans.
+    `own_peak`, `best_peak`: bytes of the own order, and of the best one known. `order`: that one, in positions.
+    `limits`: when to stop looking. `best_arena`: bytes that the runtime takes in all for the best order, if that is
+    known: more than what the arena holds where it needs more while it plans.
     """
     from lowtide.transform.cut import Cutter
 

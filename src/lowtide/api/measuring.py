@@ -39,21 +39,17 @@ if TYPE_CHECKING:
     from lowtide.transform.cut import Cutter, Region
     from lowtide.transform.parts import PartGraph
 
-ROUNDS = 2
-"""How often each node is timed alone, far apart."""
+ROUNDS = 2  # how often each node is timed alone, far apart
 _CURVES, _POINTS, _MOST_PARTS = 3, 5, 3000
 """How often the curve is drawn with what is known by then, points of it that are run, and ops of one at the most."""
 _PROFILE, _LAUNCH = 2e-6, 5e-6
 """Seconds that a profile takes of a node, and that a runtime takes from one node to the next, at the most: what looks
 like more is other work on the machine."""
-_HICCUP = 1.3
-"""How many times longer than by its profile a session may take before it is run once more."""
-_TRIES = 4
-"""Plans that are tried for a bound on the overhead at the most."""
+_HICCUP = 1.3  # how many times longer than by its profile a session may take before it is run once more
+_TRIES = 4  # plans that are tried for a bound on the overhead at the most
 _ALONE, _SESSIONS, _SEARCH = 0.2, 0.6, 0.1
 """Shares of the time after which single nodes are done, and sessions where plans are tried behind them; for a curve."""
-_LEAST = 10.0
-"""Seconds for a curve at the least."""
+_LEAST = 10.0  # seconds for a curve at the least
 
 NodeReport = Callable[[int, int, str], None]
 """Called before something is run: how many are done, of how many, and what it is."""
@@ -138,45 +134,26 @@ def _bounds(words: str | float | Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Session:
-    """A session that was run, whole or in parts.
+    """A session that was run, whole or in parts."""
 
-    Attributes
-    ----------
-    nodes
-        What its profile says of each: signature (None: it holds parts together), work, seconds.
-    profiled
-        What it says of all of them and of changes of layout, in seconds.
-    count
-        How many there are.
-    seconds
-        What a run took without a profile. All seconds are as many times more or less as they have to be for those of
-        the model as it is, which ran in turn with it, to be those of the first session, by the profile too.
-    """
-
+    # What its profile says of each: signature (None: it holds parts together), work, seconds.
     nodes: tuple[tuple[Signature | None, Work, float], ...]
-    profiled: float
-    count: int
+    profiled: float  # what it says of all of them and of changes of layout, in seconds
+    count: int  # how many there are
+    # What a run took without a profile. All seconds are as many times more or less as they have to be for those of the
+    # model as it is, which ran in turn with it, to be those of the first session, by the profile too.
     seconds: float
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A plan for a bound on the overhead.
+    """A plan for a bound on the overhead."""
 
-    Attributes
-    ----------
-    plan, parts
-        It, and what runs by it.
-    cutter
-        Of the graph that it cuts.
-    measured
-        The overhead that was seen.
-    """
-
+    # plan, parts: it, and what runs by it.
     plan: Plan
     parts: PartGraph
-    cutter: Cutter
-    measured: float = 0.0
+    cutter: Cutter  # of the graph that it cuts
+    measured: float = 0.0  # the overhead that was seen
 
     def same(self, other: _Tried) -> bool:
         """Whether both run the same, in the same order."""

@@ -105,13 +105,8 @@ def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
 
 
 def load_own(model: Model, dims: Dims) -> tuple[Graph, set[str]]:
-    """Read a model that has a use for some of these sizes of free dimensions, and say for which.
-
-    Raises
-    ------
-    InputError
-        As `load`, but for sizes of dimensions that the model does not have.
-    """
+    """Read a model that has a use for some of these sizes of free dimensions, and say for which. Raises `InputError`:
+    as `load`, but for sizes of dimensions that the model does not have."""
     own = dict(dims)
     while True:
         try:

@@ -25,8 +25,7 @@ class Exported(Protocol):
         ...
 
 
-Model = Graph | str | Path | Exported
-"""What calls take for a model: see `lowtide.load`."""
+Model = Graph | str | Path | Exported  # what calls take for a model: see `lowtide.load`
 
 
 class Module(Protocol):

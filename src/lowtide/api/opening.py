@@ -14,17 +14,9 @@ from lowtide.run.opening import onnx_refusal, tflite_refusals
 def open_written(outputs: Outputs, source: Path | None = None) -> None:
     """Open the models among the files that are being written, and warn of those that cannot be.
 
-    Parameters
-    ----------
-    outputs
-        Not yet committed: an error leaves none of the files.
-    source
-        The file that the models are made of, next to which their external data is; None if there is none.
-
-    Raises
-    ------
-    VerificationError
-        ``open``: a runtime opens `source`, and not what was made of it.
+    `outputs`: not yet committed: an error leaves none of the files. `source`: the file that the models are made of,
+    next to which their external data is; None if there is none. Raises `VerificationError`: ``open``: a runtime opens
+    `source`, and not what was made of it.
     """
     for final, written in outputs.pending.items():
         if final.suffix.lower() in (".onnx", ".tflite"):

@@ -14,6 +14,7 @@ from lowtide.api.objects import Model
 from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import Plan
+from lowtide.run.blocks import check_block, declared_block
 from lowtide.run.optimise import Level
 from lowtide.run.optimise_process import optimize
 from lowtide.sizes import Dims, split_dims
@@ -34,25 +35,23 @@ def optimized_file(model: Path, out: Path, dims: Dims, level: Level = "all") -> 
     sizes = sizes_by_name(model, dims)
     optimize(model, out, sizes, level)
     runtime = f"onnxruntime {onnxruntime.__version__}"
-    origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level=level, dims=sizes)
+    block = declared_block(out)
+    origin = OptimizedFrom(sha256=_digest(model), runtime=runtime, level=level, dims=sizes, block=block)
     return OptimizedFile(out, origin)
 
 
 @contextmanager
 def planned_model(plan: Plan, model: Model) -> Iterator[Model]:
-    """The model that a plan is of while it is needed: the user's, or what onnxruntime's optimiser makes of it.
-
-    Raises
-    ------
-    InputError
-        The plan is for another model, or this onnxruntime or CPU makes another file of it.
-    """
+    """The model that a plan is of while it is needed: the user's, or what onnxruntime's optimiser makes of it. Raises
+    `InputError`: the plan is for another model or for other processors, or this onnxruntime makes another file of
+    it."""
     origin = plan.optimized_from
     if origin is None or not isinstance(model, str | Path) or _is_of(plan, Path(model)):
         yield model
         return
     if not Path(model).is_file() or _digest(Path(model)) != origin.sha256:
         raise InputError("the plan is for another model; plan this one anew", str(model))
+    check_block(origin.block, "the plan")
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         made = optimized_file(Path(model), Path(folder) / "optimized.onnx", origin.dims, cast(Level, origin.level))
         if not _is_of(plan, made.path):

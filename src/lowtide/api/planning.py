@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
-from lowtide.api.exported import given
+from lowtide.api.exported import given as exported
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search
+from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, search_of
 from lowtide.api.objects import Model, Module
-from lowtide.api.problem import Problem, Rules
+from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
 from lowtide.api.rewrites.cutting import allowed
 from lowtide.api.rewrites.means import with_all_means
@@ -25,19 +25,47 @@ from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
 from lowtide.plan import Plan, Seconds, read_plan
 from lowtide.rewrites import TensorAlias
-from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
+from lowtide.sizes import NO_DIMS, Size, parse_gap
 from lowtide.stop import Limits, Progress
-from lowtide.target import NONE_FIXED, Target
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from lowtide.allocate.banks.places import Banks, Places
     from lowtide.schedule.method import Method
     from lowtide.spill.words import Memories
 
-MOST_REPLAYED = 2000
-"""Ops of a plan whose arena is replayed byte by byte after it was made."""
+MOST_REPLAYED = 2000  # ops of a plan whose arena is replayed byte by byte after it was made
 
 NO_PLACES: Places = {}
+
+
+class PlanOptions(CallOptions, total=False):
+    """What else `plan` takes; its docstring says what each means."""
+
+    budget: Size | None
+    reserve: Size | None
+    banks: Banks | None
+    board: str | Path | None
+    places: Places
+    memories: Memories
+    moves: Options
+    method: str | Method
+    options: Options
+    gap: str | float
+    require_optimal: bool
+    allow: str | Sequence[str]
+    exact_bits: bool
+    max_ops: int
+    cost: CostFile | str | Path | None
+    max_overhead: str | float | None
+    stream_input: bool
+    warm_start: Plan | str | Path | None
+    persistent: Sequence[str]
+    double_buffered: Sequence[str]
+    fixed: Mapping[str, int]
+    spread: bool
+    quick: bool
 
 
 @typed
@@ -45,38 +73,9 @@ def plan(
     model: Model | Module,
     example: Example | None = None,
     *,
-    target: str | Target = "auto",
-    budget: Size | None = None,
-    reserve: Size | None = None,
-    banks: Banks | None = None,
-    board: str | Path | None = None,
-    places: Places = NO_PLACES,
-    memories: Memories = (),
-    moves: Options = NO_OPTIONS,
-    method: str | Method = "exact",
-    options: Options = NO_OPTIONS,
-    time: float = 60.0,
-    search_memory: Size = "2GiB",
-    seed: int = 0,
-    dims: Dims = NO_DIMS,
-    gap: str | float = 0.0,
-    require_optimal: bool = False,
-    allow: str | Sequence[str] = (),
-    exact_bits: bool = False,
-    max_ops: int = 0,
-    cost: CostFile | str | Path | None = None,
-    max_overhead: str | float | None = None,
-    stream_input: bool = False,
-    warm_start: Plan | str | Path | None = None,
-    overwrite_inputs: bool = False,
-    pin_inputs: bool = False,
-    persistent: Sequence[str] = (),
-    double_buffered: Sequence[str] = (),
-    fixed: Mapping[str, int] = NONE_FIXED,
-    spread: bool = False,
-    quick: bool = False,
     trace: list[Progress] | None = None,
     report: Callable[[Progress], None] | None = None,
+    **given: Unpack[PlanOptions],
 ) -> Plan:
     """Find the order of least peak, its arena, and the proof of how good they are; check them.
 
@@ -87,7 +86,7 @@ def plan(
     example
         For a module: what it is called with, as ``(x,)``. It is exported in the mode (training or not) in which it is.
     target
-        Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
+        Name of a target, a TOML file, or a `Target`; ``"auto"``, the default, goes by the model.
     budget
         Bytes that the arena and the reserve may take together; sizes such as ``"256KiB"``, or ``"70%"`` of the peak of
         the own order. Decides `status`.
@@ -110,9 +109,9 @@ def plan(
         means ``"spill"``; with `allow` ``"recompute"``, of a published one, as
         `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
-        Seconds of search.
+        Seconds of search; the default is 60.
     search_memory
-        Bytes for states that the search stores.
+        Bytes for states that the search stores; the default is 2 GiB.
     gap
         Stop the search for an order once the bound is within this part of its peak: ``"3%"`` or 0.03. Not with
         `memories`.
@@ -181,64 +180,18 @@ def plan(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
-    job = job_of(
-        given(model, example), target=target, budget=budget, reserve=reserve, banks=banks, board=board, places=places,
-        memories=memories, moves=moves, method=method, options=options, time=time, search_memory=search_memory,
-        seed=seed, dims=dims, gap=gap, require_optimal=require_optimal, allow=allow, exact_bits=exact_bits,
-        max_ops=max_ops, cost=cost, max_overhead=max_overhead, stream_input=stream_input,
-        warm_start=warm_start,
-        overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs, persistent=persistent,
-        double_buffered=double_buffered, fixed=fixed, spread=spread, quick=quick,
-    )  # fmt: skip
-    return plan_job(job, trace=trace, report=report)
+    return plan_job(job_of(exported(model, example), **given), trace=trace, report=report)
 
 
-def job_of(
-    model: Model,
-    *,
-    target: str | Target = "auto",
-    budget: Size | None = None,
-    reserve: Size | None = None,
-    banks: Banks | None = None,
-    board: str | Path | None = None,
-    places: Places = NO_PLACES,
-    memories: Memories = (),
-    moves: Options = NO_OPTIONS,
-    method: str | Method = "exact",
-    options: Options = NO_OPTIONS,
-    time: float = 60.0,
-    search_memory: Size = "2GiB",
-    seed: int = 0,
-    dims: Dims = NO_DIMS,
-    gap: str | float = 0.0,
-    require_optimal: bool = False,
-    allow: str | Sequence[str] = (),
-    exact_bits: bool = False,
-    max_ops: int = 0,
-    cost: CostFile | str | Path | None = None,
-    max_overhead: str | float | None = None,
-    stream_input: bool = False,
-    warm_start: Plan | str | Path | None = None,
-    overwrite_inputs: bool = False,
-    pin_inputs: bool = False,
-    persistent: Sequence[str] = (),
-    double_buffered: Sequence[str] = (),
-    fixed: Mapping[str, int] = NONE_FIXED,
-    spread: bool = False,
-    quick: bool = False,
-) -> Job:
-    """A call of `plan` as a job, with its keywords; of the model's file nothing is read but an ExportedProgram.
-
-    Raises
-    ------
-    InputError
-        An argument is wrong, or two do not go together.
-    """
-    arena = OneArena.of(budget, reserve, spread=spread)
-    goal = find_goal(arena, (banks, board, places), (memories, moves))
-    rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
-    memory_bytes = parse_size(search_memory, "search memory")
-    words, repeats = allowed(allow), None
+def job_of(model: Model, **given: Unpack[PlanOptions]) -> Job:
+    """A call of `plan` as a job, with its keywords; of the model's file nothing is read but an ExportedProgram. Raises
+    `InputError`: an argument is wrong, or two do not go together."""
+    method, options = given.get("method", "exact"), given.get("options", NO_OPTIONS)
+    arena = OneArena.of(given.get("budget"), given.get("reserve"), spread=given.get("spread", False))
+    several = given.get("banks"), given.get("board"), given.get("places", NO_PLACES)
+    goal = find_goal(arena, several, (given.get("memories", ()), given.get("moves", NO_OPTIONS)))
+    own = {name: given.get(name) for name in ("persistent", "double_buffered", "fixed") if name in given}
+    words, repeats = allowed(given.get("allow", ())), None
     if "recompute" in words and method != "exact":
         from lowtide.optimize.recompute.registry import make_recompute
 
@@ -246,10 +199,17 @@ def job_of(
             raise InputError(f"published ways of running ops again go by their names; leave out method={method.name}")
         repeats = make_recompute(method, options)
         method, options = "exact", NO_OPTIONS
-    search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    costs = find_costs(cost, max_overhead)
-    start = warm_start if isinstance(warm_start, Plan) or warm_start is None else read_plan(warm_start)
-    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input, start)
+    search = search_of(
+        given, goal.method(method, options), quick=given.get("quick", False),
+        require_optimal=given.get("require_optimal", False), gap=parse_gap(given.get("gap", 0.0)),
+    )  # fmt: skip
+    costs = find_costs(given.get("cost"), given.get("max_overhead"))
+    start = given.get("warm_start")
+    job = Job(
+        model, given.get("dims", NO_DIMS), rules_of(given, **own), goal, search, words, given.get("exact_bits", False),
+        given.get("max_ops", 0), costs, repeats, given.get("stream_input", False),
+        start if isinstance(start, Plan) or start is None else read_plan(start),
+    )  # fmt: skip
     check_warm_start(job)
     return job
 
@@ -328,12 +288,7 @@ def find_goal(
     fast: tuple[Memories, Options],
 ) -> OneArena | SeveralMemories | FastMemory:
     """The goal that a call asks for: what it says of an arena, of banks, board and places, of memories and moves.
-
-    Raises
-    ------
-    InputError
-        They are for different goals, or wrong in themselves.
-    """
+    Raises `InputError`: they are for different goals, or wrong in themselves."""
     if any(fast):
         return FastMemory.of(None if any(several) else arena, *fast)
     return SeveralMemories.of(arena, *several) if any(several) else arena

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from lowtide.run.probing import NodeProbe, Probing
     from lowtide.transform.cut import Cut, Cutter
 
-MOST_MACS = 2 * 10**8
-"""Nodes with more multiplications than this even on smaller operands are not run, and said so."""
-BUDGET = 10**6
-"""Elements and multiplications above which a node is probed on smaller operands."""
+MOST_MACS = 2 * 10**8  # nodes with more multiplications than this even on smaller operands are not run, and said so
+BUDGET = 10**6  # elements and multiplications above which a node is probed on smaller operands
 
 
 @typed
@@ -140,10 +138,7 @@ def probe_cuts(graph: Graph, plan: Plan) -> str:
     Of nodes of one type, with the same attributes, cut along the same axis, the smallest is run; on smaller operands if
     it is large.
 
-    Raises
-    ------
-    VerificationError
-        ``"cut_nodes"``: a node gives something else in parts.
+    Raises `VerificationError`: ``"cut_nodes"``: a node gives something else in parts.
     """
     from lowtide.run.probe import RefusedError
     from lowtide.run.probe_cuts import probe_cut

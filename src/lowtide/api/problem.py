@@ -24,25 +24,17 @@ OWN_PLAN_FIXED = (
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as memory in a call: a target, and what is changed of it for this model.
+    """What counts as memory in a call: a target, and what is changed of it for this model."""
 
-    Attributes
-    ----------
-    target
-        Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
-    overwrite_inputs, pin_inputs
-        Whether graph inputs may be overwritten in place, or must not be.
-    persistent, double_buffered
-        Names of tensors that keep memory of their own throughout, the latter for two of them.
-    fixed
-        Names of tensors, each with the offset in bytes where it has to lie.
-    """
-
-    target: str | Target = "auto"
+    target: str | Target = "auto"  # name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model
+    # overwrite_inputs, pin_inputs: whether graph inputs may be overwritten in place, or must not be.
     overwrite_inputs: bool = False
     pin_inputs: bool = False
+    # persistent, double_buffered: names of tensors that keep memory of their own throughout, the latter for two of
+    # them.
     persistent: Sequence[str] = ()
     double_buffered: Sequence[str] = ()
+    # Names of tensors, each with the offset in bytes where it has to lie.
     fixed: Mapping[str, int] = field(default_factory=lambda: dict(NONE_FIXED))
 
     def __post_init__(self) -> None:
@@ -53,13 +45,8 @@ class Rules:
     @classmethod
     def of_plan(cls, plan: Plan, target: str | Target = "auto") -> Rules:
         """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names, or the rules of
-        another one that it carries.
-
-        Raises
-        ------
-        InputError
-            It carries no rules of a target that is not built in, and none is given.
-        """
+        another one that it carries. Raises `InputError`: it carries no rules of a target that is not built in, and none
+        is given."""
         own: str | Target = plan.target
         if target == "auto" and plan.target.partition(",")[0] not in BUILT_IN:
             if plan.rules is None:
@@ -124,13 +111,8 @@ class Problem:
 
 
 def aliasing_target(target: Target) -> Target:
-    """The rules where tensors may lie in others: of the built-in ``generic`` more than it allows by itself.
-
-    Raises
-    ------
-    InputError
-        The target's runtime lays tensors out by rules of its own, or copies slices.
-    """
+    """The rules where tensors may lie in others: of the built-in ``generic`` more than it allows by itself. Raises
+    `InputError`: the target's runtime lays tensors out by rules of its own, or copies slices."""
     changes = [] if target.in_place_normalisation else ["in_place_normalisation=true"]
     if target.rule or target.name == TORCH:
         runtime = target.rule or target.name

@@ -21,27 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Files to write of a plan's picture, each or none.
+    """Files to write of a plan's picture, each or none."""
 
-    Attributes
-    ----------
-    report
-        HTML: everything, in one file that needs no network.
-    trace
-        JSON for Perfetto and ``chrome://tracing``: live bytes, and who is there when.
-    svg
-        Begin of the names of SVG files, one a figure: ``NAME-live.svg``, ``NAME-MEMORY.svg``.
-    overlay
-        JSON for Model Explorer: custom node data that colour the model's own graph by live bytes.
-    png
-        Begin of the names of PNG files, one a figure, as of `svg`; drawn with matplotlib.
-    """
-
-    report: str | Path | None = None
-    trace: str | Path | None = None
+    report: str | Path | None = None  # HTML: everything, in one file that needs no network
+    trace: str | Path | None = None  # JSON for Perfetto and ``chrome://tracing``: live bytes, and who is there when
+    # Begin of the names of SVG files, one a figure: ``NAME-live.svg``, ``NAME-MEMORY.svg``.
     svg: str | Path | None = None
+    # JSON for Model Explorer: custom node data that colour the model's own graph by live bytes.
     overlay: str | Path | None = None
-    png: str | Path | None = None
+    png: str | Path | None = None  # begin of the names of PNG files, one a figure, as of `svg`; drawn with matplotlib
 
     @property
     def paths(self) -> list[str | Path]:
@@ -151,14 +139,8 @@ def report(
 
 def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | Path]:
     """Write the picture of a plan file, of two, the first of which is the one before, or of several, whose peaks and
-    ops are a front of which one is shown at a time; the names of the files.
-
-    Raises
-    ------
-    InputError
-        A file is no plan, there are too many, several are of different models, or an output cannot be written or is a
-        plan that is read.
-    """
+    ops are a front of which one is shown at a time; the names of the files. Raises `InputError`: a file is no plan,
+    there are too many, several are of different models, or an output cannot be written or is a plan that is read."""
     from lowtide.outputs import Outputs
 
     if not pictures.wanted:
@@ -210,22 +192,9 @@ def _check_one_model(read: Sequence[Plan], paths: Sequence[str | Path]) -> None:
 def plot(plan: Plan, axes: Any = None) -> Any:
     """Draw live bytes over the steps with matplotlib, where that is installed; `plan.plot()` is the same.
 
-    Parameters
-    ----------
-    axes
-        What to draw on; None: axes of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        For titles, limits and saving: ``plan.plot().figure.savefig("live.png")``.
-
-    Raises
-    ------
-    MissingExtraError
-        matplotlib is not installed.
-    InputError
-        The plan has no `profile`.
+    `axes`: what to draw on; None: axes of a new figure. Returns: for titles, limits and saving:
+    ``plan.plot().figure.savefig("live.png")``. Raises `MissingExtraError`: matplotlib is not installed. Raises
+    `InputError`: the plan has no `profile`.
     """
     from lowtide.report.parted import view_of
     from lowtide.report.plots import live_plot
@@ -289,19 +258,9 @@ def front_words(front: Front) -> str:
 def to_pandas(plan: Plan) -> Any:
     """The tensors in memory as a table of pandas', where that is installed; `plan.to_pandas()` is the same.
 
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each storage and workspace, with the columns ``name``, ``kind``, ``bytes``, ``first_step``,
-        ``last_step``, ``memory``, ``offset`` (bytes from that memory's start, or nothing), ``dtype``, ``shape`` and
-        ``at_peak``.
-
-    Raises
-    ------
-    MissingExtraError
-        pandas is not installed.
-    InputError
-        The plan has no `profile`.
+    Returns: a row for each storage and workspace, with the columns ``name``, ``kind``, ``bytes``, ``first_step``,
+    ``last_step``, ``memory``, ``offset`` (bytes from that memory's start, or nothing), ``dtype``, ``shape`` and
+    ``at_peak``. Raises `MissingExtraError`: pandas is not installed. Raises `InputError`: the plan has no `profile`.
     """
     from lowtide.report.parted import view_of
 

@@ -17,6 +17,7 @@ from lowtide.extensions import networks
 from lowtide.graph import Graph
 from lowtide.plan import Plan, read_plan
 from lowtide.rewrites import in_parts, recomputes_ops
+from lowtide.run.blocks import check_block, declared_block
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ _RUNTIMES = {
     "pt2": (("torch",), "torch", "torch"),
 }
 """What a format is run by: modules of which one has to be there, the package, and the extra that brings it."""
-_INPUTS = 2
-"""Random inputs with which a plan with loops is replayed: two show whether the outputs depend on them."""
+_INPUTS = 2  # random inputs with which a plan with loops is replayed: two show whether the outputs depend on them
 
 
 @typed
@@ -77,6 +77,8 @@ def run(
         load(model, dims)  # it says which of them the model does not have
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, planned_model(plan, model) as source:
         shipped, model = Path(str(model)), str(source)
+        if kind == "onnx":
+            check_block(declared_block(Path(model)), model)
         if plan.loops:
             return _run_loops(model, plan, kind, (random_weights, dims), Path(folder))
         if kind == "tflite":
@@ -102,14 +104,8 @@ def run(
 
 def check_run(model: Model, plan: Plan, *, random_weights: bool = False) -> Literal["onnx", "tflite", "pt2"]:
     """See that a model can be run, and in a plan's order, before time is spent on either; which runtime it runs in.
-
-    Raises
-    ------
-    InputError
-        It cannot, or an argument of `run` is not for it.
-    MissingExtraError
-        Its runtime is not installed.
-    """
+    Raises `InputError`: it cannot, or an argument of `run` is not for it. Raises `MissingExtraError`: its runtime is
+    not installed."""
     if isinstance(model, Graph):
         raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
     kind = "pt2" if is_program(model) else runtime_format(str(model))

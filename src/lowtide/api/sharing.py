@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.job import NO_OPTIONS, CallOptions, Job, rules_of, search_of
 from lowtide.api.models import files_read, load, load_own
 from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
@@ -26,14 +26,15 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from lowtide.allocate.buffers import Buffer
     from lowtide.allocate.greedy import Packing
     from lowtide.allocate.placed import Placed
     from lowtide.write.arena_map import ArenaMap, Block, Place
 
 
-A_MOMENT_SECONDS = 0.1
-"""Time for each model that is still to be planned once Ctrl-C was pressed."""
+A_MOMENT_SECONDS = 0.1  # time for each model that is still to be planned once Ctrl-C was pressed
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,36 +51,16 @@ class SharedModel:
 
 @dataclass(frozen=True, repr=False)
 class Shared:
-    """One arena for models that run in turn.
+    """One arena for models that run in turn."""
 
-    Attributes
-    ----------
-    arena_bytes
-        Size of the arena.
-    lower_bound_bytes
-        No arena for these orders is smaller.
-    optimal
-        Whether they are equal.
-    persistent_bytes
-        What persistent and double-buffered tensors of all models take together, side by side.
-    separate_bytes
-        What arenas of their own would take together.
-    status
-        As that of a plan, if there is a budget.
-    models
-        In the order given.
-    interrupted
-        Whether Ctrl-C ended a search; the models after it were searched for a moment only.
-    """
-
-    arena_bytes: int
-    lower_bound_bytes: int
-    optimal: bool
-    persistent_bytes: int
-    separate_bytes: int
-    status: Status
-    models: list[SharedModel]
-    interrupted: bool = False
+    arena_bytes: int  # size of the arena
+    lower_bound_bytes: int  # no arena for these orders is smaller
+    optimal: bool  # whether they are equal
+    persistent_bytes: int  # what persistent and double-buffered tensors of all models take together, side by side
+    separate_bytes: int  # what arenas of their own would take together
+    status: Status  # as that of a plan, if there is a budget
+    models: list[SharedModel]  # in the order given
+    interrupted: bool = False  # whether Ctrl-C ended a search; the models after it were searched for a moment only
 
     def __repr__(self) -> str:
         return brief(self, "arena_bytes lower_bound_bytes optimal persistent_bytes separate_bytes status models")
@@ -107,17 +88,11 @@ class SharedArena(Shared):
 def share(
     models: Sequence[Model],
     *,
-    target: str | Target = "auto",
     budget: Size | None = None,
     persistent: Sequence[str] = (),
     double_buffered: Sequence[str] = (),
-    time: float = 60.0,
-    search_memory: Size = "2GiB",
-    seed: int = 0,
-    dims: Dims = NO_DIMS,
-    overwrite_inputs: bool = False,
-    pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
+    **given: Unpack[CallOptions],
 ) -> SharedArena:
     """Plan models that never run at the same time into one arena.
 
@@ -147,9 +122,9 @@ def share(
         raise InputError("an arena is shared by two models or more; name at least two")
     room = None if budget is None else parse_size(budget, "budget")
     goal = OneArena()
-    search = Search(goal.method("exact", NO_OPTIONS), time, parse_size(search_memory, "search memory"), seed)
-    rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered)
-    graphs = _load_all(models, dims)
+    search = search_of(given, goal.method("exact", NO_OPTIONS))
+    rules = rules_of(given, persistent=persistent, double_buffered=double_buffered)
+    graphs = _load_all(models, given.get("dims", NO_DIMS))
     _check_named(graphs, rules.named)
     jobs = [Job(graph, NO_DIMS, _own_rules(rules, graph), goal, search) for graph in graphs]
     for job in jobs:
@@ -177,15 +152,7 @@ def write_shared(
 
     No file is written over a model, or over the file of `target`, which was planned under.
 
-    Returns
-    -------
-    list
-        The files written, together or not at all.
-
-    Raises
-    ------
-    InputError
-        An output is a model or cannot be written.
+    Returns: the files written, together or not at all. Raises `InputError`: an output is a model or cannot be written.
     """
     from lowtide.outputs import Outputs
 
@@ -204,13 +171,8 @@ def write_shared(
 def shared_outputs(
     models: Sequence[Model], exports: Exports, plans: str | Path | None, target: str | Target = "auto"
 ) -> Iterator[None]:
-    """The folder of the plans, while an arena is planned and written into it; and that the files can be written.
-
-    Raises
-    ------
-    InputError
-        As `write_shared`, before any time is spent on planning.
-    """
+    """The folder of the plans, while an arena is planned and written into it; and that the files can be written. Raises
+    `InputError`: as `write_shared`, before any time is spent on planning."""
     from lowtide.outputs import Outputs, output_folder
 
     with nullcontext() if plans is None else output_folder(plans):

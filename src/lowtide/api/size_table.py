@@ -38,21 +38,13 @@ class SizeRow:
 
 @dataclass(frozen=True, repr=False)
 class SizeTable:
-    """Plans of one model.
+    """Plans of one model."""
 
-    Attributes
-    ----------
-    graph, target
-        As in the plans.
-    rows
-        One for each choice of sizes, in the order given; the last name's sizes change fastest.
-    linear
-        Figures that are ``a * size + b`` in all rows, with a and b; empty unless one dimension has three sizes or more.
-    """
-
+    # graph, target: as in the plans.
     graph: str
     target: str
-    rows: Sequence[SizeRow]
+    rows: Sequence[SizeRow]  # one for each choice of sizes, in the order given; the last name's sizes change fastest
+    # Figures that are ``a * size + b`` in all rows, with a and b; empty unless one dimension has three sizes or more.
     linear: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.answer import op_ids
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Search
+from lowtide.api.job import NO_OPTIONS, CallOptions, Job, Options, rules_of, search_of
 from lowtide.api.objects import Model
-from lowtide.api.problem import Problem, Rules
+from lowtide.api.problem import Problem
 from lowtide.arguments import typed
 from lowtide.errors import InputError, sound
 from lowtide.names import did_you_mean
 from lowtide.plan import RuntimeFigure, Stopped
-from lowtide.sizes import NO_DIMS, Dims, Size, parse_gap, parse_size
+from lowtide.sizes import NO_DIMS, parse_gap
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from lowtide.allocate.order_and_arena import Layout
     from lowtide.analyse.inspect import Inspection
     from lowtide.runtimes.base import Planned
@@ -31,18 +33,12 @@ if TYPE_CHECKING:
 def inspect(
     model: Model,
     *,
-    target: str | Target = "auto",
     method: str = "exact",
     options: Options = NO_OPTIONS,
-    time: float = 10.0,
     gap: str | float = 0.0,
-    search_memory: Size = "2GiB",
-    seed: int = 0,
-    dims: Dims = NO_DIMS,
-    overwrite_inputs: bool = False,
-    pin_inputs: bool = False,
     ladder: float = 2.0,
     report: Callable[[Progress], None] | None = None,
+    **given: Unpack[CallOptions],
 ) -> Inspection:
     """Say why the peak of a model's own order is what it is, and how low it could be.
 
@@ -64,10 +60,8 @@ def inspect(
     if not 0 <= ladder < 1e9:
         raise InputError(f"ladder is {ladder!r}; give a number of seconds, 0 for no ladder")
     goal = OneArena()
-    search = Search(
-        goal.method(method, options), time, parse_size(search_memory, "search memory"), seed, gap=parse_gap(gap)
-    )
-    job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
+    search = search_of(given, goal.method(method, options), 10.0, gap=parse_gap(gap))
+    job = Job(model, given.get("dims", NO_DIMS), rules_of(given), goal, search)
     problem = job.problem()
     limits = search.limits(None, report)
     memory, graph, own = problem.memory, problem.graph, range(len(problem.graph.ops))
@@ -78,7 +72,7 @@ def inspect(
     where = lost(memory, layout.order, layout.profile, arena)
     figures, planned = _figures(problem, layout, best.peak_bytes, limits)
     names = {op.id: f"{op.name} ({op.type})" for op in graph.ops}
-    looked, look = clock.perf_counter(), Limits(ladder, limits.memory_bytes, seed)
+    looked, look = clock.perf_counter(), Limits(ladder, limits.memory_bytes, search.seed)
     peaks, arena_bytes = (steps.peak, best.peak_bytes), figures[0].planned_bytes if figures else None
     rungs, complete = find_rungs(problem, *peaks, best.order, look, arena_bytes) if ladder else ([], False)
     return Inspection(

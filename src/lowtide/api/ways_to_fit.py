@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
     from lowtide.stop import Progress
 
-RUNG_SECONDS = 3.0
-"""Of search for each rung."""
-LADDER_SECONDS = 20.0
-"""After which no further rung is searched."""
+RUNG_SECONDS = 3.0  # of search for each rung
+LADDER_SECONDS = 20.0  # after which no further rung is searched
 _NOT_HERE = ("banks", "board", "memories")
 _LEAST_HALVED = 16
 """Smaller dimensions count batches or channels, and are not halved."""
@@ -113,9 +111,9 @@ def ways_to_fit(
     settings = {"time": 60.0, **settings, "budget": budget}
     graph = load(model, settings.get("dims", NO_DIMS)) if is_program(model) or isinstance(model, Graph) else None
     given: Model = model if graph is None else graph
-    seconds = min(RUNG_SECONDS, settings["time"])
+    seconds: Any = min(RUNG_SECONDS, settings["time"])
     began = monotonic()
-    plain = plan(given, **{**settings, "time": seconds})
+    plain = plan(given, **(settings | {"time": seconds}))
     limit = plain.budget_bytes or 0
     if plain.status not in ("over_budget", "impossible"):
         return []
@@ -150,7 +148,7 @@ def _rungs(model: Model, settings: Mapping[str, Any], plain: Plan) -> Iterator[_
     limit, source = plain.budget_bytes or 0, str(model) if isinstance(model, str | Path) else ""
     budget = f"--budget {limit}"
     if source.lower().endswith(".tflite"):
-        loops = {"target": "loops", "allow": ("loops",), "quick": False}
+        loops = {"target": "loops", "allow": ("loops",), "quick": False, "budget": None}
         flags = f"{budget} -o FOLDER"
         yield _Rung("C with row loops", loops, flags, command="emit")
         yield _Rung("C with row loops, streamed input", {**loops, "stream_input": True}, f"{flags} --stream-input",
@@ -196,17 +194,17 @@ def _rung_plan(model: Model, settings: dict[str, Any]) -> Plan | None:
     if settings.get("memories"):
         return candidate if candidate.moves is not None else None
     changed = bool(candidate.rewrites or candidate.loops or candidate.fission) or not settings.get("allow")
-    changed = changed or (settings.get("target") == "loops" and candidate.status == "ok")
+    changed = changed or settings.get("target") == "loops"
     return candidate if changed and not (settings.get("allow") and candidate.status == "impossible") else None
 
 
 def _way(rung: _Rung, candidate: Plan, base: str, limit: int, seconds: float) -> WayToFit:
     needed = limit if candidate.moves is not None else candidate.required_bytes
     command, short = f"{base} {rung.flags}", _cut_short(candidate, seconds)
-    whole = rung.changes.get("target") == "loops" and not candidate.loops
-    return WayToFit(
-        "C, without TFLM" if whole else rung.how, needed, candidate.status == "ok", _costs(candidate), command, short
-    )
+    as_c = rung.changes.get("target") == "loops"
+    fits = candidate.required_bytes <= limit if as_c else candidate.status == "ok"
+    how = "C, without TFLM" if as_c and not candidate.loops else rung.how
+    return WayToFit(how, needed, fits, _costs(candidate), command, short)
 
 
 def _costs(candidate: Plan) -> str:

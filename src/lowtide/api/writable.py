@@ -22,12 +22,7 @@ _SPELT_ANEW = {ALL, "fission", "seams", "accumulate", "recompute"}
 
 def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles) -> None:
     """See that the plan of a call could be written as these files; `settings` are those of `lowtide.research.plan`.
-
-    Raises
-    ------
-    InputError
-        A format or a file that such plans do not have, or the call itself is wrong.
-    """
+    Raises `InputError`: a format or a file that such plans do not have, or the call itself is wrong."""
     job = job_of(model, **settings)
     words, place = set(job.allow), job.source
     if files.out is not None and place.lower().endswith(".onnx") and user_function(place) is None:

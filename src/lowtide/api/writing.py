@@ -24,46 +24,28 @@ from lowtide.rewrites import Swap, in_parts, recomputes_ops
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
+from lowtide.write.lean import make_lean
 
 
 @dataclass(frozen=True)
 class PlanFiles:
-    """Files to write of a plan, each or none, together or not at all.
+    """Files to write of a plan, each or none, together or not at all."""
 
-    Attributes
-    ----------
-    out
-        The model with its ops in the plan's order.
-    plan
-        The plan.
-    log
-        CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
-    snippet
-        Python that opens the written model as an onnxruntime session of the plan's order and arena.
-    buffer_plan
-        The layout as TFLM's struct.
-    commands
-        What a driver runs in a plan with spilling, as JSON if the name ends so.
-    exports
-        The layout for compilers and firmware.
-    copy_external
-        Whether external data is copied to where `out` is, if elsewhere.
-    pictures
-        The report and what else is drawn.
-    texts
-        Further files by their paths, whose text is there already.
-    """
-
-    out: str | Path | None = None
-    plan: str | Path | None = None
+    out: str | Path | None = None  # the model with its ops in the plan's order
+    plan: str | Path | None = None  # the plan
+    # CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
     log: str | Path | None = None
+    # Python that opens the written model as an onnxruntime session of the plan's order and arena. A model that
+    # onnxruntime's optimiser made is then written without what such a session does not need.
     snippet: str | Path | None = None
-    buffer_plan: str | Path | None = None
-    commands: str | Path | None = None
-    exports: Exports = NO_EXPORTS
-    copy_external: bool = False
-    pictures: Pictures = NO_PICTURES
-    texts: Mapping[Path, str] = field(default_factory=dict)
+    buffer_plan: str | Path | None = None  # the layout as TFLM's struct
+    commands: str | Path | None = None  # what a driver runs in a plan with spilling, as JSON if the name ends so
+    exports: Exports = NO_EXPORTS  # the layout for compilers and firmware
+    copy_external: bool = False  # whether external data is copied to where `out` is, if elsewhere
+    pictures: Pictures = NO_PICTURES  # the report and what else is drawn
+    texts: Mapping[Path, str] = field(default_factory=dict)  # further files by their paths, whose text is there already
+    # What `snippet` is, in C++ and JavaScript: for names that end in ``.h`` and ``.js``.
+    sessions: tuple[str | Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -72,7 +54,7 @@ class PlanFiles:
     @property
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
-        own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
+        own = (self.out, self.plan, self.log, self.snippet, *self.sessions, self.buffer_plan, self.commands)
         return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths, *self.texts]
 
     def possible(self, plan: Plan) -> PlanFiles:
@@ -107,23 +89,12 @@ def write_all(
     dims: Dims = NO_DIMS,
     board: str | Path | None = None,
 ) -> None:
-    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input.
-
-    Parameters
-    ----------
-    trace
-        What the log is to say.
-    target, dims, board
-        As the plan was made with; for exports of the layout, and so that their files are not replaced.
-
-    Raises
-    ------
-    InputError, VerificationError
-        As `apply`.
-    """
+    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input. `trace`:
+    what the log is to say. `target`, `dims`, `board`: as the plan was made with; for exports of the layout, and so that
+    their files are not replaced. Raises `InputError`, `VerificationError`: as `apply`."""
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
-    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    wanted = (files.out, files.snippet, *files.sessions, files.buffer_plan, *files.exports.paths)
     if plan.fission is not None and any(path is not None for path in wanted):
         raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
     if plan.loops and any(path is not None for path in wanted):
@@ -134,12 +105,16 @@ def write_all(
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
+            out = Path(files.out)
             with planned_model(plan, model) as source:
                 if source != model:
                     files, dims = replace(files, copy_external=True), plan.sizes(NO_DIMS)
-                open_written(outputs, _write_model(plan, str(source), files, Path(folder), outputs, dims))
-                if files.out is not None and plan.weights is not None and plan.weights.mapped:
-                    _map_weights(Path(files.out), outputs)
+                made_of = _write_model(plan, str(source), files, Path(folder), outputs, dims)
+                if source != model and files.snippet is not None:
+                    make_lean(_pending(out, outputs))
+                open_written(outputs, made_of)
+                if plan.weights is not None and plan.weights.mapped:
+                    _map_weights(out, outputs)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:
@@ -152,14 +127,18 @@ def data_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.data")
 
 
+def _pending(out: Path, outputs: Outputs) -> Path:
+    """Where a file is until all are written."""
+    return next(path for final, path in outputs.pending.items() if final.name == out.name)
+
+
 def _map_weights(out: Path, outputs: Outputs) -> None:
     """Write the weights of a written model into a file of their own."""
     from lowtide.write.mapped_weights import move_weights
 
-    written = next(path for final, path in outputs.pending.items() if final.name == out.name)
     data = data_of(out)
     with outputs.create(data) as file:
-        move_weights(written, file, data.name)
+        move_weights(_pending(out, outputs), file, data.name)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:
@@ -205,12 +184,12 @@ def _contents(
     yield from ((path, text.encode()) for path, text in files.texts.items())
     if files.plan is not None:
         yield files.plan, plan.to_json()
-    if files.snippet is not None:
+    for session in (*([] if files.snippet is None else [files.snippet]), *files.sessions):
         from lowtide.verify.check.parts import has_cuts
 
         if files.out is None and has_cuts(plan):
             raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
-        yield files.snippet, _session_module(plan, model if files.out is None else files.out, files.snippet).encode()
+        yield session, _session(plan, model, files.out or model, session).encode()
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)
     if files.log is not None:
@@ -224,15 +203,15 @@ def _contents(
         yield files.commands, (commands_json if str(files.commands).endswith(".json") else commands_text)(plan)
 
 
-def _session_module(plan: Plan, model: str | Path, file: str | Path) -> str:
-    """The session of a plan for onnxruntime. Raises `InputError` if it is for another target."""
-    from lowtide.run.session_module import session_module
+def _session(plan: Plan, model: str | Path, opened: str | Path, file: str | Path) -> str:
+    """The session of a plan for onnxruntime that opens a file. Raises `InputError` if it is for another target."""
+    from lowtide.run.session_texts import SessionSettings, session_text
 
     if plan.runtime_arena_bytes is None:
         message = f"a session is for onnxruntime, not for target {plan.target}; plan with --target onnxruntime"
         raise InputError(message)
-    prepacked = plan.weights is None or plan.weights.prepacked
-    return session_module(model, file, (plan.peak_bytes, plan.runtime_arena_bytes), prepacked=prepacked)
+    settings = SessionSettings.of_plan(plan, Path(model), Path(opened), Path(file))
+    return session_text(settings, Path(file).name)
 
 
 def check_outputs(
@@ -240,20 +219,9 @@ def check_outputs(
 ) -> None:
     """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
 
-    Parameters
-    ----------
-    paths
-        All of them.
-    out
-        The one among them that is to be the model, if any.
-    settings
-        Target and board, which may be files.
-
-    Raises
-    ------
-    InputError
-        An output is an input, a directory, cannot be written, has another format than the model; two outputs are one
-        file; or there is no model file to write back.
+    `paths`: all of them. `out`: the one among them that is to be the model, if any. `settings`: target and board, which
+    may be files. Raises `InputError`: an output is an input, a directory, cannot be written, has another format than
+    the model; two outputs are one file; or there is no model file to write back.
     """
     if out is not None:
         _ending(model, out)
@@ -272,15 +240,9 @@ def _replaces(paths: Iterable[str | Path]) -> bool:
 
 
 def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
-    """Write a network of the zoo as `.onnx`, with random weights from `seed`, or as `.graph.json`.
-
-    Raises
-    ------
-    InputError
-        No such network or parameter, another ending, or the output cannot be written.
-    VerificationError
-        ``open``: onnxruntime does not open it.
-    """
+    """Write a network of the zoo as `.onnx`, with random weights from `seed`, or as `.graph.json`. Raises `InputError`:
+    no such network or parameter, another ending, or the output cannot be written. Raises `VerificationError`: ``open``:
+    onnxruntime does not open it."""
     _ending(f"zoo:{name}", out)
     with Outputs() as outputs:
         _zoo_into(outputs, name, out, seed)

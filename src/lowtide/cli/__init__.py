@@ -13,13 +13,7 @@ from lowtide.version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Returns
-    -------
-    int
-        The exit status (`docs/contract.md`, Exit status).
-    """
+    """Run a command. Returns: the exit status (`docs/contract.md`, Exit status)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["--version"]:  # without the parser, which imports every command
         print(f"lowtide {__version__}")

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
 
 
-BARS = 72
-"""Of the profile of footprints that `inspect` draws, at most; the terminal may have room for fewer."""
+BARS = 72  # of the profile of footprints that `inspect` draws, at most; the terminal may have room for fewer
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -35,8 +34,7 @@ def plan(options: argparse.Namespace) -> int:
 
     if size_table.wanted(options):
         return _plan_sizes(options)
-    optimized = _optimized(options)
-    model = options.model if optimized is None else optimized
+    model = options.model
     settings = {
         **asked.budget(options),
         **asked.method(options),
@@ -44,8 +42,6 @@ def plan(options: argparse.Namespace) -> int:
         **asked.spilling(options),
     }
     settings |= {"spread": options.spread, **changes_of(options)}
-    if optimized is not None:
-        settings |= {"target": "onnxruntime", "dims": {}}
     files = PlanFiles(
         options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands,
         asked.exports(options), options.copy_external, pictures_of(options),
@@ -76,7 +72,7 @@ def plan(options: argparse.Namespace) -> int:
         if ways:
             show(f"\n{ways_text(ways)}")
     if not options.quiet:
-        for path in files.paths if optimized is None else (optimized, *files.paths):
+        for path in files.paths:
             say(f"wrote {path}")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
@@ -89,7 +85,7 @@ def _plan_sizes(options: argparse.Namespace) -> int:
     """A table of several sizes; files are for one."""
     files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
     files += ("report", "trace", "overlay")
-    if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
+    if any(getattr(options, name) is not None for name in files):
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
     asked.announce(options, options.model)
     settings = {**asked.budget(options), **asked.method(options), **asked.searching(options), **asked.spilling(options)}
@@ -341,21 +337,6 @@ def zoo(options: argparse.Namespace) -> int:
         about = [("name", entry.name), ("paper", entry.paper), ("configuration", entry.configuration)]
         show(columns([*about, *ranges]))
     return 0
-
-
-def _optimized(options: argparse.Namespace) -> str | None:
-    """Let the runtime optimise the model first, if asked to: the file that is to be planned then."""
-    from lowtide.api.optimizing import optimize_first
-
-    if options.runtime_optimized is None:
-        return None
-    level = optimize_first(
-        options.model, options.runtime_optimized, target=options.target, dims=dims_of(options.dims),
-        level=options.runtime_level, seed=options.seed, time=options.time,
-    )  # fmt: skip
-    if level != options.runtime_level and not options.quiet:
-        say(f"level {level} needs the smaller arena")
-    return options.runtime_optimized
 
 
 def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:

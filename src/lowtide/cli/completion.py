@@ -25,25 +25,14 @@ _OR_FILES = {"--target", "--board", "target", "board", "model", "models"}
 
 @dataclass(frozen=True)
 class Option:
-    """An option, or a positional argument (`names` is empty then).
+    """An option, or a positional argument (`names` is empty then)."""
 
-    Attributes
-    ----------
-    names
-        As they are typed.
-    help
-        One line.
-    takes
-        ``""``: no value; ``"files"``; ``"free"``: something that cannot be completed; ``"words"``: one of `words`;
-        ``"both"``: one of them, or a file.
-    words
-        What may stand there.
-    """
-
-    names: tuple[str, ...]
-    help: str
+    names: tuple[str, ...]  # as they are typed
+    help: str  # one line
+    # ``""``: no value; ``"files"``; ``"free"``: something that cannot be completed; ``"words"``: one of `words`;
+    # ``"both"``: one of them, or a file.
     takes: str
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # what may stand there
 
 
 @dataclass(frozen=True)
@@ -120,7 +109,6 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
         "--board": lambda: tuple(api.boards()),
         "--method": lambda: tuple(methods()),
         "--methods": lambda: tuple(methods()),
-        "--runtime-level": lambda: ("extended", "all", "best"),
         "--allow": lambda: (ALL, *ALLOWED),
         "target": lambda: tuple(api.targets()),
         "board": lambda: tuple(api.boards()),

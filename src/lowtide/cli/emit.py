@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lowtide import api
 from lowtide.api.emitting import HELD, TARGET, check_emit, check_own, files_in, project_of
 from lowtide.api.reporting import Pictures
@@ -16,6 +18,7 @@ from lowtide.cli.values import dims_of
 from lowtide.cli.ways import OVER, ways_of, ways_text
 from lowtide.errors import InputError
 from lowtide.outputs import output_folder
+from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes, Project
@@ -68,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _planned(options: argparse.Namespace, settings: dict[str, Any]) -> tuple[Plan, Project]:
     """The plan and its C; without row streaming where C is not written for that of the plan."""
     while True:
-        plan = api.plan(options.model, report=options.line, **settings)
+        plan = _plan(options, settings)
         options.line.end()
         try:
             return plan, project_of(plan, options.model, options.name)
@@ -77,6 +80,18 @@ def _planned(options: argparse.Namespace, settings: dict[str, Any]) -> tuple[Pla
                 raise
             say(f"without row streaming: {error}")
             settings["allow"] = ""
+
+
+def _plan(options: argparse.Namespace, settings: dict[str, Any]) -> Plan:
+    """The plan of the fewest bytes, and whether it fits: rows are streamed also where the budget is met without."""
+    settings, budget = {**settings}, settings["budget"]
+    if not settings["allow"] or budget is None or "%" in budget:
+        return api.plan(options.model, report=options.line, **settings)
+    wanted = parse_size(budget, "budget")
+    del settings["budget"]
+    plan = api.plan(options.model, report=options.line, **settings)
+    status = "ok" if plan.required_bytes <= wanted else "over_budget"
+    return msgspec.structs.replace(plan, budget_bytes=wanted, status=status)
 
 
 def sizes_text(sizes: CodeSizes) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.cli.values import dims_of, model_sizes, seconds, seed
+from lowtide.errors import InputError
 
 if TYPE_CHECKING:
     from lowtide.api.default import Request
     from lowtide.api.writing import PlanFiles
     from lowtide.plan import Plan
+    from lowtide.run.session_texts import Language
     from lowtide.stop import Progress
 
 Add = Callable[..., Any]
@@ -33,6 +36,10 @@ def plan_parser(add: Add, model: str) -> None:
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=model)
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model, its plan, and what its runtime needs")
+    p.add_argument(
+        "--session", choices=("cc", "js"), action="append", default=[],
+        help="for onnxruntime: also what opens OUT in C++ or JavaScript",
+    )  # fmt: skip
     _goal(p)
 
 
@@ -54,7 +61,10 @@ def _goal(p: Any, *, required: bool = False) -> None:
     budget = "the memory that there is" if required else "the fastest plan within so many bytes"
     p.add_argument("--budget", metavar="SIZE", required=required, help=f"{budget}: 256KiB, 80MB")
     p.add_argument("--slower", metavar="5%", help="allow a run to take longer than today (default: 5%%)")
-    p.add_argument("--for", dest="target", metavar="TARGET", help="where it runs, if not where its format says")
+    p.add_argument(
+        "--for", dest="target", metavar="TARGET",
+        help="where it runs, if not where its format says; onnxruntime,portable: on any processor",
+    )  # fmt: skip
     model_sizes(p)
     research = p.add_argument_group("for research")
     research.add_argument("--only", metavar="A,B", help=f"try these transformations alone: {', '.join(MEANS)}")
@@ -89,10 +99,39 @@ def run_fit(options: argparse.Namespace) -> int:
         show_json(found)
     else:
         show(repr(found))
-        if found.size:
-            sizes = " ".join(f"--dim {shlex.quote(f'{name}={found.size}')}" for name in found.names)
-            show(f"next: lowtide plan {shlex.quote(str(options.model))} {sizes} --budget {options.budget} -o OUT")
+        options.dims += [(name, max(1, found.size)) for name in found.names]
+        what = " -o OUT" if found.size else "   (tries all that lowers it, and says what else would fit)"
+        show(f"next: {_command(options, 'plan', {})}{what}")
     return 0 if found.size else EXIT_STATUS["over_budget"]
+
+
+def _run_sizes(options: argparse.Namespace, several: Mapping[str, Sequence[int]]) -> int:
+    """Plan at several sizes, and print a table."""
+    from lowtide.api.default import plan_request
+    from lowtide.report.first_screen import sizes_table
+
+    if options.out is not None:
+        name, sizes = next(iter(several.items()))
+        one = f"--dim {name}={sizes[-1]}"
+        raise InputError(f"a file that is written holds one size; leave out -o, or give one size, as {one}")
+    options.dims = [(name, size) for name, size in options.dims if name not in several]
+    request = _request(options)
+    made: list[tuple[str, Plan]] = []
+    for chosen in product(*several.values()):
+        sizes = dict(zip(several, chosen, strict=True))
+        row = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        options.line.doing(f"planning {row}")
+        made.append((row, plan_request(replace(request, dims={**request.dims, **sizes}), _teller(options.line))))
+        if made[-1][1].stopped == "interrupt":
+            break
+    options.line.end()
+    if options.json:
+        show_json([plan for _, plan in made])
+    else:
+        show(sizes_table(made))
+        words = " ".join(f"--dim {shlex.quote(f'{name}={size[-1]}')}" for name, size in several.items())
+        show(f"next: {_command(options, 'plan', {})} {words} -o OUT   (a file that is written holds one size)")
+    return max(plan.exit_status for _, plan in made)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -100,30 +139,35 @@ def run(options: argparse.Namespace) -> int:
     from lowtide.api.default import plan_request
     from lowtide.api.writing import check_outputs, data_of, write_all
 
+    several = {name: sizes for name, sizes in options.dims if isinstance(sizes, list)}
+    if several:
+        return _run_sizes(options, several)
     line: ProgressLine = options.line
     request = replace(_request(options), to_write=options.out is not None)
-    files = _files(request, options.out)
+    files = _files(request, options.out, options.session)
     check_outputs(options.model, files.paths, files.out)
 
     plan = plan_request(request, _teller(line))
-    line.end()
+    line.clear()
     assert plan.comparison is not None
     written: list[str] = []
     if files.paths and plan.comparison.better and plan.status == "ok":
         line.doing("writing, and opening what was written")
         write_all(plan, options.model, files, dims=plan.sizes({}))
-        line.end()
+        line.clear()
         written = [str(path) for path in files.paths]
         if plan.weights is not None and plan.weights.mapped:
             written.insert(1, str(data_of(Path(options.out))))
     if files.paths and not written and not options.quiet:
         say(f"{options.out} was not written")
+    commands = [] if options.json else _next(request, plan, options)
+    line.end()
     if options.json:
         show_json(plan)
     else:
         from lowtide.report.first_screen import first_screen
 
-        show(first_screen(plan, written, _next(request, plan, options)))
+        show(first_screen(plan, written, commands))
         if options.verbose:
             from lowtide.report.text import plan_text
 
@@ -137,18 +181,24 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _files(request: Request, out: str | None) -> PlanFiles:
+def _files(request: Request, out: str | None, languages: Sequence[Language]) -> PlanFiles:
     """What is written with the model: its plan, and what its runtime needs; nothing without a name."""
     from lowtide.api.exports import Exports
     from lowtide.api.writing import PlanFiles
+    from lowtide.run.session_texts import ENDINGS
 
+    opened = out is not None and out.lower().endswith(".onnx") and request.for_onnxruntime
+    if languages and not opened:
+        raise InputError("--session is for the file that -o writes for onnxruntime; name that, or leave it out")
     if out is None:
         return PlanFiles()
     path = Path(out)
     ending = path.suffix.lower()
-    session = path.with_name(f"{_module(out)}.py") if ending == ".onnx" and request.for_onnxruntime else None
+    session = path.with_name(f"{_module(out)}.py") if opened else None
+    sessions = tuple(path.with_name(f"{_module(out)}{ENDINGS[language]}") for language in dict.fromkeys(languages))
     header = path.with_name(f"{_stem(out)}.h") if ending in (".tflite", ".json") else None
-    return PlanFiles(out, path.with_name(f"{_stem(out)}.plan.json"), snippet=session, exports=Exports(header=header))
+    plan = path.with_name(f"{_stem(out)}.plan.json")
+    return PlanFiles(out, plan, snippet=session, sessions=sessions, exports=Exports(header=header))
 
 
 def _stem(out: str) -> str:
@@ -161,30 +211,34 @@ def _module(out: str) -> str:
     return re.sub(r"\W", "_", f"{_stem(out)}_session")
 
 
-def _given_text(options: argparse.Namespace) -> str:
-    """What the call asked for, as it is typed."""
-    words = [("--budget", options.budget), ("--slower", options.slower), ("--for", options.target)]
-    words += [("--only", options.only), ("--without", options.without)]
-    words += [("--dim", f"{name}={size}") for name, size in options.dims if isinstance(size, int)]
-    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words if value)
+def _command(options: argparse.Namespace, name: str, changes: Mapping[str, str]) -> str:
+    """A command with what this one asks for, but for some options."""
+    words = {"--budget": options.budget, "--slower": options.slower, "--for": options.target, **changes}
+    if name == "plan":
+        words |= {"--only": options.only, "--without": options.without}
+    if name in ("inspect", "emit"):
+        words = {}
+    text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in words.items() if value)
+    sizes = [f" --dim {shlex.quote(f'{name}={size}')}" for name, size in options.dims if isinstance(size, int)]
+    out = " -o firmware" if name == "emit" else ""
+    return f"lowtide {name} {shlex.quote(str(options.model))}{text}{''.join(sizes)}{out}"
 
 
-def _next(request: Request, plan: Plan, options: argparse.Namespace) -> str:
-    """The next command, or the line of a program."""
-    found, model = plan.comparison, shlex.quote(str(options.model))
+def _next(request: Request, plan: Plan, options: argparse.Namespace) -> list[str]:
+    """The next commands, or the line of a program."""
+    found = plan.comparison
     assert found is not None
     if plan.status != "ok" or not found.better:
-        if str(options.model).lower().endswith(".tflite"):
-            return f"lowtide emit {model} -o firmware   (C without an interpreter needs less)"
-        if request.slower is not None:
-            return f"lowtide plan {model} --slower {max(20, round(400 * request.slower))}%"
-        if found.sizes:
-            return f"lowtide fit {model} --budget {options.budget}   (the largest size that fits)"
-        return f"lowtide inspect {model}   (what is live at the peak)"
+        from lowtide.api.default.ways import next_commands
+
+        ways = next_commands(request, plan, _teller(options.line))
+        return [f"{_command(options, way.name, way.options)}   ({way.gives})" for way in ways]
     if options.out is None:
         ending = "".join(Path(str(options.model)).suffixes[-1:])
         ending = ".graph.json" if ending in ("", ".json") else ending
-        return f"lowtide plan {model}{_given_text(options)} -o small{ending}   (writes it)"
+        return [f"{_command(options, 'plan', {})} -o small{ending}   (writes it)"]
     if found.measured:
-        return f"from {_module(options.out)} import open_session; session = open_session()"
-    return f"lowtide verify {model} {shlex.quote(str(Path(options.out).with_name(f'{_stem(options.out)}.plan.json')))}"
+        where = f"import sys; sys.path.append({str(Path(options.out).resolve().parent)!r})"
+        return [f"{where}; from {_module(options.out)} import open_session; session = open_session()"]
+    path = Path(options.out).with_name(f"{_stem(options.out)}.plan.json")
+    return [f"lowtide verify {shlex.quote(str(options.model))} {shlex.quote(str(path))}"]

@@ -28,9 +28,12 @@ _MODEL = (
 
 _RESEARCH = (
     "--allow", "--target", "--plan", "--header", "--snippet", "--memory", "--bank", "--board", "--method", "--set",
-    "--max-overhead", "--runtime-optimized", "--runtime-level", "--reserve", "--cost", "--exact-bits", "--report",
+    "--max-overhead", "--reserve", "--cost", "--exact-bits", "--report",
 )  # fmt: skip
 """Options of `research plan` that people know from earlier versions of `plan`."""
+
+_SYNONYMS = {"--output": "-o", "--target": "--for", "--batch": "--dim"}
+"""Options that other programs have, and what they are here, where a command has that and not the other."""
 
 _WRITTEN = "files to write, together or not at all"
 
@@ -42,6 +45,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
         self.elsewhere: dict[str, str] = {}
         """Commands that are not this parser's, and how each is called."""
+        self.given: Sequence[str] = ()
+        """The words of the command line."""
 
     def error(self, message: str) -> NoReturn:
         chosen = re.match(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
@@ -51,16 +56,33 @@ class _Parser(argparse.ArgumentParser):
                 raise InputError(f'{name} is now "{self.elsewhere[name]}"')
             hint = did_you_mean(name, known) or did_you_mean(f"lowtide research {name}", self.elsewhere.values(), 0.9)
             message = f"there is no command {name!r}; use one of {', '.join(known)}{hint}"
+        if message.startswith("the following arguments are required"):
+            strange = [word for word in self.given if word.startswith("--") and self._meant(word)]
+            message += "".join(f"; {word} is none{self._meant(word)}" for word in strange[:1])
         raise InputError(f"{message}; see {self.prog} --help")
+
+    def _meant(self, word: str) -> str:
+        """The option that one is most like which there is none of; empty where there is that option, or none like it.
+
+        ``; did you mean --budget?``
+        """
+        known = [name for action in self._actions for name in action.option_strings]
+        option = word.partition("=")[0]
+        if option in known:
+            return ""
+        synonyms = {name: own for name, own in _SYNONYMS.items() if own in known and name not in known}
+        hint = did_you_mean(option, [*known, *synonyms])
+        for name, own in synonyms.items():
+            hint = re.sub(rf"{name}(?![\w-])", own, hint)
+        return hint
 
     def unknown(self, words: Sequence[str]) -> NoReturn:
         """Say what is not known, with the option that is most like it."""
         from lowtide.rewrites import ALL, ALLOWED  # only for this message
 
-        known = [name for action in self._actions for name in action.option_strings]
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
-        hint = did_you_mean(option, known) if option else ""
-        researched = self.prog == "lowtide plan" and option in _RESEARCH
+        hint = self._meant(option) if option else ""
+        researched = self.prog == "lowtide plan" and option in _RESEARCH and option not in _SYNONYMS
         hint = "; that is an option of `lowtide research plan`" if researched else hint
         if option == "--emit":
             hint = "; C is written by `lowtide emit MODEL -o DIR`"
@@ -69,20 +91,14 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
-_Add = Callable[..., _Parser]
-"""Adds a command: its name, what it does, the function that runs it, and examples."""
+_Add = Callable[..., _Parser]  # adds a command: its name, what it does, the function that runs it, and examples
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
-    """Parse a command line; an exit status if there is nothing left to do, as after --help.
-
-    Raises
-    ------
-    InputError
-        An unknown command or option, or a value that is missing or malformed.
-    """
+    """Parse a command line; an exit status if there is nothing left to do, as after --help. Raises `InputError`: an
+    unknown command or option, or a value that is missing or malformed."""
     try:
-        parser = _parser(suites="bench" in arguments[1:2], methods=listed(arguments))
+        parser = _parser(arguments, suites="bench" in arguments[1:2], methods=listed(arguments))
         if list(arguments) in ([], [GROUP]):
             arguments = [*arguments, "--help"]
         options, unknown = parser.parse_known_args(arguments)
@@ -104,8 +120,8 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
-    """All commands; `suites`, `methods`: with what `bench` and `compare --help` list, which is slow to load."""
+def _parser(given: Sequence[str] = (), *, suites: bool = False, methods: bool = False) -> _Parser:
+    """All commands, for a command line; `suites`, `methods`: with what `bench`, `compare --help` list, slow to load."""
     parser = _Parser(
         prog="lowtide",
         description="Lower the peak memory of a neural network, and prove how low it can go.",
@@ -143,6 +159,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
     for name, command in [*front.choices.items(), *research.choices.items()]:
+        command.given = given
         if name not in (GROUP, "bench"):  # whose commands have it
             printing(command)
     parser.elsewhere = {name: f"lowtide research {name}" for name in research.choices}
@@ -191,15 +208,6 @@ def _plan(add: _Add) -> None:
     )
     report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
-    runtime = p.add_argument_group("onnxruntime's own optimiser")
-    runtime.add_argument(
-        "--runtime-optimized", metavar="OPT.onnx",
-        help="let onnxruntime optimise MODEL into OPT.onnx, and plan that file",
-    )  # fmt: skip
-    runtime.add_argument(
-        "--runtime-level", default="extended", metavar="LEVEL",
-        help="of that: extended (default); all, for CPUs like this one only; best, the one of smaller arena",
-    )  # fmt: skip
 
 
 def _inspect(add: _Add) -> None:

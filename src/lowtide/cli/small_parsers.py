@@ -9,8 +9,7 @@ from typing import Any
 from lowtide.cli import commands, completion, report, schema, sweep
 from lowtide.cli.values import seed
 
-Add = Callable[..., Any]
-"""Adds a command: its name, what it does, the function that runs it, and examples."""
+Add = Callable[..., Any]  # adds a command: its name, what it does, the function that runs it, and examples
 
 
 def completion_parser(add: Add, parser_of_all: Callable[[], argparse.ArgumentParser]) -> None:

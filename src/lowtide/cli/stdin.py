@@ -20,13 +20,8 @@ STDIN = ("-", "/dev/stdin")
 
 @contextmanager
 def spooled(options: argparse.Namespace) -> Iterator[None]:
-    """Let the options name a file in place of a pipe, if a model or the plan to check is one.
-
-    Raises
-    ------
-    InputError
-        Nothing comes, more than a graph JSON can have, or both are to come on the standard input.
-    """
+    """Let the options name a file in place of a pipe, if a model or the plan to check is one. Raises `InputError`:
+    nothing comes, more than a graph JSON can have, or both are to come on the standard input."""
     models = getattr(options, "models", None) or [getattr(options, "model", None)]
     names = [*models, options.plan_file if options.command is commands.verify else None]  # else it is written
     if not any(map(_is_piped, names)):

@@ -19,13 +19,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def summary_files(options: argparse.Namespace) -> Iterator[None]:
-    """The folder of the reports, while models are checked; and that what is asked for can be read and written.
-
-    Raises
-    ------
-    InputError
-        It cannot, before any time is spent on a model.
-    """
+    """The folder of the reports, while models are checked; and that what is asked for can be read and written. Raises
+    `InputError`: it cannot, before any time is spent on a model."""
     if options.summary is None:
         yield
         return

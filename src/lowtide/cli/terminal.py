@@ -15,13 +15,11 @@ from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.stop import Progress
 
-FIRST_SECONDS = 2.0
-"""A search shorter than this says nothing."""
+FIRST_SECONDS = 2.0  # a search shorter than this says nothing
 TERMINAL_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
 """How often progress is said, on a terminal (one line, written over) and elsewhere (a line each time)."""
-SILENT_SECONDS = 15.0
-"""After that long without a word, where it is no terminal, it is said that work goes on."""
+SILENT_SECONDS = 15.0  # after that long without a word, where it is no terminal, it is said that work goes on
 
 
 def clean(text: str, *, lines: bool = False) -> str:
@@ -46,7 +44,7 @@ def has_unicode() -> bool:
 
 def say(message: str) -> None:
     """One line on stderr."""
-    with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell
+    with suppress(OSError, ValueError):  # stderr may be closed: then no one reads it
         print(f"lowtide: {clean(message)}", file=sys.stderr, flush=True)
 
 
@@ -115,8 +113,9 @@ class ProgressLine:
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
         best, bound = progress.best_bytes, progress.bound_bytes
         words = [progress.phase] if progress.phase else []
-        words += [f"best {format_size(best)}"] if best else []
-        words += [f"bound {format_size(bound)}, gap {100 * (best - bound) / best:.2f} %"] if best and bound else []
+        words += [f"lowest peak so far {format_size(best)}"] if best else []
+        if best > bound > 0:
+            words.append(f"{format_size(bound)} ({100 * (bound - best) / best:.2f} %) at the least")
         self._last = label + (", ".join(words) or "working")
         if self._quiet or progress.seconds < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
             return

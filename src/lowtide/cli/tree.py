@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-GROUP = "research"
-"""The command whose commands are those that few need."""
+GROUP = "research"  # the command whose commands are those that few need
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -9,6 +9,9 @@ from typing import Any
 from lowtide.errors import InputError
 from lowtide.sizes import Dims
 
+MOST_SIZES = 8
+"""Sizes of a range that are planned."""
+
 
 def seed(text: str) -> int:
     """A seed of a generator; `argparse.ArgumentTypeError` if it is none."""
@@ -41,11 +44,26 @@ def dim(text: str) -> tuple[str, int]:
 
 
 def dim_or_dims(text: str) -> tuple[str, int | list[int]]:
-    """As `dim`, or several sizes by commas, which are a list."""
+    """As `dim`, or several sizes by commas, or a range as ``1..8``, which are a list."""
     name, _, sizes = text.rpartition("=")
+    if ".." in sizes:
+        first, last = (dim(f"{name}={end}")[1] for end in sizes.split("..", 1))
+        return name, _between(first, last)
     if "," not in sizes:
         return dim(text)
     return name, [dim(f"{name}={size.strip()}")[1] for size in sizes.split(",")]
+
+
+def _between(first: int, last: int) -> list[int]:
+    """All sizes of a range, or `MOST_SIZES` of them at equal distances, the ends among them.
+
+    >>> _between(1, 4), _between(1, 15)
+    ([1, 2, 3, 4], [1, 3, 5, 7, 9, 11, 13, 15])
+    """
+    if not first < last:
+        raise argparse.ArgumentTypeError(f"{first}..{last} is no range of sizes; write the smaller one first")
+    count = min(MOST_SIZES, last - first + 1)
+    return [first + (last - first) * k // (count - 1) for k in range(count)]
 
 
 def shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -61,7 +79,7 @@ def model_sizes(parser: Any) -> None:
     """Options on the sizes of a model that leaves some open."""
     parser.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim_or_dims, metavar="NAME=SIZE",
-        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
+        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times; plan: 1..8 for a table",
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="dims", action="append", type=shape, metavar="NAME=AxBxC",
@@ -86,7 +104,7 @@ def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
     dims: dict[str, int | Sequence[int]] = {}
     for name, size in given:
         if isinstance(size, list):
-            raise InputError(f"--dim {name} has several sizes, which is for `research plan` without files; give one")
+            raise InputError(f"--dim {name} has several sizes, which `plan` without files takes; give one")
         if dims.setdefault(name, size) != size:
             option = "--dim" if isinstance(size, int) else "--shape"
             raise InputError(f"{option} gives {name} two sizes, {dims[name]} and {size}; give one")

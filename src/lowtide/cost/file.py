@@ -33,8 +33,7 @@ place on this CPU (blocked convolutions, and a change of layout around what has 
 FOLLOWS = -1
 """A dimension of an operand that follows from the result's: rows under a window, say. Parts at the edge have fewer."""
 
-GLUE = ("slice", "join", "merge")
-"""Families of the ops between parts; a file has all of them, and `OTHER`."""
+GLUE = ("slice", "join", "merge")  # families of the ops between parts; a file has all of them, and `OTHER`
 OTHER = "other"
 
 
@@ -136,14 +135,8 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
-    """Read a cost file's bytes.
-
-    Raises
-    ------
-    InputError
-        Not JSON, a key missing, unknown or of the wrong type, a time that is negative or no number, or a family that
-        every file has is missing.
-    """
+    """Read a cost file's bytes. Raises `InputError`: not JSON, a key missing, unknown or of the wrong type, a time that
+    is negative or no number, or a family that every file has is missing."""
     try:
         file = msgspec.json.decode(data, type=CostFile)
     except msgspec.ValidationError as error:

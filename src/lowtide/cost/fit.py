@@ -14,11 +14,9 @@ import numpy as np
 from lowtide.cost.file import GLUE, OTHER, CostFamily
 from lowtide.cost.work import Work
 
-Measured = tuple[Work, float]
-"""What an op has to do, and its seconds."""
+Measured = tuple[Work, float]  # what an op has to do, and its seconds
 
-_LAUNCH, _COPY = 5e-6, 2e-10
-"""Seconds of a launch and of a byte, where nothing at all was measured."""
+_LAUNCH, _COPY = 5e-6, 2e-10  # seconds of a launch and of a byte, where nothing at all was measured
 
 
 def fit(measured: Iterable[Measured]) -> dict[str, CostFamily]:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 How = Literal["measured", "between", "roofline"]
 """An op's seconds were measured, lie in a line between measured ones, or are reckoned from operations and bytes."""
 
-Anchors = tuple[tuple[int, int], ...]
-"""(rows of a part, nanoseconds), ascending from 0 rows to all."""
+Anchors = tuple[tuple[int, int], ...]  # (rows of a part, nanoseconds), ascending from 0 rows to all
 
 _FASTER = 0.85
 """Of its share of the whole op's time a part takes this at least, whatever was measured: what lies between parts stays
@@ -40,28 +39,14 @@ _MOST, _MOST_A_MEBIBYTE = 1 << 40, 1 << 28
 
 @dataclass(frozen=True)
 class Prediction:
-    """What some ops take.
+    """What some ops take."""
 
-    Attributes
-    ----------
-    nanoseconds
-        Together.
-    by
-        Of how many ops it is known how (`How`).
-    """
-
-    nanoseconds: int
-    by: Counter[How]
+    nanoseconds: int  # together
+    by: Counter[How]  # of how many ops it is known how (`How`)
 
 
 class CostModel:
-    """A cost file, looked up for one graph.
-
-    Raises
-    ------
-    InputError
-        The file is of ops of another dialect.
-    """
+    """A cost file, looked up for one graph. Raises `InputError`: the file is of ops of another dialect."""
 
     def __init__(self, file: CostFile, cutter: Cutter, place: str = "cost file") -> None:
         graph = cutter.graph

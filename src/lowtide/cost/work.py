@@ -11,21 +11,11 @@ from lowtide.ops.meaning import Meaning
 
 @dataclass(frozen=True)
 class Work:
-    """What an op has to do.
+    """What an op has to do."""
 
-    Attributes
-    ----------
-    family
-        Name of the `lowtide.cost.file.CostFamily` that it is estimated by.
-    flops
-        Operations.
-    bytes
-        Read and written.
-    """
-
-    family: str
-    flops: int
-    bytes: int
+    family: str  # name of the `lowtide.cost.file.CostFamily` that it is estimated by
+    flops: int  # operations
+    bytes: int  # read and written
 
 
 def work_of(graph: Graph, op: Op, op_meaning: Meaning | None) -> Work:

@@ -202,7 +202,7 @@ class Kernels(Material):
         fit(min(channels, depth) > 0)
         _, arrays = self._filters(op, channels, 0)
         source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
-        if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are whole then
+        if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are untiled then
             rows = prod(x.shape or ()) // depth
             fit(rows * depth == prod(x.shape or ()) and rows * channels == prod(y.shape or ()))
             if source.slots or target.slots:

@@ -30,8 +30,7 @@ Shape = tuple[int, ...]
 Shapes = tuple[Shape | None, ...]
 Box = tuple[Range, ...]
 """Half-open range of every dimension of a tensor."""
-Part = Mapping[int, Range]
-"""Range of each axis that is cut; the others are whole."""
+Part = Mapping[int, Range]  # range of each axis that is cut; the others are complete
 
 Exact = Literal["bits", "kernel", "sum", "never"]
 """bits: the same arithmetic on the same operands. kernel: the same arithmetic, but a runtime may choose another kernel
@@ -44,41 +43,24 @@ Merge = Literal["sum", "max", "min"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which rows of every operand an op reads for rows of its results.
+    """Which rows of every operand an op reads for rows of its results."""
 
-    Attributes
-    ----------
-    sizes
-        Rows of each axis.
-    outputs
-        For each result and dimension the axis that it runs along; None: untiled, in full in every part.
-    inputs
-        For each operand, at the position that the format numbers, and each dimension the rows read; None for a
-        dimension: all; None for an operand: left out.
-    reduce
-        Axes that some result does not have and over which that result is merged.
-    merge
-        How.
-    exact, merged
-        Exactness of a cut of an axis that every result has, and of one of `reduce`.
-    grain
-        Parts of an axis begin and end at multiples of this (but for the end of the axis); what a part between
-        needs is what the aligned one around it needs. Empty: 1 everywhere.
-    once
-        Operands that go to one part of a reduced axis alone: a bias.
-    literal
-        Operands whose constant values the form holds: axes, shapes, pads. A part is given values of its own.
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # rows of each axis
+    # For each result and dimension the axis that it runs along; None: untiled, in full in every part.
     outputs: tuple[tuple[int | None, ...], ...]
+    # For each operand, at the position that the format numbers, and each dimension the rows read; None for a dimension:
+    # all; None for an operand: left out.
     inputs: tuple[tuple[Index | None, ...] | None, ...]
-    reduce: tuple[int, ...] = ()
-    merge: Merge = "sum"
+    reduce: tuple[int, ...] = ()  # axes that some result does not have and over which that result is merged
+    merge: Merge = "sum"  # how
+    # exact, merged: exactness of a cut of an axis that every result has, and of one of `reduce`.
     exact: Exact = "bits"
     merged: Exact = "sum"
+    # Parts of an axis begin and end at multiples of this (but for the end of the axis); what a part between needs is
+    # what the aligned one around it needs. Empty: 1 everywhere.
     grain: tuple[int, ...] = ()
-    once: tuple[int, ...] = ()
+    once: tuple[int, ...] = ()  # operands that go to one part of a reduced axis alone: a bias
+    # Operands whose constant values the form holds: axes, shapes, pads. A part is given values of its own.
     literal: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -124,20 +106,9 @@ class Access:
         return result
 
     def need(self, operand: int, shape: Shape, part: Part) -> Box:
-        """Rows of every dimension of an operand of `shape` that `part` needs.
-
-        Parameters
-        ----------
-        operand
-            Position; it must not be left out.
-        shape
-            The full operand's.
-
-        Raises
-        ------
-        ValueError
-            The operand is left out, or has another number of dimensions.
-        """
+        """Rows of every dimension of an operand of `shape` that `part` needs. `operand`: position; it must not be left
+        out. `shape`: the full operand's. Raises `ValueError`: the operand is left out, or has another number of
+        dimensions."""
         dims = self.inputs[operand]
         if dims is None or len(dims) != len(shape):
             raise ValueError(f"operand {operand} of shape {shape} is read as {dims}")
@@ -188,10 +159,7 @@ def labelled(
     With `broadcast`, an operand's dimension of size 1 under a label of another size is read in full. A label that some
     result does not have is merged. A label that occurs twice in one result is untiled.
 
-    Parameters
-    ----------
-    reads, writes
-        Label of each dimension of each operand and result; None: untiled; None for an operand: left out.
+    `reads`, `writes`: label of each dimension of each operand and result; None: untiled; None for an operand: left out.
     """
     shapes = [*zip(writes, write_shapes, strict=True), *zip(reads, read_shapes, strict=True)]
     sizes: dict[int, int] = {}

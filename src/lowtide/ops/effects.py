@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, alias_roots
 
-_Bytes = tuple[int, int, int]
-"""Root tensor, first byte, byte behind the last."""
+_Bytes = tuple[int, int, int]  # root tensor, first byte, byte behind the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,7 @@ class _Memory:
 
 def in_order_of_writes(graph: Graph) -> Graph:
     """The graph with `after` wherever ops touch the same bytes and one of them writes there, or may; itself if there is
-    none.
-
-    Raises
-    ------
-    InputError
-        An op reads a value that was written over before, or a graph output is.
-    """
+    none. Raises `InputError`: an op reads a value that was written over before, or a graph output is."""
     sweep = _Sweep(graph)
     if not sweep.memories:
         return graph

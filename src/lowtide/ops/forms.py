@@ -20,18 +20,10 @@ Labels = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """Every operand is broadcast to every result, trailing dimensions aligned; equal rank is the plain case.
+    """Every operand is broadcast to every result, trailing dimensions aligned; equal rank is the plain case."""
 
-    Attributes
-    ----------
-    literal
-        Operands that say a shape: Expand's.
-    cost
-        Operations an element, 0 for copies.
-    """
-
-    literal: tuple[int, ...] = ()
-    cost: int = 1
+    literal: tuple[int, ...] = ()  # operands that say a shape: Expand's
+    cost: int = 1  # operations an element, 0 for copies
     exact: Alone = "bits"
 
 
@@ -40,86 +32,50 @@ class Along:
     """Operand `data` is untiled along `dims` and row by row elsewhere: softmax, layer norm, cumulative sums, top k.
 
     Other operands are aligned with it from their last dimension backwards; every result has the rank of `data`.
-
-    Attributes
-    ----------
-    literal
-        Operands that hold axes or counts.
     """
 
     dims: Dims
     data: int = 0
-    literal: tuple[int, ...] = ()
+    literal: tuple[int, ...] = ()  # operands that hold axes or counts
     cost: int = 5
     exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
 class Channelwise:
-    """One number for each channel: batch, instance and group norms, quantisation along an axis.
+    """One number for each channel: batch, instance and group norms, quantisation along an axis."""
 
-    Attributes
-    ----------
-    channel
-        Dimension of operand 0 and of result 0 that the vectors run along.
-    vectors
-        Operands of one dimension, and results of one dimension, that run along `channel`.
-    untiled
-        Dimensions that are untiled: the statistics run over them.
-    groups
-        Channels of one group share statistics.
-    blocks
-        Operands of operand 0's rank that have one row for so many channels.
-    """
-
-    channel: int
-    vectors: tuple[int, ...] = ()
-    untiled: Dims = ()
-    groups: int | None = None
-    blocks: tuple[tuple[int, int], ...] = ()
+    channel: int  # dimension of operand 0 and of result 0 that the vectors run along
+    vectors: tuple[int, ...] = ()  # operands of one dimension, and results of one dimension, that run along `channel`
+    untiled: Dims = ()  # dimensions that are untiled: the statistics run over them
+    groups: int | None = None  # channels of one group share statistics
+    blocks: tuple[tuple[int, int], ...] = ()  # operands of operand 0's rank that have one row for so many channels
     cost: int = 2
     exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """Convolution over the dimensions of `windows`; plain, grouped, depthwise and transposed.
+    """Convolution over the dimensions of `windows`; plain, grouped, depthwise and transposed."""
 
-    Attributes
-    ----------
-    windows
-        (dimension of data and of the result, geometry), for each dimension that a window slides over.
-    channel
-        Dimension of data and of the result.
-    filters, depth
-        Dimensions of the weights along output channels and along input channels; a transposed convolution's weights
-        have all input channels in `depth` and one group's output channels in `filters`, a plain one's the reverse. The
-        two are one dimension where a depthwise format has no other.
-    groups
-        1: plain; as many as input channels: depthwise.
-    data, weights
-        Positions of the operands.
-    bias
-        Operand that is added, of one dimension; given to one part of the input channels only.
-    vectors
-        Further operands of one number for each output channel: scales, zero points.
-    transposed
-        Whether rows of data are spread over the result.
-    exact, merged
-        As in `Access`.
-    """
-
+    # (dimension of data and of the result, geometry), for each dimension that a window slides over.
     windows: tuple[tuple[int, Window], ...]
-    channel: int = 1
+    channel: int = 1  # dimension of data and of the result
+    # filters, depth: dimensions of the weights along output channels and along input channels; a transposed
+    # convolution's weights have all input channels in `depth` and one group's output channels in `filters`, a plain
+    # one's the reverse. The two are one dimension where a depthwise format has no other.
     filters: int = 0
     depth: int = 1
-    groups: int = 1
+    groups: int = 1  # 1: plain; as many as input channels: depthwise
+    # data, weights: positions of the operands.
     data: int = 0
     weights: int = 1
-    bias: int | None = 2
-    vectors: tuple[int, ...] = ()
+    bias: int | None = 2  # operand that is added, of one dimension; given to one part of the input channels only
+    vectors: tuple[int, ...] = ()  # further operands of one number for each output channel: scales, zero points
+    added: int | None = None  # operand of the result's shape that is added
     literal: tuple[int, ...] = ()
-    transposed: bool = False
+    transposed: bool = False  # whether rows of data are spread over the result
+    # exact, merged: as in `Access`.
     exact: Alone = "kernel"
     merged: Literal["sum", "never"] = "sum"
 
@@ -133,39 +89,25 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Dimensions of operand 0 are reduced away, or to size 1.
-
-    Attributes
-    ----------
-    merge
-        How results of parts of a reduced dimension become one; None: they cannot.
-    literal
-        Operands that hold axes.
-    """
+    """Dimensions of operand 0 are reduced away, or to size 1."""
 
     dims: Dims
     keep: bool
+    # How results of parts of a reduced dimension become one; None: they cannot.
     merge: Literal["sum", "max", "min"] | None
     merged: Literal["bits", "sum", "never"] = "sum"
-    literal: tuple[int, ...] = ()
+    literal: tuple[int, ...] = ()  # operands that hold axes
     exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """Sums of products, dimensions labelled as in einsum: matrix products of every rank.
+    """Sums of products, dimensions labelled as in einsum: matrix products of every rank."""
 
-    Attributes
-    ----------
-    reads, writes
-        Label of each dimension of each operand and result; None: untiled; None for an operand: left out.
-    once
-        Operands that are added and not multiplied: a bias.
-    """
-
+    # reads, writes: label of each dimension of each operand and result; None: untiled; None for an operand: left out.
     reads: tuple[Labels | None, ...]
     writes: tuple[Labels, ...]
-    once: tuple[int, ...] = ()
+    once: tuple[int, ...] = ()  # operands that are added and not multiplied: a bias
     literal: tuple[int, ...] = ()
     exact: Alone = "kernel"
     merged: Literal["bits", "sum", "never"] = "sum"
@@ -173,25 +115,17 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """Dimensions labelled as in einsum, nothing summed: gathers, samplers, recurrent layers cut along the batch.
+    """Dimensions labelled as in einsum, nothing summed: gathers, samplers, recurrent layers cut along the batch."""
 
-    Attributes
-    ----------
-    family
-        What to call it.
-    broadcast
-        Whether an operand's dimension of size 1 under a longer label is read in full.
-    limits
-        (operand, values below): what index operands may hold, for tests that draw some.
-    """
-
+    # What to call it.
     family: Literal["gather", "along", "recurrent", "resample", "pointwise", "contraction", "channelwise"]
     reads: tuple[Labels | None, ...]
     writes: tuple[Labels, ...]
     literal: tuple[int, ...] = ()
+    # (operand, values below): what index operands may hold, for tests that draw some.
     limits: tuple[tuple[int, int], ...] = ()
     exact: Alone = "bits"
-    broadcast: bool = False
+    broadcast: bool = False  # whether an operand's dimension of size 1 under a longer label is read in full
     flops: int = 0
 
 
@@ -212,20 +146,13 @@ class Transpose:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Depth to space (`spread`) or space to depth, `factor` rows to one along each dimension of `dims`.
-
-    Attributes
-    ----------
-    channel
-        Dimension that gives or takes ``factor ** len(dims)`` channels.
-    channel_first
-        Whether the channels of one block lie next to each other (ONNX's CRD): only then can channels be cut.
-    """
+    """Depth to space (`spread`) or space to depth, `factor` rows to one along each dimension of `dims`."""
 
     dims: Dims
-    channel: int
+    channel: int  # dimension that gives or takes ``factor ** len(dims)`` channels
     factor: int
     spread: bool
+    # Whether the channels of one block lie next to each other (ONNX's CRD): only then can channels be cut.
     channel_first: bool = False
 
 
@@ -239,21 +166,12 @@ class Concat:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Result 0 is what indices pick of operand 0: slice, pad, resize, rolled windows.
+    """Result 0 is what indices pick of operand 0: slice, pad, resize, rolled windows."""
 
-    Attributes
-    ----------
-    family
-        What to call it.
-    indices
-        For each dimension of operand 0 its index, whose axis is a dimension of the result (or fixed); None: untiled.
-    literal
-        Operands that hold starts, pads, scales.
-    """
-
-    family: Literal["piece", "resample", "gather"]
+    family: Literal["piece", "resample", "gather"]  # what to call it
+    # For each dimension of operand 0 its index, whose axis is a dimension of the result (or fixed); None: untiled.
     indices: tuple[Index | None, ...]
-    literal: tuple[int, ...] = ()
+    literal: tuple[int, ...] = ()  # operands that hold starts, pads, scales
     exact: Alone = "bits"
     cost: int = 0
 
@@ -275,45 +193,27 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Result 0 comes from shapes, literals and random numbers; no operand's elements are read.
+    """Result 0 comes from shapes, literals and random numbers; no operand's elements are read."""
 
-    Attributes
-    ----------
-    free
-        Whether every dimension of the result can be cut: a fill, and no shape of something else.
-    """
-
-    free: bool
+    free: bool  # whether every dimension of the result can be cut: a fill, and no shape of something else
     literal: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """An op whose access an operator table gives: backward ops of several results, each with axes of its own.
-
-    Attributes
-    ----------
-    limits
-        As in `Labelled`.
-    """
+    """An op whose access an operator table gives: backward ops of several results, each with axes of its own."""
 
     family: str
     access: Access
     flops: int = 0
-    limits: tuple[tuple[int, int], ...] = ()
+    limits: tuple[tuple[int, int], ...] = ()  # as in `Labelled`
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Nothing is known: everything needs everything, and every cut ends here.
+    """Nothing is known: everything needs everything, and every cut ends here."""
 
-    Attributes
-    ----------
-    reason
-        Why, for people.
-    """
-
-    reason: str
+    reason: str  # why, for people
 
 
 Form = (

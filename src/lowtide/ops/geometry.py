@@ -13,8 +13,7 @@ from typing import Any
 
 from lowtide.ops.index import Window, same_padding, same_rows
 
-_SAME = 0
-"""TFLite's number for padding ``SAME``; ``VALID`` is 1."""
+_SAME = 0  # TFLite's number for padding ``SAME``; ``VALID`` is 1
 
 
 def filter_elements(weights: Sequence[int], filters: int = 0) -> int:
@@ -27,15 +26,9 @@ def filter_elements(weights: Sequence[int], filters: int = 0) -> int:
 
 
 def convolution_flops(spread: Sequence[int], weights: Sequence[int], filters: int = 0) -> int:
-    """Two for each product of an element of a convolution's result with one of a filter.
-
-    Parameters
-    ----------
-    spread
-        Shape of the result; of the data, where a transposed convolution spreads it over its result.
-    filters
-        Dimension of the weights along which there is one filter for each channel of `spread`.
-    """
+    """Two for each product of an element of a convolution's result with one of a filter. `spread`: shape of the result;
+    of the data, where a transposed convolution spreads it over its result. `filters`: dimension of the weights along
+    which there is one filter for each channel of `spread`."""
     return 2 * prod(spread) * filter_elements(weights, filters)
 
 
@@ -50,15 +43,8 @@ def is_pointwise(kernel: Sequence[int], strides: Sequence[int], pads: Sequence[i
 
 
 def tflite_window(options: Mapping[str, Any], side: str, taps: int) -> Window | None:
-    """A window of a TFLite operator, its padding left out; None if a step is below 1 or left out.
-
-    Parameters
-    ----------
-    options
-        The operator's own: ``stride_h``, ``dilation_h_factor``.
-    side
-        ``h`` for rows, ``w`` for columns.
-    """
+    """A window of a TFLite operator, its padding left out; None if a step is below 1 or left out. `options`: the
+    operator's own: ``stride_h``, ``dilation_h_factor``. `side`: ``h`` for rows, ``w`` for columns."""
     stride, dilation = options.get(f"stride_{side}", 0), options.get(f"dilation_{side}_factor", 1)
     return Window(taps, stride, dilation) if min(taps, stride, dilation) >= 1 else None
 

@@ -30,11 +30,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-Range = tuple[int, int]
-"""Rows ``[first, end)``; empty ranges are ``(0, 0)``."""
+Range = tuple[int, int]  # rows ``[first, end)``; empty ranges are ``(0, 0)``
 
-FIXED = -1
-"""The axis of an index that reads the same rows whatever the part."""
+FIXED = -1  # the axis of an index that reads the same rows whatever the part
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +85,10 @@ def fixed(first: int, end: int) -> Index:
     return Index(FIXED, 0, 1, first, end - 1)
 
 
-NOTHING = fixed(0, 0)
-"""No row at all: the op asks for the operand's shape and not for what is in it."""
+NOTHING = fixed(0, 0)  # no row at all: the op asks for the operand's shape and not for what is in it
 
 
-MOST_ROWS = 2**20
-"""Rows of a result above which nobody lists them one by one for `fit`."""
+MOST_ROWS = 2**20  # rows of a result above which they are not listed one by one for `fit`
 
 
 def fit(axis: int, rows: Sequence[Range], num: int, den: int) -> Index:
@@ -113,22 +109,13 @@ def fit(axis: int, rows: Sequence[Range], num: int, den: int) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Geometry of a convolution or pool along one dimension.
+    """Geometry of a convolution or pool along one dimension."""
 
-    Attributes
-    ----------
-    taps
-        Elements of the kernel.
-    stride, dilation
-        Steps between windows, and between the taps of one.
-    before
-        Rows of padding before the first; the padding behind the last follows from the sizes.
-    """
-
-    taps: int
+    taps: int  # elements of the kernel
+    # stride, dilation: steps between windows, and between the taps of one.
     stride: int = 1
     dilation: int = 1
-    before: int = 0
+    before: int = 0  # rows of padding before the first; the padding behind the last follows from the sizes
 
     @property
     def reach(self) -> int:
@@ -176,11 +163,6 @@ def same_rows(size: int, stride: int) -> int:
 
 def same_padding(size: int, result: int, window: Window, *, upper: bool = True) -> int:
     """Rows of padding before the first for ``SAME``: half of what is missing, the odd row behind (`upper`) or before.
-
-    Parameters
-    ----------
-    size, result
-        Rows of the operand and of the result.
-    """
+    `size`, `result`: rows of the operand and of the result."""
     missing = max(0, (result - 1) * window.stride + window.reach - size)
     return missing // 2 if upper else missing - missing // 2

@@ -20,13 +20,8 @@ UNTILED = "."
 
 
 def form(node: Node) -> Form:
-    """Canonical parameters of an op with labels.
-
-    Raises
-    ------
-    NoForm
-        It has none, or they do not fit its operands and results.
-    """
+    """Canonical parameters of an op with labels. Raises `NoForm`: it has none, or they do not fit its operands and
+    results."""
     text = node.text("labels")
     if not text:
         raise NoForm("it has no labels")

@@ -12,19 +12,12 @@ from lowtide.graph import Graph, Op
 from lowtide.ops.index import FIXED
 from lowtide.ops.meaning import Meaning, meaning
 
-Place = tuple[int, int]
-"""A tensor's id and a dimension of it."""
+Place = tuple[int, int]  # a tensor's id and a dimension of it
 
 
 def linked(op: Op, op_meaning: Meaning, *, windows: bool = True) -> list[tuple[Place, ...]]:
-    """For each axis of an op the dimensions that run along it.
-
-    Parameters
-    ----------
-    windows
-        Whether dimensions are linked that are read at other rows, as by windows, slices and reshapes; else only the
-        same row at the same row.
-    """
+    """For each axis of an op the dimensions that run along it. `windows`: whether dimensions are linked that are read
+    at other rows, as by windows, slices and reshapes; else only the same row at the same row."""
     groups: list[list[Place]] = [[] for _ in op_meaning.access.sizes]
     for t, dims in zip(op.outputs, op_meaning.access.outputs, strict=True):
         for d, axis in enumerate(dims):
@@ -44,17 +37,9 @@ def axis_classes(
     one_row: bool = False,
     meanings: Callable[[Graph, Op], Meaning | None] = meaning,
 ) -> tuple[frozenset[Place], ...]:
-    """Classes of dimensions that run together, the largest first; dimensions of one row are in none.
-
-    Parameters
-    ----------
-    windows
-        As `linked`.
-    one_row
-        Of dimensions of one row instead, of which there are no parts, and of no others.
-    meanings
-        Where the meaning of an op is looked up.
-    """
+    """Classes of dimensions that run together, the largest first; dimensions of one row are in none. `windows`: as
+    `linked`. `one_row`: of dimensions of one row instead, of which there are no parts, and of no others. `meanings`:
+    where the meaning of an op is looked up."""
     parent: dict[Place, Place] = {}
 
     def root(place: Place) -> Place:

@@ -63,30 +63,15 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What an op means.
+    """What an op means."""
 
-    Attributes
-    ----------
-    family
-        Name of the family, ``"opaque"`` where nothing is known.
-    form
-        Canonical parameters; `Opaque` says why nothing is known.
-    access
-        Which rows of the operands are read for which rows of the results. Operands count as `Op.operands`.
-    flops
-        Operations of one run.
-    random
-        Whether it makes other numbers on every run.
-    mutates
-        Positions of the operands that are written over.
-    """
-
-    family: str
-    form: Form
+    family: str  # name of the family, ``"opaque"`` where nothing is known
+    form: Form  # canonical parameters; `Opaque` says why nothing is known
+    # Which rows of the operands are read for which rows of the results. Operands count as `Op.operands`.
     access: Access
-    flops: int
-    random: bool = False
-    mutates: tuple[int, ...] = ()
+    flops: int  # operations of one run
+    random: bool = False  # whether it makes other numbers on every run
+    mutates: tuple[int, ...] = ()  # positions of the operands that are written over
 
     @property
     def opaque(self) -> str | None:
@@ -95,14 +80,8 @@ class Meaning:
 
 
 def meaning(graph: Graph, op: Op) -> Meaning | None:
-    """What an op of a graph means.
-
-    Returns
-    -------
-    Meaning or None
-        None if the graph is in no dialect. An op that its dialect has no row for is of the family ``"opaque"``, and
-        `Meaning.opaque` says why. In both cases every cut ends there.
-    """
+    """What an op of a graph means. Returns: none if the graph is in no dialect. An op that its dialect has no row for
+    is of the family ``"opaque"``, and `Meaning.opaque` says why. In both cases every cut ends there."""
     name = _TABLES.get(graph.dialect)
     if name is None:
         return None

@@ -22,16 +22,11 @@ class NoForm(Exception):
 
 @dataclass
 class Node:
-    """An op with what an operator table asks of it.
-
-    Attributes
-    ----------
-    literal
-        Positions of the operands whose values were asked for: they are in the form, and a part is given its own.
-    """
+    """An op with what an operator table asks of it."""
 
     graph: Graph
     op: Op
+    # Positions of the operands whose values were asked for: they are in the form, and a part is given its own.
     literal: dict[int, None] = field(default_factory=dict)
 
     @property
@@ -66,13 +61,7 @@ class Node:
         return position < len(self.operands) and self.operands[position] is not None
 
     def shape(self, position: int = 0) -> Shape:
-        """Shape of an operand.
-
-        Raises
-        ------
-        NoForm
-            It is left out.
-        """
+        """Shape of an operand. Raises `NoForm`: it is left out."""
         if not self.given(position):
             raise NoForm(f"operand {position} is left out")
         return self.reads[position] or ()
@@ -102,13 +91,8 @@ class Node:
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def values(self, position: int) -> tuple[Any, ...]:
-        """Values of a constant operand, row by row; it counts as literal from now on.
-
-        Raises
-        ------
-        NoForm
-            It is left out, no constant, or too large for its value to be at hand.
-        """
+        """Values of a constant operand, row by row; it counts as literal from now on. Raises `NoForm`: it is left out,
+        no constant, or too large for its value to be at hand."""
         values = self.peek(position)
         if values is None:
             raise NoForm(f"operand {position} is no constant whose value is known")
@@ -116,13 +100,7 @@ class Node:
         return values
 
     def peek(self, position: int) -> tuple[Any, ...] | None:
-        """Values of an operand if they are at hand, without making it a literal.
-
-        Raises
-        ------
-        NoForm
-            It is left out.
-        """
+        """Values of an operand if they are at hand, without making it a literal. Raises `NoForm`: it is left out."""
         tensor = self.operands[position] if position < len(self.operands) else None
         if tensor is None:
             raise NoForm(f"operand {position} is left out")
@@ -136,13 +114,7 @@ class Node:
         return tuple(sorted(self.literal))
 
     def dim(self, value: int, rank: int) -> int:
-        """A dimension counted from the front.
-
-        Raises
-        ------
-        NoForm
-            There is no such dimension.
-        """
+        """A dimension counted from the front. Raises `NoForm`: there is no such dimension."""
         if not -rank <= value < max(1, rank):
             raise NoForm(f"dimension {value} of {rank}")
         return value % rank if rank else 0

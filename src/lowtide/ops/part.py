@@ -25,38 +25,21 @@ _SPELLERS = {"onnx": "lowtide.ops.onnx.part", "tflite": "lowtide.ops.tflite.part
 
 @dataclass(frozen=True)
 class Written:
-    """What a part of an op has of its own.
+    """What a part of an op has of its own."""
 
-    Attributes
-    ----------
-    attributes
-        All of them, as `Op.attributes`.
-    literals
-        Values of those literal operands that differ from the op's, by position.
-    padding
-        For each dimension of operand 0 the rows of padding that an op of its own puts before and behind it; empty:
-        none.
-    """
-
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, Any]  # all of them, as `Op.attributes`
+    # Values of those literal operands that differ from the op's, by position.
     literals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    # For each dimension of operand 0 the rows of padding that an op of its own puts before and behind it; empty: none.
     padding: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Padded:
-    """What parts of a window along an axis are given, where the op cannot say the padding that a part needs.
+    """What parts of a window along an axis are given, where the op cannot say the padding that a part needs."""
 
-    Attributes
-    ----------
-    row_elements
-        Of a row of operand 0 with the padding next to it.
-    other_axes
-        Whether there is padding along another dimension than the axis.
-    """
-
-    row_elements: int
-    other_axes: bool
+    row_elements: int  # of a row of operand 0 with the padding next to it
+    other_axes: bool  # whether there is padding along another dimension than the axis
 
 
 @dataclass(frozen=True)
@@ -65,17 +48,10 @@ class Stretch:
 
     Neighbour rows are those whose neighbours are in another part: what they hold is not the resize's, and they are cut
     away.
-
-    Attributes
-    ----------
-    index
-        From the rows of the result to those of operand 0; its `den` is how many rows there are for each.
-    size
-        Rows of operand 0.
     """
 
-    index: Index
-    size: int
+    index: Index  # from the rows of the result to those of operand 0; its `den` is how many rows there are for each
+    size: int  # rows of operand 0
 
     def around(self, rows: Range) -> Range:
         """Rows that a part makes which keeps `rows`."""
@@ -85,24 +61,13 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How parts of an op along one axis are written in a format.
+    """How parts of an op along one axis are written in a format."""
 
-    Attributes
-    ----------
-    grain
-        Rows of the axis at multiples of which parts may begin.
-    spell
-        From the rows of a part and the shapes of what it makes to what it has of its own.
-    padded
-        If parts may have padding of their own (`Written.padding`).
-    stretch
-        If parts make rows of their neighbours.
-    """
-
-    grain: int
+    grain: int  # rows of the axis at multiples of which parts may begin
+    # From the rows of a part and the shapes of what it makes to what it has of its own.
     spell: Callable[[Range, tuple[Shape, ...]], Written]
-    padded: Padded | None = None
-    stretch: Stretch | None = None
+    padded: Padded | None = None  # If parts may have padding of their own (`Written.padding`)
+    stretch: Stretch | None = None  # If parts make rows of their neighbours
 
     def around(self, rows: Range) -> Range:
         """Rows of the axis that a part makes: its own, and those that are cut away."""
@@ -111,40 +76,22 @@ class Spelling:
 
 @dataclass(frozen=True)
 class Glue:
-    """An op of a format that holds parts together: a slice, a join, a merge or padding.
+    """An op of a format that holds parts together: a slice, a join, a merge or padding."""
 
-    Attributes
-    ----------
-    type, attributes
-        As of an op.
-    literals
-        Integers that it has as operands behind its tensors.
-    columns
-        Numbers in a row of the literals, which then have two dimensions; 0: they have one.
-    """
-
+    # type, attributes: as of an op.
     type: str
     attributes: Mapping[str, Any]
-    literals: tuple[tuple[int, ...], ...] = ()
-    columns: int = 0
+    literals: tuple[tuple[int, ...], ...] = ()  # integers that it has as operands behind its tensors
+    columns: int = 0  # numbers in a row of the literals, which then have two dimensions; 0: they have one
 
 
 @dataclass(frozen=True)
 class Accumulating:
-    """An op that adds a part of a sum to what there is of it, in one step.
+    """An op that adds a part of a sum to what there is of it, in one step."""
 
-    Attributes
-    ----------
-    type
-        What it is called.
-    operand
-        Position of the sum so far.
-    at_the_end
-        Attributes that the part which is added last alone has: what follows the sum.
-    """
-
-    type: str
-    operand: int
+    type: str  # what it is called
+    operand: int  # position of the sum so far
+    # Attributes that the part which is added last alone has: what follows the sum.
     at_the_end: frozenset[str] = frozenset()
 
 
@@ -239,13 +186,8 @@ def _reads_all_along(graph: Graph, op: Op, op_meaning: Meaning, axis: int, grain
 
 
 def given_box(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:
-    """Rows of every dimension of an operand that a part of the axis is given.
-
-    Raises
-    ------
-    ValueError
-        The operand is left out, or has another number of dimensions.
-    """
+    """Rows of every dimension of an operand that a part of the axis is given. Raises `ValueError`: the operand is left
+    out, or has another number of dimensions."""
     dims = access.inputs[operand]
     if dims is None or len(dims) != len(shape):
         raise ValueError(f"operand {operand} of shape {shape} is read as {dims}")

@@ -13,27 +13,13 @@ from functools import cache
 
 @dataclass(frozen=True, slots=True)
 class OpKind:
-    """One row of the table.
+    """One row of the table."""
 
-    Attributes
-    ----------
-    family
-        The row's name.
-    view
-        The output is the first input's bytes under another shape.
-    elementwise
-        Each output element depends on the elements at the same place (after broadcasting) alone.
-    overwrites
-        Which inputs an elementwise kernel may write over: every data input, or only the first.
-    types
-        The op types of the row.
-    """
-
-    family: str
-    view: bool
-    elementwise: bool
-    overwrites: str
-    types: tuple[str, ...]
+    family: str  # the row's name
+    view: bool  # the output is the first input's bytes under another shape
+    elementwise: bool  # each output element depends on the elements at the same place (after broadcasting) alone
+    overwrites: str  # which inputs an elementwise kernel may write over: every data input, or only the first
+    types: tuple[str, ...]  # the op types of the row
 
 
 TABLE: tuple[OpKind, ...] = (

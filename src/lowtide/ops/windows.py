@@ -41,6 +41,8 @@ def convolution(form: Convolution, reads: Shapes, writes: Shapes) -> Access:
             return None
         if i == form.data:
             return tuple((Index(rank) if plain else group) if d == output else spatial(d) for d in range(rank))
+        if i == form.added:
+            return tuple(Index(d) for d in range(rank))
         if i == form.weights:
             return tuple(weight(d) for d in range(len(shape)))
         if (i == form.bias or i in form.vectors) and shape == (result[output],):

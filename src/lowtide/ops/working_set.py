@@ -24,58 +24,28 @@ from lowtide.ops.table import kind_of
 
 @dataclass(frozen=True, slots=True)
 class OpWorkingSet:
-    """Least working set of one part of an op.
+    """Least working set of one part of an op."""
 
-    Attributes
-    ----------
-    op
-        Id.
-    size
-        Bytes of the smallest part along the best axis.
-    untiled
-        Bytes of the op uncut, counted the same way.
-    axis
-        The best axis, one of `Access.sizes`; None: not cut.
-    opaque
-        Why nothing is known of the op; None if something is.
-    """
-
-    op: int
-    size: int
-    untiled: int
-    axis: int | None = None
-    opaque: str | None = None
+    op: int  # id
+    size: int  # bytes of the smallest part along the best axis
+    untiled: int  # bytes of the op uncut, counted the same way
+    axis: int | None = None  # the best axis, one of `Access.sizes`; None: not cut
+    opaque: str | None = None  # why nothing is known of the op; None if something is
 
 
 @dataclass(frozen=True, slots=True)
 class WorkingSetBound:
-    """Least working set of a model under any cut.
+    """Least working set of a model under any cut."""
 
-    Attributes
-    ----------
-    size
-        Bytes.
-    op
-        Id of the op that needs them; None: the inputs or the results do.
-    ops
-        Every op that is no view.
-    """
-
-    size: int
-    op: int | None
-    ops: tuple[OpWorkingSet, ...]
+    size: int  # bytes
+    op: int | None  # id of the op that needs them; None: the inputs or the results do
+    ops: tuple[OpWorkingSet, ...]  # every op that is no view
 
 
 def working_set_bound(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> WorkingSetBound:
-    """Lower bound on the peak of a graph over all cuts along one axis an op (B0).
-
-    Parameters
-    ----------
-    streamed
-        Whether inputs come, and results go, part by part; else each is live in full from its start.
-    overlap
-        Whether a result may lie where an operand lay that is read for the last time.
-    """
+    """Lower bound on the peak of a graph over all cuts along one axis an op (B0). `streamed`: whether inputs come, and
+    results go, part by part; else each is live in full from its start. `overlap`: whether a result may lie where an
+    operand lay that is read for the last time."""
     meanings = {op.id: meaning(graph, op) for op in graph.ops}
     share, all_run = _roots(graph), _all_run(graph, meanings)
     ops = tuple(

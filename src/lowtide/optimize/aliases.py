@@ -24,44 +24,24 @@ from lowtide.target import Target
 from lowtide.transform.alias import Alias, Aliases, Forest, apply
 from lowtide.transform.alias_candidates import Candidates
 
-_NEAR = (1.0, 0.9, 0.75, 0.6, 0.45, 0.3, 0.0)
-"""Shares of the peak above which an order is near it."""
-_ONE = 0.2
-"""Share of the time that is left for one order."""
-_STATES_BYTES = 2**26
-"""Memory of the search for one."""
-_FEW = 8
-"""Aliases of which every choice is tried."""
-_DRAWN = 60
-"""Random changes without success after which the search ends."""
+_NEAR = (1.0, 0.9, 0.75, 0.6, 0.45, 0.3, 0.0)  # shares of the peak above which an order is near it
+_ONE = 0.2  # share of the time that is left for one order
+_STATES_BYTES = 2**26  # memory of the search for one
+_FEW = 8  # aliases of which every choice is tried
+_DRAWN = 60  # random changes without success after which the search ends
 
-Key = tuple[int, int]
-"""Bytes of the peak, and steps that need so many."""
+Key = tuple[int, int]  # bytes of the peak, and steps that need so many
 
 
 @dataclass(frozen=True)
 class BestAliases:
-    """Aliases that lower the peak.
+    """Aliases that lower the peak."""
 
-    Attributes
-    ----------
-    aliases
-        Empty if none lower the peak.
-    peak
-        Bytes of the best order.
-    tried
-        Choices that were ordered.
-    least
-        Whether no choice has a lower peak, in any order.
-    interrupted
-        Whether Ctrl-C ended the search.
-    """
-
-    aliases: Aliases
-    peak: int
-    tried: int
-    least: bool = False
-    interrupted: bool = False
+    aliases: Aliases  # empty if none lower the peak
+    peak: int  # bytes of the best order
+    tried: int  # choices that were ordered
+    least: bool = False  # whether no choice has a lower peak, in any order
+    interrupted: bool = False  # whether Ctrl-C ended the search
 
 
 @dataclass(frozen=True)
@@ -78,15 +58,8 @@ class _Tried:
 def best_aliases(
     graph: Graph, target: Target, order: Sequence[int], limits: Limits, *, enough: int = 0, seed: int = 0
 ) -> BestAliases:
-    """Aliases of the lowest peak that this search finds, and of those it finds the fewest.
-
-    Parameters
-    ----------
-    order
-        Positions in the graph's own order: the best one without aliases.
-    enough
-        Bytes; no lower peak is of use.
-    """
+    """Aliases of the lowest peak that this search finds, and of those it finds the fewest. `order`: positions in the
+    graph's own order: the best one without aliases. `enough`: bytes; no lower peak is of use."""
     search = AliasSearch(graph, target, limits, enough, Random(seed))
     first = search.first(order)
     best = first

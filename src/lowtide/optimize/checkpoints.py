@@ -26,19 +26,14 @@ from lowtide.transform.statistics import ROWS_DIM, Expanded, expand, statistics
 
 How = Literal["whole", "cut", "passes"]
 
-_SMALL = 256
-"""A tensor of this part of the peak, or less, counts as a few numbers; so do a number or two for each row."""
-_ROWS = (64, 32, 16, 8, 4, 2, 1)
-"""Rows of a stripe that are tried, the most first: few parts are better than many."""
+_SMALL = 256  # a tensor of this part of the peak, or less, counts as a few numbers; so do a number or two for each row
+_ROWS = (64, 32, 16, 8, 4, 2, 1)  # rows of a stripe that are tried, the most first: few parts are better than many
 _MOST_PASSES = 16
 _CUT_SECONDS = 4.0
 """For the regions of one segment."""
-_NEAR = 1.005
-"""Limits within this factor count as equal."""
-_WORK = (0.1, 0.3, 1.0)
-"""Limits on recomputed operations, as fractions of all; searched before wider ones."""
-_STEP = 0.8
-"""What is asked for next is no less than this part of what there is: far below, much is tried in vain."""
+_NEAR = 1.005  # limits within this factor count as equal
+_WORK = (0.1, 0.3, 1.0)  # limits on recomputed operations, as fractions of all; searched before wider ones
+_STEP = 0.8  # what is asked for next is no less than this part of what there is: far below, much is tried in vain
 
 
 @dataclass(frozen=True)
@@ -52,46 +47,22 @@ class Edge:
 
 @dataclass(frozen=True)
 class Run:
-    """A segment that is feasible within a limit.
+    """A segment that is feasible within a limit."""
 
-    Attributes
-    ----------
-    edge
-        The segment and its mode.
-    peak
-        Bytes.
-    rows
-        Rows of a stripe, for passes.
-    regions
-        Its tiled regions.
-    """
-
-    edge: Edge
-    peak: int
-    rows: int = 0
-    regions: tuple[Region, ...] = ()
+    edge: Edge  # the segment and its mode
+    peak: int  # bytes
+    rows: int = 0  # rows of a stripe, for passes
+    regions: tuple[Region, ...] = ()  # its tiled regions
 
 
 @dataclass
 class Checkpoints:
-    """The segments of an order under a target, and what is known of them.
+    """The segments of an order under a target, and what is known of them."""
 
-    Attributes
-    ----------
-    memory
-        The graph under the target.
-    order
-        Op ids.
-    limits
-        When to stop.
-    tried
-        Segments that were evaluated.
-    """
-
-    memory: MemoryModel
-    order: tuple[int, ...]
-    limits: Limits
-    tried: int = 0
+    memory: MemoryModel  # the graph under the target
+    order: tuple[int, ...]  # op ids
+    limits: Limits  # when to stop
+    tried: int = 0  # segments that were evaluated
     _peaks: dict[tuple[Edge, int, bool, int], int | None] = field(default_factory=dict)
     _cuts: dict[Edge, list[Run]] = field(default_factory=dict)
     _sought: dict[Edge, int] = field(default_factory=dict)
@@ -299,7 +270,7 @@ class Checkpoints:
     def _types(self) -> set[str]:
         return {op.type for op in self.expanded.graph.ops}
 
-    # the whole
+    # all of it
 
     def applied(self, runs: Sequence[Run]) -> Passed:
         """The graph with all segments as these runs say."""

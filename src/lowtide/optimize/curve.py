@@ -23,24 +23,15 @@ class CurvePoint:
 
 @dataclass(frozen=True, repr=False)
 class Curve:
-    """Peaks along the best order, the lowest last.
-
-    Attributes
-    ----------
-    own_order_peak_bytes
-        Peak of the file order. The first of `points` is that of the best order, untiled.
-    points
-        Ever lower peaks, each with the fewest ops, or with a cost file in the least time. A plan reorders the tiles, so
-        its peak is no higher.
-    complete
-        Whether the search ended before its time limit.
-    """
+    """Peaks along the best order, the lowest last."""
 
     graph: str
     target: str
-    own_order_peak_bytes: int
+    own_order_peak_bytes: int  # peak of the file order. The first of `points` is that of the best order, untiled.
+    # Ever lower peaks, each with the fewest ops, or with a cost file in the least time. A plan reorders the tiles, so
+    # its peak is no higher.
     points: tuple[CurvePoint, ...]
-    complete: bool
+    complete: bool  # whether the search ended before its time limit
     seconds: float
 
     def __repr__(self) -> str:

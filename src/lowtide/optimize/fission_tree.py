@@ -23,8 +23,7 @@ from lowtide.ops.meaning import meaning
 from lowtide.optimize.step_regions import links_of, single_axes
 from lowtide.transform.fission import NoFission, Region, region_of
 
-LEVELS = 4
-"""L of algorithm 1."""
+LEVELS = 4  # L of algorithm 1
 
 
 def hot_tensors(model: MemoryModel, order: Sequence[int]) -> frozenset[int]:

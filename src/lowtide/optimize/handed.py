@@ -25,30 +25,17 @@ from lowtide.transform.cut import PACES, Cutter, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
-_SHARE = 0.5
-"""Of the time that is left, what each look has."""
+_SHARE = 0.5  # of the time that is left, what each look has
 
 
 @dataclass(frozen=True)
 class Forwarded:
-    """A result of the search.
+    """A result of the search."""
 
-    Attributes
-    ----------
-    way
-        Regions to tile; `Way.peak` is the estimate of the search.
-    parts
-        The part graph, with its forwarded tensors.
-    peak
-        Bytes of the parts in their order.
-    evaluated
-        Candidates of all searches.
-    """
-
-    way: Way
-    parts: PartGraph
-    peak: int
-    evaluated: int
+    way: Way  # regions to tile; `Way.peak` is the estimate of the search
+    parts: PartGraph  # the part graph, with its forwarded tensors
+    peak: int  # bytes of the parts in their order
+    evaluated: int  # candidates of all searches
 
 
 def forwardable(cutter: Cutter) -> dict[int, tuple[int, ...]]:
@@ -85,17 +72,8 @@ def _is_forwardable(cutter: Cutter, tensor: int, dim: int) -> bool:
 def best_forwarded(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, below: int, bounds: Bounds = ANY
 ) -> tuple[Forwarded | None, bool]:
-    """The best result below a peak, or None; and whether Ctrl-C ended the search.
-
-    Parameters
-    ----------
-    memory
-        The graph under a target.
-    order
-        Positions in the file order.
-    below
-        Bytes of the best known peak.
-    """
+    """The best result below a peak, or None; and whether Ctrl-C ended the search. `memory`: the graph under a target.
+    `order`: positions in the file order. `below`: bytes of the best known peak."""
     dims = forwardable(cutter)
     best: Forwarded | None = None
     evaluated = 0

@@ -32,23 +32,16 @@ _MERGE = GLUE[2]
 _NEVER = 2**60
 """More than any cut."""
 
-_UNITS, _Q = 2**36, 2**10
-"""Units of all ops together, about; and the weight of a unit in a cut, relative to a byte."""
+_UNITS, _Q = 2**36, 2**10  # units of all ops together, about; and the weight of a unit in a cut, relative to a byte
 
-_STEPS, _SPAN = (4, 1, 0.25), 12
-"""By which powers of two prices are tried, and as far as which."""
+_STEPS, _SPAN = (4, 1, 0.25), 12  # by which powers of two prices are tried, and as far as which
 
 SOURCE, SINK = 0, 1
 
 
 def least_of_parts(family: CostFamily, flops: float, own: int, shared: int, parts: int) -> float:
-    """Seconds that so many parts of an op take at least, whatever their rows.
-
-    Parameters
-    ----------
-    own, shared
-        Bytes that lie along the axis, each in one part, and those that each part reads or makes.
-    """
+    """Seconds that so many parts of an op take at least, whatever their rows. `own`, `shared`: bytes that lie along the
+    axis, each in one part, and those that each part reads or makes."""
     size = own + parts * shared
     for table, work in ((family.by_flops, flops), (family.by_bytes, size)):
         if table:
@@ -110,15 +103,8 @@ def _written_over(graph: Graph, target: Target) -> list[set[int]]:
 
 
 class JointProblem:
-    """A step, priced by families, for bounds on plans with tiles and recomputation.
-
-    Attributes
-    ----------
-    scale
-        Units of time in a second.
-    once
-        Units that all ops take at least.
-    """
+    """A step, priced by families, for bounds on plans with tiles and recomputation. `scale`: units of time in a second.
+    `once`: units that all ops take at least."""
 
     def __init__(self, model: MemoryModel, families: Families) -> None:
         graph = self.graph = model.graph
@@ -338,8 +324,7 @@ class JointBound:
     cuts: tuple[PartsCut, ...]
 
 
-Shown = Callable[[int, int], int]
-"""What a flow at a price shows."""
+Shown = Callable[[int, int], int]  # what a flow at a price shows
 
 
 def within_units(problem: JointProblem, seconds: float) -> Shown:
@@ -356,17 +341,8 @@ def within_bytes(problem: JointProblem, budget: int) -> Shown:
 def joint_bound(
     problem: JointProblem, ops: Sequence[int], shown: Shown, over: Callable[[], bool] = lambda: False
 ) -> JointBound:
-    """The most that is shown at one of some ops, the first in any case.
-
-    Parameters
-    ----------
-    ops
-        Positions, those that promise most first.
-    shown
-        `within_units` or `within_bytes`.
-    over
-        Whether to look no further.
-    """
+    """The most that is shown at one of some ops, the first in any case. `ops`: positions, those that promise most
+    first. `shown`: `within_units` or `within_bytes`. `over`: whether to look no further."""
     best = _at(problem, ops[0], shown, over, 0)
     for op in ops[1:]:
         if over():

@@ -24,11 +24,9 @@ from lowtide.transform.cut import Cutter
 
 _MOST_RESULTS = 64
 
-Box = tuple[int, ...]
-"""How many rows of each dimension, from the first on."""
+Box = tuple[int, ...]  # how many rows of each dimension, from the first on
 
-Ways = tuple[int, frozenset[int]]
-"""Bytes, and the groups of all tensors on the ways."""
+Ways = tuple[int, frozenset[int]]  # bytes, and the groups of all tensors on the ways
 
 NONE: Ways = (0, frozenset())
 
@@ -103,15 +101,8 @@ def _live_with(bounds: Facts, result: int, results: Collection[int]) -> tuple[in
 
 
 class _Threads:
-    """Disjoint paths back from elements of an output to elements of earlier tensors.
-
-    Parameters
-    ----------
-    earlier
-        Tensors that are complete.
-    taken
-        Groups whose bytes are counted already.
-    """
+    """Disjoint paths back from elements of an output to elements of earlier tensors. `earlier`: tensors that are
+    complete. `taken`: groups whose bytes are counted already."""
 
     def __init__(self, bounds: Facts, earlier: Collection[int], taken: Collection[int]) -> None:
         self.bounds, self.graph, self.earlier, self.taken = bounds, bounds.graph, earlier, taken

@@ -16,8 +16,7 @@ from lowtide.graph import Graph
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import LoopRules
 
-LONGEST = 128
-"""Ops of a set at the most."""
+LONGEST = 128  # ops of a set at the most
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Flow:
             for p in preds[k]:
                 self.before[k] |= self.before[p] | 1 << p
         for k, bits in enumerate(self.before):
-            for p in _bits(bits):
+            for p in members(bits):
                 self.after[p] |= 1 << k
 
     @staticmethod
@@ -47,7 +46,7 @@ class Flow:
     def between(self, ops: Collection[int]) -> list[int]:
         """Ops, by position, that have to run between some of these and are none of them."""
         before, after = self.around(ops)
-        return list(_bits(before & after))
+        return list(members(before & after))
 
     def around(self, ops: Collection[int]) -> tuple[int, int]:
         """Others that have to run before some of these ops, and after some, as bits."""
@@ -71,7 +70,8 @@ class Flow:
         return (*first, *mine, *last)
 
 
-def _bits(bits: int) -> Iterator[int]:
+def members(bits: int) -> Iterator[int]:
+    """Positions of the bits that are set, ascending."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1

@@ -22,12 +22,9 @@ _STEP, _SMALLEST = 0.2, 0.02
 just below the peak instead."""
 _SEEDS, _LEAST = 16, 64
 """Tensors from which sets are grown at a place, the largest, and the part of the peak that they have at the least."""
-_TRIED = 16
-"""Orders of a place in which loops are looked for."""
-_MORE = 4
-"""Of these, how many more where paths in one lead further, but not beyond what has changed."""
-_BEHIND = 48
-"""Positions behind what has changed in which loops over it may end."""
+_TRIED = 16  # orders of a place in which loops are looked for
+_MORE = 4  # of these, how many more where paths in one lead further, but not beyond what has changed
+_BEHIND = 48  # positions behind what has changed in which loops over it may end
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,9 @@ class _Candidate:
 
 @dataclass
 class LoopOrders:
-    """Continues from the best path along one order.
+    """Continues from the best path along one order."""
 
-    Attributes
-    ----------
-    search, path
-        Along that order; then along the best one.
-    """
-
+    # search, path: along that order; then along the best one.
     search: LoopSearch
     path: LoopPath
     flow: Flow = field(init=False)

@@ -23,10 +23,8 @@ from lowtide.ops.index import Index
 from lowtide.sizes import round_up
 from lowtide.transform.loops import Axes, Loop, LoopRules, Over
 
-Row = tuple[int, int, int, int, int]
-"""An index of the core: num, den, lo, hi, size."""
-_NONE: Row = (0, 1, 0, 0, 1)
-"""Of the columns where rows alone are looked at."""
+Row = tuple[int, int, int, int, int]  # an index of the core: num, den, lo, hi, size
+_NONE: Row = (0, 1, 0, 0, 1)  # of the columns where rows alone are looked at
 _Reads = dict[int, list[tuple[int, Row, Row]]]
 """Of each op that reads an input: which one, and how its rows and columns are read, each time."""
 
@@ -83,18 +81,9 @@ def best_over(
     number: Mapping[int, int],
     results: Mapping[int, int],
 ) -> Loop:
-    """The loop with the overlap that saves most; unmodified if none saves bytes.
-
-    Parameters
-    ----------
-    play
-        Of the loop, with these inputs.
-    number
-        Of each tensor in the play.
-    results
-        For each materialised result in consecutive positions, the number of the tensor that is written first in its
-        memory.
-    """
+    """The loop with the overlap that saves most; unmodified if none saves bytes. `play`: of the loop, with these
+    inputs. `number`: of each tensor in the play. `results`: for each materialised result in consecutive positions, the
+    number of the tensor that is written first in its memory."""
     unit, graph = rules.target.alignment, rules.graph
     best = loop
     for k, t in enumerate(inputs):
@@ -149,14 +138,8 @@ def _late(loop: Loop, play: _core.LoopPlay, k: int, number: Mapping[int, int]) -
 
 def least_block(buffers: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
     """The order of adjacent buffers whose block begins the fewest bytes below an input; and these bytes, at least 0.
-
-    Parameters
-    ----------
-    buffers
-        Bytes of each.
-    late
-        Bytes by which each alone has to begin below the input; negative: it may begin above its start.
-    """
+    `buffers`: bytes of each. `late`: bytes by which each alone has to begin below the input; negative: it may begin
+    above its start."""
     laid = sorted(buffers, key=lambda t: buffers[t] - late[t])
     distance = at = 0
     for t in laid:

@@ -37,8 +37,7 @@ class Step:
         return 0 if self.start is None else self.end - self.begin
 
 
-Label = tuple[int, int, Step | None]
-"""Of the best path to a position: what is least, and then, and its last step."""
+Label = tuple[int, int, Step | None]  # of the best path to a position: what is least, and then, and its last step
 
 
 @dataclass
@@ -50,18 +49,10 @@ class Shared:
 
 @dataclass
 class LoopPaths:
-    """Steps to each position of an order.
+    """Steps to each position of an order."""
 
-    Attributes
-    ----------
-    steps
-        By the position that they lead to, less one.
-    shared
-        With other searches that have some of these steps.
-    """
-
-    steps: list[list[Step]]
-    shared: Shared
+    steps: list[list[Step]]  # by the position that they lead to, less one
+    shared: Shared  # with other searches that have some of these steps
     _unsorted: set[int] = field(init=False)
     _labels: list[Label] = field(init=False)
     _labelled: tuple[int, bool] = (0, False)

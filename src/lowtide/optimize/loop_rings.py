@@ -14,8 +14,7 @@ from lowtide.optimize.loop_sharing import shared_places
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import ACCUMULATORS, Axes, LineBuffer, Loop, LoopRules
 
-_ONE = (1, 1, 0, 0, 1)
-"""Index of the columns where there is one axis: of one column, the only one."""
+_ONE = (1, 1, 0, 0, 1)  # index of the columns where there is one axis: of one column, the only one
 _Problem = tuple[tuple[tuple, ...], tuple[tuple[int, bool, int], ...], tuple[int, ...], int]
 """A loop as the core takes it, by numbers of its own."""
 
@@ -28,17 +27,8 @@ def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
 
 
 def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -> Loop:
-    """The loop of an interval, with its line buffers.
-
-    Parameters
-    ----------
-    growth
-        Of the interval; nothing is pending.
-    order
-        Ids of its ops, in order.
-    dying
-        Tensors from outside that have no later consumer, and that share no memory.
-    """
+    """The loop of an interval, with its line buffers. `growth`: of the interval; nothing is pending. `order`: ids of
+    its ops, in order. `dying`: tensors from outside that have no later consumer, and that share no memory."""
     rules, graph = growth.rules, growth.rules.graph
     inside = growth.inside
     given = [t for t in growth.dims if t in growth.streamed]

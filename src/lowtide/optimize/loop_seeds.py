@@ -22,21 +22,12 @@ from lowtide.transform.loops import LoopRules
 
 @dataclass(frozen=True)
 class Seeds:
-    """Regions along an order.
+    """Regions along an order."""
 
-    Attributes
-    ----------
-    order
-        Positions in the graph's own order.
-    regions
-        Of each its positions [begin, end) of the order, and the axis of its last op.
-    complete
-        Whether the search for them was not stopped.
-    """
-
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # positions in the graph's own order
+    # Of each its positions [begin, end) of the order, and the axis of its last op.
     regions: tuple[tuple[int, int, int], ...]
-    complete: bool
+    complete: bool  # whether the search for them was not stopped
 
     def into(self, search: LoopSearch) -> int:
         """Offer them to a search along the same order; how many are loops."""
@@ -48,12 +39,7 @@ def region_seeds(
     rules: LoopRules, memory: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0
 ) -> Seeds | None:
     """The best regions along an order, or along one that makes their ops neighbours; None where nothing spells parts.
-
-    Parameters
-    ----------
-    enough
-        Bytes; no lower peak is of use.
-    """
+    `enough`: bytes; no lower peak is of use."""
     graph = memory.graph
     if adapter(graph) is None:
         return None

@@ -16,22 +16,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lowtide.sizes import round_up
 
-Places = tuple[tuple[int, int], ...]
-"""(tensor, bytes from the block's start on)."""
+Places = tuple[tuple[int, int], ...]  # (tensor, bytes from the block's start on)
 
 
 def shared_places(buffers: Sequence[tuple[int, int]], apart: Mapping[int, Collection[int]], alignment: int) -> Places:
-    """Offsets of buffers that may share bytes; empty if adjacent buffers take no more.
-
-    Parameters
-    ----------
-    buffers
-        (tensor, bytes) of each line buffer and accumulator.
-    apart
-        For each line buffer, those that it must not overlap; a buffer without a key overlaps none.
-    alignment
-        Bytes at multiples of which buffers begin.
-    """
+    """Offsets of buffers that may share bytes; empty if adjacent buffers take no more. `buffers`: (tensor, bytes) of
+    each line buffer and accumulator. `apart`: for each line buffer, those that it must not overlap; a buffer without a
+    key overlaps none. `alignment`: bytes at multiples of which buffers begin."""
     sizes = {t: round_up(size, alignment) for t, size in buffers}
     total = sum(sizes.values())
     if all(len(apart.get(t, sizes)) >= len(sizes) - 1 for t in sizes):

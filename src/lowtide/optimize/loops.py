@@ -28,43 +28,23 @@ from lowtide.stop import Limits
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import Axes, Loop, LoopRules
 
-_LOWEST = 64
-"""Fraction of the untiled peak below which the search does not begin."""
-_OVERTIME = 4
-"""How often the best path of what is known is still worked out when the time is up."""
-_AT_ONCE = 16
-"""Intervals of one last op that are looked at before those of the next."""
+_LOWEST = 64  # fraction of the untiled peak below which the search does not begin
+_OVERTIME = 4  # how often the best path of what is known is still worked out when the time is up
+_AT_ONCE = 16  # intervals of one last op that are looked at before those of the next
 
 
 @dataclass(frozen=True)
 class LoopPath:
-    """The best path along an order.
+    """The best path along an order."""
 
-    Attributes
-    ----------
-    loops
-        Disjoint loops.
-    peak
-        Bytes of its largest step.
-    played
-        Loops whose line buffers were evaluated.
-    considered
-        Intervals that can be loops, with each choice of axes.
-    complete
-        Whether the search was not stopped: then no path of loops along this order has a peak below `least`.
-    least
-        Bytes of the path of lowest peak; below `peak` if that was enough.
-    reordered
-        How often ops were made neighbours; 0: the order is the given one.
-    """
-
-    loops: tuple[Loop, ...]
-    peak: int
-    played: int
-    considered: int
+    loops: tuple[Loop, ...]  # disjoint loops
+    peak: int  # bytes of its largest step
+    played: int  # loops whose line buffers were evaluated
+    considered: int  # intervals that can be loops, with each choice of axes
+    # Whether the search was not stopped: then no path of loops along this order has a peak below `least`.
     complete: bool
-    least: int
-    reordered: int = 0
+    least: int  # bytes of the path of lowest peak; below `peak` if that was enough
+    reordered: int = 0  # how often ops were made neighbours; 0: the order is the given one
 
 
 @dataclass(frozen=True)
@@ -93,24 +73,15 @@ _Intervals = Generator[Step | int | None, None, None]
 
 @dataclass
 class LoopSearch:
-    """Searches one order.
-
-    Attributes
-    ----------
-    order
-        Positions in the file order.
-    streamed
-        Graph inputs that arrive in slices, each for one loop.
-    around
-        If given, the order differs from that of another search in one window. Steps outside are taken from that search;
-        only steps that end in the window are searched.
-    """
+    """Searches one order."""
 
     rules: LoopRules
     memory: MemoryModel
-    order: Sequence[int]
+    order: Sequence[int]  # positions in the file order
     limits: Limits
-    streamed: frozenset[int] = frozenset()
+    streamed: frozenset[int] = frozenset()  # graph inputs that arrive in slices, each for one loop
+    # If given, the order differs from that of another search in one window. Steps outside are taken from that search;
+    # only steps that end in the window are searched.
     around: Around | None = None
     played: int = 0
     complete: bool = True

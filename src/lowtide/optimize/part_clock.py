@@ -21,18 +21,10 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True)
 class PartClock:
-    """Parts by their time.
+    """Parts by their time."""
 
-    Attributes
-    ----------
-    searched
-        The part that is searched, in nanoseconds, its values free to leave memory.
-    alike
-        Parts that take the same time, and how many of each there are.
-    """
-
-    searched: Sequenced
-    alike: tuple[tuple[Sequenced, int], ...]
+    searched: Sequenced  # the part that is searched, in nanoseconds, its values free to leave memory
+    alike: tuple[tuple[Sequenced, int], ...]  # parts that take the same time, and how many of each there are
 
     def seconds(self, order: Sequence[int]) -> float:
         """Of all parts, each as this sequence."""
@@ -65,13 +57,7 @@ def clock_of_parts(
     order: Sequence[int],
     bandwidth: Bandwidth,
 ) -> PartClock:
-    """Of a region in parts.
-
-    Parameters
-    ----------
-    model, order
-        Of the largest part.
-    """
+    """Of a region in parts. `model`, `order`: of the largest part."""
 
     def problem(parts: Parts) -> Sequenced:
         body = body_of(graph, region, parts, estimate).graph

@@ -30,60 +30,43 @@ from lowtide.stop import Limits
 from lowtide.target import Target
 from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_of, even_ends, outer_of
 
-_FEWEST = 3
-"""Numbers of parts that are made however late it is."""
+_FEWEST = 3  # numbers of parts that are made however late it is
 
-_FINALISTS = 3
-"""Numbers of parts that are searched for longer."""
+_FINALISTS = 3  # numbers of parts that are searched for longer
 
-_ROUNDED = 1e-12
-"""Fraction of a time that rounding costs to units may add."""
+_ROUNDED = 1e-12  # fraction of a time that rounding costs to units may add
 
-_BUDGETS, _SWEEP_STEPS = 24, 64
-"""Of a sweep of one number of parts: budgets, and repairs that are tried for each."""
+_BUDGETS, _SWEEP_STEPS = 24, 64  # of a sweep of one number of parts: budgets, and repairs that are tried for each
 
 _DESCENT = 0.6
 """Part of the time for a number of parts that the first sweep may take; the rest is for halving from there."""
 
-_ALONE = 0.4
-"""Part of a search with transfers for what stays in memory, before."""
+_ALONE = 0.4  # part of a search with transfers for what stays in memory, before
 
-_QUICK = 0.5
-"""Part of the time in which all of them are searched."""
+_QUICK = 0.5  # part of the time in which all of them are searched
 
 _NANO = 1_000_000_000
 
-Orders = Callable[[Graph], Sequence[int]]
-"""A good order of a graph, positions."""
+Orders = Callable[[Graph], Sequence[int]]  # a good order of a graph, positions
 
 
 @dataclass(frozen=True)
 class Parted:
-    """A region in so many tiles; without a region, the unmodified step.
-
-    Attributes
-    ----------
-    sequence, order
-        Of the body (without a region, of the step), and positions in a good order.
-    base, rest
-        Bytes in addition to the body, and at the highest step outside.
-    outside_seconds
-        Time of the ops outside.
-    clock
-        Where values may leave memory: the time of all tiles. The sequence is then of one tile, else of all together.
-    within
-        Tiled regions, each one op of the searched graph (`lowtide.optimize.together`); there is then no other region.
-    """
+    """A region in so many tiles; without a region, the unmodified step."""
 
     region: Region | None
     fission: Fission | None
     body: Body | None
+    # sequence, order: of the body (without a region, of the step), and positions in a good order.
     sequence: Sequenced
     order: tuple[int, ...]
+    # base, rest: bytes in addition to the body, and at the highest step outside.
     base: int
     rest: int
-    outside_seconds: float
+    outside_seconds: float  # time of the ops outside
+    # Where values may leave memory: the time of all tiles. The sequence is then of one tile, else of all together.
     clock: PartClock | None = None
+    # Tiled regions, each one op of the searched graph (`lowtide.optimize.together`); there is then no other region.
     within: tuple[Parted, ...] = ()
 
     @property
@@ -213,8 +196,7 @@ def parted(
     return sorted(result, key=lambda choice: choice.count)
 
 
-Found = tuple[Parted, Spent]
-"""Parts, and the body's sequence."""
+Found = tuple[Parted, Spent]  # parts, and the body's sequence
 
 
 @dataclass(frozen=True)
@@ -255,13 +237,8 @@ def _by_peak(entry: Found) -> tuple[float, float]:
 def least_peak(
     choices: Sequence[Parted], most_seconds: float, limits: Limits, begun: Sequence[Found] = ()
 ) -> Best | None:
-    """The choice of lowest peak within a bound on time; None if none is feasible even without recomputation.
-
-    Parameters
-    ----------
-    begun
-        Known sequences of some of these choices: the result is no worse.
-    """
+    """The choice of lowest peak within a bound on time; None if none is feasible even without recomputation. `begun`:
+    known sequences of some of these choices: the result is no worse."""
     return _with_still(choices, limits, begun, lambda *given: _least_peak(given[0], most_seconds, *given[1:]))
 
 

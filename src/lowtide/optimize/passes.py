@@ -24,18 +24,10 @@ from lowtide.transform.statistics import ROWS_DIM
 
 @dataclass(frozen=True)
 class Passes:
-    """How the ops between two tensors run.
+    """How the ops between two tensors run."""
 
-    Attributes
-    ----------
-    passes
-        Op ids of each pass, in order; the last one makes the result of the segment.
-    between
-        Untiled ops that run before each pass: between[0] before the first one.
-    """
-
-    passes: tuple[tuple[int, ...], ...]
-    between: tuple[tuple[int, ...], ...]
+    passes: tuple[tuple[int, ...], ...]  # op ids of each pass, in order; the last one makes the result of the segment
+    between: tuple[tuple[int, ...], ...]  # untiled ops that run before each pass: between[0] before the first one
 
     def sequence(self) -> list[int]:
         """All runs, in turn."""
@@ -52,17 +44,9 @@ class Passes:
 def find_passes(
     graph: Graph, ops: Sequence[int], result: int | None, small: int, most: int | None = None
 ) -> Passes | None:
-    """The passes of a segment; None if not all of it runs in passes, or in more than `most`.
-
-    Parameters
-    ----------
-    ops
-        Ids, in an order.
-    result
-        The tensor that the segment makes; None: the graph's outputs.
-    small
-        Bytes up to which a tensor counts as a few numbers: an op that touches only such tensors runs untiled.
-    """
+    """The passes of a segment; None if not all of it runs in passes, or in more than `most`. `ops`: ids, in an order.
+    `result`: the tensor that the segment makes; None: the graph's outputs. `small`: bytes up to which a tensor counts
+    as a few numbers: an op that touches only such tensors runs untiled."""
     within = set(ops)
     sizes = {t.id: t.size for t in graph.tensors if t.kind is not Kind.CONSTANT}
     untiled = {o for o in ops if all(sizes.get(t, 0) <= small for t in _touched(graph, o))}

@@ -35,42 +35,24 @@ from lowtide.transform.cut import PACES, RECOMPUTED_HALO, Cutter, Pace, Region
 from lowtide.transform.hand_on import hand_on
 from lowtide.transform.parts import PartGraph, apply
 
-_NEARLY = 256
-"""The bisection ends when the limit is known to such a part of the peak."""
-_CHAIN = 0.5
-"""Share of the time that is left that each search for a chain's regions has."""
+_NEARLY = 256  # the bisection ends when the limit is known to such a part of the peak
+_CHAIN = 0.5  # share of the time that is left that each search for a chain's regions has
 
 
 @dataclass(frozen=True)
 class Realised:
-    """Bytes of regions, and of untiled ops, in an order of the parts.
+    """Bytes of regions, and of untiled ops, in an order of the parts."""
 
-    Attributes
-    ----------
-    order
-        Positions of the ops of the tiled graph, each where the last of its tiles runs.
-    regions
-        Bytes of each region, by its place in `PartGraph.regions`: at the highest step from its first tile to its last.
-    untiled
-        Bytes of each untiled op that runs while no region runs, by id.
-    """
-
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # positions of the ops of the tiled graph, each where the last of its tiles runs
+    # Bytes of each region, by its place in `PartGraph.regions`: at the highest step from its first tile to its last.
     regions: tuple[int, ...]
-    untiled: Mapping[int, int]
+    untiled: Mapping[int, int]  # bytes of each untiled op that runs while no region runs, by id
     peak: int
 
 
 def realised(graph: Graph, parts: PartGraph, memory: MemoryModel) -> Realised:
-    """The bytes of each region in the file order of a part graph.
-
-    Parameters
-    ----------
-    graph
-        The graph before tiling.
-    memory
-        Of the part graph.
-    """
+    """The bytes of each region in the file order of a part graph. `graph`: the graph before tiling. `memory`: of the
+    part graph."""
     ops, windows = parts.graph.ops, region_windows(parts)
     footprint = profile(memory, range(len(ops))).footprint
     inside = {step for window in windows for step in range(*window)}
@@ -122,14 +104,8 @@ def recuts(
     """The parts with some regions cut anew, in an own order to begin with: by the way that leads furthest below their
     peak, then with twice as many stripes in each region that is as high, at each pace.
 
-    Parameters
-    ----------
-    memory
-        Of the graph that was cut, under a target.
-    ordered
-        Of the part graph, whose own order is the one that was found.
-    least
-        Bytes; no lower peak is of use.
+    `memory`: of the graph that was cut, under a target. `ordered`: of the part graph, whose own order is the one that
+    was found. `least`: bytes; no lower peak is of use.
     """
     now = realised(cutter.graph, parts, ordered)
     found = _furthest(cutter, memory, parts, now, limits, least)

@@ -28,6 +28,7 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.index import FIXED, Index, Range
 from lowtide.ops.table import kind_of
 from lowtide.optimize.last_results import last_results
+from lowtide.optimize.loop_flow import members
 from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, needed
@@ -35,8 +36,7 @@ from lowtide.transform.cut import Cutter, needed
 Event = tuple[Literal["ran"], int] | tuple[Literal["joined"], int, frozenset[int]]
 """An untiled op runs, or a tensor is materialised from its tiles for some readers that wait."""
 
-MOST_BETWEEN = 64
-"""Ops from one to another of a region that are looked at; further apart, they may be in one."""
+MOST_BETWEEN = 64  # ops from one to another of a region that are looked at; further apart, they may be in one
 
 
 def region_bound(
@@ -50,14 +50,9 @@ def region_bound(
 ) -> RegionBound:
     """The greatest bound over the ops of a graph, or the first that reaches the goal; the time limit ends it, too.
 
-    Parameters
-    ----------
-    footprint
-        Bytes at each op, by position, in some order of the untiled ops: no bound at an op is above it.
-    goal
-        Bytes that a plan reaches.
-    materialised
-        Whether it holds only for plans whose regions materialise what others read.
+    `footprint`: bytes at each op, by position, in some order of the untiled ops: no bound at an op is above it. `goal`:
+    bytes that a plan reaches. `materialised`: whether it holds only for plans whose regions materialise what others
+    read.
     """
     bounds = RegionBounds(cutter, memory, materialised=materialised)
     best = RegionBound(bytes=bounds.ends(), op=None, joined=materialised)
@@ -72,17 +67,8 @@ def region_bound(
 
 
 class RegionBounds:
-    """Bounds at single ops.
-
-    Parameters
-    ----------
-    cutter
-        What may be tiled.
-    memory
-        The graph under a target.
-    materialised
-        Whether they hold only for plans whose regions materialise what others read.
-    """
+    """Bounds at single ops. `cutter`: what may be tiled. `memory`: the graph under a target. `materialised`: whether
+    they hold only for plans whose regions materialise what others read."""
 
     def __init__(self, cutter: Cutter, memory: MemoryModel, *, materialised: bool = False) -> None:
         self._joins = materialised
@@ -361,7 +347,7 @@ class RegionBounds:
                 for t in self._followed(op):
                     waits |= self._waited_for(op.id, t)
                     waits |= event[("ran", graph.producer[t])] if t in graph.producer else 0
-            for k in _bits(waits):
+            for k in members(waits):
                 needed_behind[1 << k] |= within
         return needed_behind
 
@@ -454,10 +440,3 @@ class RegionBounds:
                 index = None if d is None else dims[d]
                 found.append({index.axis} if index is not None and index.axis != FIXED and index.num > 0 else set())
         return set.intersection(*found) if found else set()
-
-
-def _bits(bits: int) -> Iterator[int]:
-    while bits:
-        low = bits & -bits
-        yield low.bit_length() - 1
-        bits ^= low

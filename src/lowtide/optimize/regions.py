@@ -22,66 +22,39 @@ from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 
-LONGEST = 128
-"""Ops of a region at the most; of one between the lowest points of what is live four times as many."""
+LONGEST = 128  # ops of a region at the most; of one between the lowest points of what is live four times as many
 
 _NEAR = 128
 """A peak that is lower by less than such a part is asked for as one that is lower by that: the core's first looks leave
 out what gains less."""
 
-MOST_STRIPES, FINEST = 128, 1024
-"""Of a region at the most: where all are looked for, and where the peak is."""
+MOST_STRIPES, FINEST = 128, 1024  # of a region at the most: where all are looked for, and where the peak is
 
 
 @dataclass(frozen=True)
 class Way:
-    """Regions to tile along an order.
+    """Regions to tile along an order."""
 
-    Attributes
-    ----------
-    order
-        Positions in the file order.
-    regions
-        Disjoint; the ops of each are neighbours in the order.
-    peak
-        Bytes, as the core estimates them for this order.
-    ops, nanoseconds
-        Ops that run: parts, slices, joins and untiled ones; and their time by the cost model (0 without one).
-    evaluated
-        Candidates tried.
-    forwarded
-        Tensors that regions forward in slices, by the estimate of the search.
-    complete
-        Whether the search was not stopped: then no path among those that `core/cut/path.h` tries has a lower peak.
-    """
-
-    order: tuple[int, ...]
-    regions: tuple[Region, ...]
-    peak: int
+    order: tuple[int, ...]  # positions in the file order
+    regions: tuple[Region, ...]  # disjoint; the ops of each are neighbours in the order
+    peak: int  # bytes, as the core estimates them for this order
+    # ops, nanoseconds: ops that run: parts, slices, joins and untiled ones; and their time by the cost model (0 without
+    # one).
     ops: int
     nanoseconds: int
-    evaluated: int
+    evaluated: int  # candidates tried
+    # Whether the search was not stopped: then no path among those that `core/cut/path.h` tries has a lower peak.
     complete: bool
-    forwarded: tuple[int, ...] = ()
+    forwarded: tuple[int, ...] = ()  # tensors that regions forward in slices, by the estimate of the search
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a way is to keep within.
+    """What a way is to keep within."""
 
-    Attributes
-    ----------
-    least
-        Bytes; no lower peak is of use.
-    most_ops
-        Ops that may run, parts, slices and joins counted; 0: any number.
-    most_nanoseconds
-        What they may take by the cost model; 0: any time.
-    """
-
-    least: int = 0
-    most_ops: int = 0
-    most_nanoseconds: int = 0
+    least: int = 0  # bytes; no lower peak is of use
+    most_ops: int = 0  # ops that may run, parts, slices and joins counted; 0: any number
+    most_nanoseconds: int = 0  # what they may take by the cost model; 0: any time
 
 
 ANY = Bounds()
@@ -104,18 +77,9 @@ def best_regions(
 
     The result may have another order, in which ops of a region are made neighbours, unless `footprint` is given.
 
-    Parameters
-    ----------
-    memory
-        The graph under a target.
-    order
-        Positions in the file order.
-    cost
-        Cost of ops: under each limit on the peak, the path of least time is taken, not that of fewest ops.
-    forwarded
-        Dimensions along which some tensors may be forwarded in slices, unmaterialised.
-    footprint
-        Bytes of each untiled step; default its live bytes.
+    `memory`: the graph under a target. `order`: positions in the file order. `cost`: cost of ops: under each limit on
+    the peak, the path of least time is taken, not that of fewest ops. `forwarded`: dimensions along which some tensors
+    may be forwarded in slices, unmaterialised. `footprint`: bytes of each untiled step; default its live bytes.
     """
     model = cut_model(cutter, memory, order, cost, forwarded=forwarded, footprint=footprint)
     stop = _stop(memory, order, limits, bounds.least)
@@ -189,37 +153,20 @@ def working_ways(
 def way_within(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, limit: int, footprint: Sequence[int]
 ) -> Way | None:
-    """The path of fewest ops along an order within a limit; None: none was found.
-
-    Parameters
-    ----------
-    limit
-        Bytes.
-    footprint
-        Bytes of each untiled step.
-    """
+    """The path of fewest ops along an order within a limit; None: none was found. `limit`: bytes. `footprint`: bytes of
+    each untiled step."""
     model = cut_model(cutter, memory, order, footprint=footprint)
     ways = _core.paths_within(model, LONGEST, FINEST, [limit], _stop(memory, order, limits, 0))
     return _way(cutter, order, ways[0], timed=False) if ways else None
 
 
-_ABOVE = 2**32
-"""What an op weighs that stays above a limit: more than all ops that run."""
+_ABOVE = 2**32  # what an op weighs that stays above a limit: more than all ops that run
 
 
 class PeakCuts:
     """Short regions at the highest steps of an order: steps above a limit are tiled if a region of a few neighbours is
-    below it, and stay untiled if none is.
-
-    Parameters
-    ----------
-    memory
-        The graph under a target.
-    order
-        Positions in the file order.
-    longest
-        Ops of a region, at most.
-    """
+    below it, and stay untiled if none is. `memory`: the graph under a target. `order`: positions in the file order.
+    `longest`: ops of a region, at most."""
 
     def __init__(self, cutter: Cutter, memory: MemoryModel, order: Sequence[int], longest: int) -> None:
         self.cutter, self.memory, self.order, self.longest = cutter, memory, tuple(order), longest
@@ -232,8 +179,7 @@ class PeakCuts:
         return _way(self.cutter, self.order, ways[0], timed=False) if ways else None
 
 
-MOVED_PER_OP = 64
-"""Bytes that are moved for one op less, where `working_ways` has the choice."""
+MOVED_PER_OP = 64  # bytes that are moved for one op less, where `working_ways` has the choice
 
 _GONE = 2**31 - 2
 

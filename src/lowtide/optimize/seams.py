@@ -20,42 +20,22 @@ from lowtide.transform.parts import PartGraph
 from lowtide.transform.seam_parts import apply_with_elimination
 from lowtide.transform.seams import NO_ELIMINATION, Elimination, find_elimination, operand_rows
 
-_ROUNDS = 4
-"""How often sums are added up in the order in which the last order had their operands."""
-_ONE = 0.25
-"""Share of the time that is left for one order of parts."""
-_NEAR = (0.95, 0.8, 0.65, 0.5)
-"""Shares of the peak above which an order is near it."""
-_STATES_BYTES = 2**24
-"""Memory of the search for one: an order that is not found with it counts as none."""
+_ROUNDS = 4  # how often sums are added up in the order in which the last order had their operands
+_ONE = 0.25  # share of the time that is left for one order of parts
+_NEAR = (0.95, 0.8, 0.65, 0.5)  # shares of the peak above which an order is near it
+_STATES_BYTES = 2**24  # memory of the search for one: an order that is not found with it counts as none
 
 
 @dataclass(frozen=True)
 class BestElimination:
-    """Concat eliminations that lower the peak.
+    """Concat eliminations that lower the peak."""
 
-    Attributes
-    ----------
-    elimination
-        Empty if none lowers the peak.
-    parts
-        Its part graph.
-    order
-        Op ids of the part graph, in the best order.
-    peak
-        Bytes of that order.
-    tried
-        Part graphs that were ordered.
-    interrupted
-        Whether Ctrl-C ended the search.
-    """
-
-    elimination: Elimination
-    parts: PartGraph | None
-    order: tuple[int, ...]
-    peak: int
-    tried: int
-    interrupted: bool = False
+    elimination: Elimination  # empty if none lowers the peak
+    parts: PartGraph | None  # its part graph
+    order: tuple[int, ...]  # op ids of the part graph, in the best order
+    peak: int  # bytes of that order
+    tried: int  # part graphs that were ordered
+    interrupted: bool = False  # whether Ctrl-C ended the search
 
 
 @dataclass(frozen=True)
@@ -87,21 +67,9 @@ def best_elimination(
     enough: int = 0,
     most_ops: int = 0,
 ) -> BestElimination:
-    """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds.
-
-    Parameters
-    ----------
-    memory
-        The graph under a target.
-    order
-        Positions in the file order: the best untiled order.
-    accumulate
-        As `find_elimination`.
-    enough
-        Bytes; no lower peak is of use.
-    most_ops
-        Ops that may run; 0: any number.
-    """
+    """The concat elimination of lowest peak that this search finds, with the fewest tiled ops that it finds. `memory`:
+    the graph under a target. `order`: positions in the file order: the best untiled order. `accumulate`: as
+    `find_elimination`. `enough`: bytes; no lower peak is of use. `most_ops`: ops that may run; 0: any number."""
     search = _Search(cutter, memory, order, limits, accumulate, most_ops)
     uncut_peak = max(search.footprint, default=0)
     best: _Tried | None = None

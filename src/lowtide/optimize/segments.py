@@ -25,31 +25,15 @@ _BEFORE, _BEHIND = "lowtide::Before", "lowtide::Behind"
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in an order where one tensor is live, apart from small ones.
+    """A place in an order where one tensor is live, apart from small ones."""
 
-    Attributes
-    ----------
-    position
-        Ops that have run.
-    tensor
-        Its id; None at the two ends.
-    size
-        Bytes.
-    """
-
-    position: int
-    tensor: int | None
-    size: int
+    position: int  # ops that have run
+    tensor: int | None  # its id; None at the two ends
+    size: int  # bytes
 
 
 def find_marks(graph: Graph, order: Sequence[int], small: int) -> list[Mark]:
-    """Places in an order where one tensor above `small` bytes is live, the two ends included.
-
-    Parameters
-    ----------
-    order
-        Op ids.
-    """
+    """Places in an order where one tensor above `small` bytes is live, the two ends included. `order`: op ids."""
     at = {op: k for k, op in enumerate(order)}
     last = {t.id: max((at[o] for o in graph.consumers.get(t.id, ())), default=-1) for t in graph.tensors}
     first = {t.id: at[graph.producer[t.id]] if t.id in graph.producer else -1 for t in graph.tensors}
@@ -65,15 +49,7 @@ def find_marks(graph: Graph, order: Sequence[int], small: int) -> list[Mark]:
 
 
 def segment_graph(graph: Graph, ops: Sequence[int], result: int | None) -> Graph:
-    """The graph of a segment.
-
-    Parameters
-    ----------
-    ops
-        Ids, in order.
-    result
-        What it makes for others; None: outputs of the graph.
-    """
+    """The graph of a segment. `ops`: ids, in order. `result`: what it makes for others; None: outputs of the graph."""
     within = {t for o in ops for t in graph.op_by_id[o].outputs}
     read = dict.fromkeys(t for o in ops for t in graph.op_by_id[o].inputs if t not in within)
     kinds = {t: graph.tensor_by_id[t].kind for t in read}
@@ -94,19 +70,8 @@ def segment_graph(graph: Graph, ops: Sequence[int], result: int | None) -> Graph
 def with_ends(
     graph: Graph, regions: Sequence[Region], order: Sequence[int], ends: tuple[int | None, int | None], chunks: int
 ) -> PartGraph:
-    """A segment in tiles.
-
-    Parameters
-    ----------
-    graph
-        The segment's, with all runs.
-    order
-        Op ids.
-    ends
-        Its first and last tensor, where these are forwarded in slices.
-    chunks
-        Slices of the first.
-    """
+    """A segment in tiles. `graph`: the segment's, with all runs. `order`: op ids. `ends`: its first and last tensor,
+    where these are forwarded in slices. `chunks`: slices of the first."""
     parts = apply(Cutter(graph), regions, order)
     first, last = ends
     if first is not None:

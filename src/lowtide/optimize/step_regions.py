@@ -14,14 +14,11 @@ from lowtide.ops.links import Place, axis_classes, linked
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.transform.fission import NoFission, Region, region_of
 
-_FEWEST = 0.02
-"""Classes that fewer than this part of the ops have are not looked at."""
+_FEWEST = 0.02  # classes that fewer than this part of the ops have are not looked at
 
-_REASONS = 3
-"""Reasons that are said why there are no micro-batches."""
+_REASONS = 3  # reasons that are said why there are no micro-batches
 
-Links = Mapping[int, Sequence[Sequence[Place]]]
-"""Of each op's id the dimensions that run along each of its axes."""
+Links = Mapping[int, Sequence[Sequence[Place]]]  # of each op's id the dimensions that run along each of its axes
 
 
 @dataclass(frozen=True)
@@ -38,13 +35,8 @@ def links_of(graph: Graph, meanings: Mapping[int, Meaning]) -> Links:
 
 
 def axes_of_class(graph: Graph, places: frozenset[Place], links: Links) -> dict[int, int]:
-    """The axis of each op that runs along a class of dimensions.
-
-    Raises
-    ------
-    NoFission
-        An op runs along two of its axes.
-    """
+    """The axis of each op that runs along a class of dimensions. Raises `NoFission`: an op runs along two of its
+    axes."""
     axes: dict[int, int] = {}
     for op in graph.ops:
         for axis, group in enumerate(links.get(op.id, ())):

@@ -62,15 +62,8 @@ def together(
     over: Callable[[], bool] = lambda: False,
 ) -> list[tuple[Parted, ...]]:
     """Two regions, then three and so on, that lower the peak of an order in turn; none where one alone does all. Once
-    `over` says so, none is tried further.
-
-    Parameters
-    ----------
-    pool
-        Regions in numbers of parts.
-    order
-        Positions of a good order of the graph.
-    """
+    `over` says so, none is tried further. `pool`: regions in numbers of parts. `order`: positions of a good order of
+    the graph."""
     place = {graph.ops[i].id: step for step, i in enumerate(order)}
     taken: tuple[Parted, ...] = ()
     found: list[tuple[Parted, ...]] = []

@@ -116,47 +116,23 @@ class Document(msgspec.Struct):
 
 @dataclass(frozen=True)
 class PoolProblem:
-    """What is to be placed in one pool.
+    """What is to be placed in one pool."""
 
-    Attributes
-    ----------
-    pool
-        Its name, or its number where it has none.
-    capacity
-        Bytes there are; None if that is open.
-    buffers
-        Those of the pool, under names that no two of them have.
-    names
-        Of each, by id.
-    apart
-        Ids of buffers that share no byte, ever.
-    offsets
-        Where some have to lie, by id.
-    reserved
-        Addresses that nothing may take, half-open.
-    penalties
-        Pairs of ids, the smaller first, and what it costs that they share bytes; above 0.
-    """
-
-    pool: str
-    capacity: int | None
-    buffers: tuple[BufferEntry, ...]
-    names: dict[int, str]
-    apart: tuple[tuple[int, int], ...]
-    offsets: dict[int, int]
-    reserved: tuple[tuple[int, int], ...]
+    pool: str  # its name, or its number where it has none
+    capacity: int | None  # bytes there are; None if that is open
+    buffers: tuple[BufferEntry, ...]  # those of the pool, under names that no two of them have
+    names: dict[int, str]  # of each, by id
+    apart: tuple[tuple[int, int], ...]  # ids of buffers that share no byte, ever
+    offsets: dict[int, int]  # where some have to lie, by id
+    reserved: tuple[tuple[int, int], ...]  # addresses that nothing may take, half-open
+    # Pairs of ids, the smaller first, and what it costs that they share bytes; above 0.
     penalties: dict[tuple[int, int], int]
 
 
 def read_dsa_problem(path: str | Path) -> list[PoolProblem]:
-    """The pools of a document that hold buffers, in its order.
-
-    Raises
-    ------
-    InputError
-        Unreadable, no such document, ids that are not there or twice, a lifetime that is empty, sizes beyond 2^62
-        bytes, or what cannot be honoured: a buffer that may lie in several pools, colocations, temporal exclusions.
-    """
+    """The pools of a document that hold buffers, in its order. Raises `InputError`: unreadable, no such document, ids
+    that are not there or twice, a lifetime that is empty, sizes beyond 2^62 bytes, or what cannot be honoured: a buffer
+    that may lie in several pools, colocations, temporal exclusions."""
     return parse_dsa_problem(read_all(path, "placement problem"), str(path))
 
 

@@ -16,8 +16,7 @@ from lowtide.ops.folding import fold_constants
 from lowtide.ops.table import names_only
 from lowtide.schemas import json_schema
 
-OWN_KEYS = "x_"
-"""Keys that begin so are the writer's own, and mean nothing here."""
+OWN_KEYS = "x_"  # keys that begin so are the writer's own, and mean nothing here
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
@@ -76,17 +75,15 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
     if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
 
-    Raises
-    ------
-    InputError
-        Not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a graph that `Graph`
-        refuses.
+    Raises `InputError`: not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
+    graph that `Graph` refuses.
     """
     raw = _decode(data, source)
+    entries = {t.id: t for t in raw.tensors}
     tensors = [
         Tensor(
-            t.id, t.size, t.kind, t.name, None if t.shape is None else tuple(t.shape), t.dtype, t.alias_of,
-            t.alias_offset,
+            t.id, _held_bytes(t, entries), t.kind, t.name, None if t.shape is None else tuple(t.shape), t.dtype,
+            t.alias_of, t.alias_offset,
         )
         for t in raw.tensors
     ]  # fmt: skip
@@ -108,6 +105,25 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     )
     _check_said(graph, source)
     return in_order_of_writes(graph)
+
+
+def _held_bytes(tensor: TensorEntry, entries: Mapping[int, TensorEntry]) -> int:
+    """Bytes of memory that a tensor takes: an expanded view has one copy of what it repeats."""
+    at, seen = tensor, {tensor.id}
+    while at.alias_of is not None and at.alias_of not in seen and (viewed := entries.get(at.alias_of)) is not None:
+        if at.size != viewed.size and not _repeats(viewed, at):
+            break
+        at = viewed
+        seen.add(at.id)
+    return at.size
+
+
+def _repeats(viewed: TensorEntry, view: TensorEntry) -> bool:
+    """Whether a view is larger than what it views because dimensions of size 1, or new ones, are repeated."""
+    if viewed.shape is None or view.shape is None or not len(viewed.shape) <= len(view.shape):
+        return False
+    pairs = zip(reversed(viewed.shape), reversed(view.shape), strict=False)
+    return view.size > viewed.size and all(own in (1, size) for own, size in pairs)
 
 
 def _check_said(graph: Graph, source: str) -> None:

@@ -56,14 +56,9 @@ def is_inductor(data: bytes) -> bool:
 
 
 def parse_inductor(data: bytes, source: str = "") -> Graph:
-    """Graph of a file's bytes; what a node reads and nothing here makes is the caller's, and costs nothing.
-
-    Raises
-    ------
-    InputError
-        Not JSON, a key that is missing or of another type, a name twice, a node that makes a buffer that is not there,
-        or a graph that `Graph` refuses.
-    """
+    """Graph of a file's bytes; what a node reads and nothing here makes is the caller's, and costs nothing. Raises
+    `InputError`: not JSON, a key that is missing or of another type, a name twice, a node that makes a buffer that is
+    not there, or a graph that `Graph` refuses."""
     try:
         document = msgspec.json.decode(data, type=Document)
     except msgspec.ValidationError as error:

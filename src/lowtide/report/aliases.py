@@ -7,8 +7,7 @@ from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import TensorAlias
 from lowtide.sizes import format_count, format_size
 
-MOST_NAMED = 3
-"""Tensors that are named, the largest; `-v` names all."""
+MOST_NAMED = 3  # tensors that are named, the largest; `-v` names all
 _WIDTH = 32
 
 

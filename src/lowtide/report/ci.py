@@ -11,33 +11,15 @@ from lowtide.report.columns import columns
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """A model of a list, and what came of it.
+    """A model of a list, and what came of it."""
 
-    Attributes
-    ----------
-    model
-        As the caller named it.
-    verdict
-        ``"fits"``, ``"does not fit"``, ``"cannot fit"``, or ``"error"``.
-    text
-        The full line, or what went wrong.
-    status
-        The exit status of a command for it alone.
-    today
-        What its runtime takes by its defaults, in bytes, with its name; empty if none is known.
-    sizes
-        Required, available and excess, as text; empty after an error.
-    seconds
-        Wall time.
-    """
-
-    model: str
-    verdict: str
-    text: str
-    status: int
-    today: str = ""
-    sizes: tuple[str, str, str] = ("", "", "")
-    seconds: float = 0.0
+    model: str  # as the caller named it
+    verdict: str  # ``"fits"``, ``"does not fit"``, ``"cannot fit"``, or ``"error"``
+    text: str  # the full line, or what went wrong
+    status: int  # the exit status of a command for it alone
+    today: str = ""  # what its runtime takes by its defaults, in bytes, with its name; empty if none is known
+    sizes: tuple[str, str, str] = ("", "", "")  # required, available and excess, as text; empty after an error
+    seconds: float = 0.0  # wall time
 
 
 def checks_table(rows: Sequence[CheckedModel]) -> str:

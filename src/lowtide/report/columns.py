@@ -37,10 +37,10 @@ def change(before: int, after: int) -> str:
     """How much less or more one number of bytes is than another, in percent.
 
     >>> change(200, 150), change(150, 150)
-    ('-25.0 %', 'as before')
+    ('-25.0 %', 'unchanged')
     """
     if before == after or before == 0:
-        return "as before"
+        return "unchanged"
     return f"{100 * (after - before) / before:+.1f} %"
 
 

@@ -10,8 +10,7 @@ from lowtide.names import brief
 from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import columns
 
-INTERRUPTED = "stopped by interrupt"
-"""Reason of the row in which Ctrl-C came; the methods after it have none."""
+INTERRUPTED = "stopped by interrupt"  # reason of the row in which Ctrl-C came; the methods after it have none
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lowtide.names import shorten
 from lowtide.plan import Plan
 
-MOST_NAMED = 6
-"""Members named; the rest are counted."""
+MOST_NAMED, _NAME = 6, 60  # members named, the rest are counted; and characters of a name
 
 
 def conflict_text(plan: Plan) -> str | None:
@@ -18,11 +18,11 @@ def conflict_text(plan: Plan) -> str | None:
     tensors = {t.id: t for t in plan.tensors}
     ops = {op.id: op for op in plan.ops}
     members = [(tensors[t].name or f"tensor {t}", tensors[t].size) for t in conflict.tensors]
-    members += [(f"the workspace of {ops[o].name or f'op {o}'}", 0) for o in conflict.workspaces]
+    members += [(f"the workspace of {shorten(ops[o].name, _NAME) or f'op {o}'}", 0) for o in conflict.workspaces]
     at = None
     if conflict.step is not None and plan.order:
         op = ops[plan.order[conflict.step]]
-        name = op.name or f"op {op.id}"
+        name = shorten(op.name, _NAME) or f"op {op.id}"
         at = f"step {conflict.step:,}, {name}{f' ({op.type})' if op.type else ''}"
     memories = {m.name: m.capacity_bytes for m in plan.memories or ()}
     return set_text(members, conflict.available_bytes, conflict.needed_bytes, at, memories)
@@ -40,13 +40,15 @@ def set_text(
     Where they fit all `memories` together, they are such as cannot be divided among them.
     """
     rows = sorted(members, key=lambda row: (-row[1], row[0]))
-    named = [name + (f" {size:,} B" if size else "") for name, size in rows[:MOST_NAMED]]
+    named = [shorten(name, _NAME) + (f" {size:,} B" if size else "") for name, size in rows[:MOST_NAMED]]
     more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
     where = f" at {at}" if at is not None else ", although the bytes of each step do: proved"
     if memories and needed <= available:
         each = ", ".join(f"{name} {size:,} B" for name, size in memories.items())
         return f"{', '.join(named)}{more} cannot be divided among {each}{where} ({needed:,} B needed)"
-    verb = "cannot share" if len(rows) > 1 else "does not fit"
+    if len(rows) == 1:
+        return f"{named[0]} does not fit the {available:,} B that are left{where}"
+    verb = "cannot share"
     return f"{', '.join(named)}{more} {verb} {available:,} B{where} ({needed:,} B needed)"
 
 
@@ -75,4 +77,4 @@ def _too_small_for_cuts(plan: Plan, name: str, capacity_bytes: int) -> str:
 
 def _op_text(plan: Plan, at: int) -> str:
     op = next(op for op in plan.ops if op.id == at)
-    return f"{op.name or f'op {op.id}'}{f' ({op.type})' if op.type else ''}"
+    return f"{shorten(op.name, _NAME) or f'op {op.id}'}{f' ({op.type})' if op.type else ''}"

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.front import Front
 
 
-AGAINST = "against own order"
-"""What per cent of bytes are of, wherever plans of one model stand below each other."""
+AGAINST = "against own order"  # what per cent of bytes are of, wherever plans of one model stand below each other
 
 
 def _arena(curve: Curve, point: CurvePoint) -> tuple[str, ...]:

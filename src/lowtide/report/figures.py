@@ -8,7 +8,7 @@ from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import change, columns
 from lowtide.sizes import format_size
 
-NOBODYS = "target generic is no runtime's, but a compiler's of one's own"
+NOBODYS = "target generic: the rules of a compiler, not those of a runtime"
 _BY_DEFAULT = {
     "TFLM": "the file as it stands",
     "LiteRT": "the file as it stands, no delegates",
@@ -27,7 +27,7 @@ def figures_text(figures: Sequence[RuntimeFigure] | None, target: str) -> str:
         (f"  {f.what}", _size(f.default_bytes), "->", _size(f.planned_bytes), _gain(f), f"({f.sure})") for f in figures
     ]
     lines = [f"{runtime} today ({_BY_DEFAULT[runtime]}) -> with this plan:", columns(rows, right=(1, 3))]
-    lines += [f"  {nobodys}; --target {runtime} plans for that"] if nobodys else []
+    lines += [f"  {nobodys}; --target {runtime} plans for the runtime"] if nobodys else []
     return "\n".join([*lines, *_worse_lines(figures, target)])
 
 
@@ -39,8 +39,7 @@ def _worse_lines(figures: Sequence[RuntimeFigure], target: str) -> list[str]:
     better = "keep the file as it stands"
     if figures[0].runtime == "onnxruntime":
         own = target.partition(",")[0] == "onnxruntime"
-        how = "--runtime-optimized OPT.onnx --runtime-level all" if own else "--target onnxruntime"
-        better = f"plan with {how}, or {better}"
+        better = f"plan with {'lowtide plan' if own else '--target onnxruntime'}, or {better}"
     return [f"  worse than today: {', '.join(f'{f.what} {_gain(f)}' for f in worse)}; {better}"]
 
 

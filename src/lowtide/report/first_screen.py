@@ -11,13 +11,13 @@ from lowtide.report.columns import columns
 _MIB = 2**20
 
 
-def size_text(size: int) -> str:
-    """Bytes as a person reads them: exact where memories are small.
+def size_text(size: int, *others: int) -> str:
+    """Bytes as a person reads them: exact where memories are small. Others of the same row have the same unit.
 
-    >>> size_text(82288), size_text(59453440)
-    ('82,288 B', '56.7 MiB')
+    >>> size_text(82288), size_text(59453440), size_text(82288, 59453440)
+    ('82,288 B', '56.7 MiB', '0.1 MiB')
     """
-    return f"{size:,} B" if size < 4 * _MIB else f"{size / _MIB:,.1f} MiB"
+    return f"{size:,} B" if max(size, *others, 0) < 4 * _MIB else f"{size / _MIB:,.1f} MiB"
 
 
 def percent(before: float, after: float) -> str:
@@ -29,7 +29,7 @@ def percent(before: float, after: float) -> str:
     return "unchanged" if before == after or not before else f"{100 * (after / before - 1):+.1f} %"
 
 
-def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = "") -> str:
+def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequence[str] = ()) -> str:
     """Today and with the plan.
 
     Parameters
@@ -38,7 +38,7 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
         With a `Plan.comparison`.
     written
         Files that were written.
-    next_command
+    next_commands
         What a person may type next.
     """
     comparison = plan.comparison
@@ -48,16 +48,32 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_command: str = ""
     budget = plan.budget_bytes
     if budget is not None:
         apart = comparison.planned_bytes - budget
-        verdict = f"{size_text(apart)} too much" if apart > 0 else f"{size_text(-apart)} to spare"
+        verdict = f"{size_text(abs(apart), budget)} {'too much' if apart > 0 else 'to spare'}"
         verdict += "; proved impossible" if plan.status == "impossible" else ""
-        lines.append(f"budget {size_text(budget)}: {verdict}")
+        lines.append(f"budget {size_text(budget, apart)}: {verdict}")
     if not comparison.better:
         lines.append(_why_not(comparison))
     if written:
         lines.append(f"wrote {', '.join(written)}")
-    if next_command:
-        lines.append(f"next: {next_command}")
+    lines += [f"{'next:' if not k else '  or:'} {command}" for k, command in enumerate(next_commands)]
     return "\n".join(lines)
+
+
+def sizes_table(plans: Sequence[tuple[str, Plan]]) -> str:
+    """Plans of one model at several sizes, each with its size: today and planned."""
+    rows: list[tuple[str, ...]] = [("", "today", "planned", "", "")]
+    for size, plan in plans:
+        seen = plan.comparison
+        assert seen is not None, "a plan of lowtide.plan"
+        figures = [size_text(each, seen.today_bytes) for each in (seen.today_bytes, seen.planned_bytes)]
+        fits = "" if plan.budget_bytes is None else "fits" if plan.status == "ok" else "does not fit"
+        why = "" if seen.better else _why_not(seen).partition(":")[0]
+        said = "; ".join(text for text in (fits, why) if text)
+        rows.append((size, *figures, percent(seen.today_bytes, seen.planned_bytes), said))
+    first = plans[0][1].comparison
+    assert first is not None, "a plan of lowtide.plan"
+    sure = "measured" if first.measured else "predicted"
+    return f"{first.model}, {first.runtime}: {first.figure}, {sure}\n{columns(rows, right=[1, 2])}"
 
 
 def _sizes(comparison: Comparison) -> list[str]:
@@ -75,38 +91,40 @@ def _sizes(comparison: Comparison) -> list[str]:
 
 def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
     sure = "measured" if comparison.measured else "predicted"
-    if comparison.base_bytes is not None:
-        sure += f", above the {size_text(comparison.base_bytes)} of Python and onnxruntime"
-    gain = percent(comparison.today_bytes, comparison.planned_bytes)
-    rows = [
-        ("", "today", "planned", "", ""),
-        (comparison.figure, size_text(comparison.today_bytes), size_text(comparison.planned_bytes), gain, sure),
-    ]
-    if comparison.tensors_bytes is not None:
-        rows.append(("  of it tensors", "", size_text(comparison.tensors_bytes), "", _bound(plan)))
-    else:
-        rows[1] = (*rows[1][:4], f"{sure}; {_bound(plan)}")
+    base, tensors = comparison.base_bytes, comparison.tensors_bytes
+    today, planned = comparison.today_bytes, comparison.planned_bytes
+    bound = () if tensors is not None or base is not None else (plan.lower_bound_bytes,)
+    row = (today, planned, *bound, *([] if base is None else [base]))
+    figure = [size_text(size, *row) for size in (today, planned)]
+    said = sure if base is None else f"{sure}, above the {size_text(base, *row)} of Python and onnxruntime"
+    said += f"; {_bound(plan, row)}" if bound else ""
+    rows = [("", "today", "planned", "", ""), (comparison.figure, *figure, percent(today, planned), said)]
+    if tensors is not None:
+        found = [f.default_bytes for f in plan.runtime_figures or () if f.what == "arena"]
+        row = (*found, tensors, plan.lower_bound_bytes)
+        own = (size_text(found[0], *row), percent(found[0], tensors)) if found else ("", "")
+        rows.append(("  of it tensors", own[0], size_text(tensors, *row), own[1], _bound(plan, row)))
     before, slowdown = comparison.today_seconds, comparison.slowdown
     if before is not None and slowdown is not None:
         # as pairs of runs that followed each other say: medians apart may contradict them where the machine is busy
-        times = _milliseconds(before), _milliseconds(before * slowdown)
-        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure.partition(',')[0]}, runs in turn"))
+        times = [_time_text(seconds, before * max(1, slowdown)) for seconds in (before, before * slowdown)]
+        rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, runs in turn"))
     elif slowdown is not None:
         rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), "predicted from the operations"))
     else:
         rows.append(("time of a run", "", "", "", "not predicted: parts of operators are not timed"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
-    if comparison.outputs:
+    if comparison.outputs and plan.status == "ok":
         checked = ", on 2 random inputs" if comparison.measured else ""
         rows.append(("outputs", "", "", "", f"{outputs[comparison.outputs]}{checked}"))
     return rows
 
 
-def _bound(plan: Plan) -> str:
+def _bound(plan: Plan, row: Sequence[int]) -> str:
     """How near the memory of the tensors is to the least: what rounding and gaps between them add counts."""
     taken = plan.runtime_arena_bytes if plan.runtime_parts is None else plan.arena_bytes
-    least = size_text(plan.lower_bound_bytes)
-    if not plan.optimal or size_text(taken or plan.required_bytes) != least:
+    least = size_text(plan.lower_bound_bytes, *row)
+    if not plan.optimal or size_text(taken or plan.required_bytes, *row) != least:
         return f"no order needs less than {least}"
     return "optimal for these tiles" if plan.rewrites else "optimal: no order of its operators needs less"
 
@@ -120,5 +138,6 @@ def _why_not(comparison: Comparison) -> str:
     return "this is slower than allowed: keep the model as it is, or allow more with --slower"
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
+def _time_text(seconds: float, longest: float) -> str:
+    """Seconds in the unit of the longest of a row."""
+    return f"{1000 * seconds:.3g} ms" if longest < 1 else f"{seconds:.2f} s"

@@ -43,7 +43,7 @@ def kernels_line(choices: Mapping[str, KernelChoice], available_bytes: int) -> s
         f"{kernels} {_required(choice)}{' (fits)' if choice.required_bytes <= available_bytes else ''}"
         for kernels, choice in choices.items()
     ]
-    return f"kTensorArenaSize by --set kernels=: {', '.join(each)}"
+    return f"kTensorArenaSize for each choice of --set kernels=: {', '.join(each)}"
 
 
 def _required(choice: KernelChoice) -> str:

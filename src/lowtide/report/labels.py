@@ -7,8 +7,7 @@ from itertools import takewhile
 
 from lowtide.names import shorten
 
-WIDTH = 24
-"""Letters of a name in a table on a terminal."""
+WIDTH = 24  # letters of a name in a table on a terminal
 
 
 def labels(names: Iterable[str], width: int | None) -> Mapping[str, str]:

@@ -14,16 +14,16 @@ from lowtide.sizes import format_count, format_size
 if TYPE_CHECKING:
     from lowtide.run_reports import LoopRunReport
 
-_NAME = 60
-"""Characters of a name on the screen."""
-_SHOWN = 6
-"""Rings of a loop that are listed, the largest; `--json` and the plan file have all."""
+_NAME = 60  # characters of a name on the screen
+_SHOWN = 6  # line buffers of a loop that are listed, the largest; `--json` and the plan file have all
 
 
 def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     """Rows for the end of a plan's screen."""
     if not plan.loops:
-        return [("loops", "none lowers the peak")] if "loops" in (plan.allow or ()) else []
+        met = plan.budget_bytes is not None and plan.required_bytes <= plan.budget_bytes
+        none = "none: it fits the budget without" if met else "none lowers the peak"
+        return [("loops", none)] if "loops" in (plan.allow or ()) else []
     ops = sum(len(loop.ops) for loop in plan.loops)
     without = (plan.search or {}).get("without_loops_peak_bytes")
     best = "" if without is None else f"; the best order without: {format_size(without)}"

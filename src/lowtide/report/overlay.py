@@ -13,8 +13,7 @@ from lowtide.report.view import PlanView
 
 GRADIENT = ((0.0, "#fff7ec"), (0.5, "#fdbb84"), (1.0, "#b30000"))
 """Stops and colours, from the least bytes of an op to the most: light to dark, which those read too who see no red."""
-_DARK = 0.8
-"""From which stop on text is white."""
+_DARK = 0.8  # from which stop on text is white
 
 
 def overlay_json(view: PlanView) -> str:

@@ -16,8 +16,7 @@ from lowtide.fission_plan import PlanFission
 from lowtide.plan import Plan
 from lowtide.report.view import PlanView, Rectangle
 
-MOST_STEPS = 20_000
-"""Of a picture that shows each part; with more, an op stands for all of them."""
+MOST_STEPS = 20_000  # of a picture that shows each part; with more, an op represents all of them
 
 
 def view_of(plan: Plan, place: str = "plan") -> PlanView:

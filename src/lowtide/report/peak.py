@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from lowtide.report.view import PlanView, Rectangle
 
-MOST_GROUPS = 8
-"""Groups that a peak is divided into, at most."""
+MOST_GROUPS = 8  # groups that a peak is divided into, at most
 
 NARROWER: Mapping[str, tuple[str, int]] = {
     "float64": ("float32", 2), "float32": ("int8", 4), "float16": ("int8", 2), "bfloat16": ("int8", 2),
@@ -20,23 +19,15 @@ NARROWER: Mapping[str, tuple[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class PeakGroup:
-    """Part of the peak: what is live there below one module path, of one kind.
+    """Part of the peak: what is live there below one module path, of one kind."""
 
-    Attributes
-    ----------
-    name, kind
-        Path that the names of the ops which made it begin with, or their type; kind of tensor.
-    bytes, count
-        Together, and of how many.
-    age
-        Steps from the one in which the oldest of them came into memory to the peak: 0 for what is made there.
-    """
-
+    # name, kind: path that the names of the ops which made it begin with, or their type; kind of tensor.
     name: str
     kind: str
+    # bytes, count: together, and of how many.
     bytes: int
     count: int
-    age: int
+    age: int  # steps from the one in which the oldest of them came into memory to the peak: 0 for what is made there
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,9 @@ from lowtide.errors import MissingExtraError
 from lowtide.report.svg import COLOURS, figure_names
 from lowtide.report.view import PlanView
 
-Corners = tuple[tuple[int, int], ...]
-"""Of a rectangle: steps and addresses."""
+Corners = tuple[tuple[int, int], ...]  # of a rectangle: steps and addresses
 
-_INCHES, _DOTS = (10, 4), 150
-"""Size of a PNG, and its dots in an inch: 1,500 x 600."""
+_INCHES, _DOTS = (10, 4), 150  # size of a PNG, and its dots in an inch: 1,500 x 600
 
 
 def live_plot(view: PlanView, axes: Any) -> None:
@@ -63,13 +61,8 @@ def arena_plot(view: PlanView, memory: int, axes: Any) -> None:
 
 
 def png_figures(view: PlanView) -> Iterator[tuple[str, bytes]]:
-    """Every figure with a name for its file, as those of SVG.
-
-    Raises
-    ------
-    MissingExtraError
-        matplotlib is not installed.
-    """
+    """Every figure with a name for its file, as those of SVG. Raises `MissingExtraError`: matplotlib is not
+    installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
     except ImportError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
 from lowtide.report.loops import loop_run_text
-from lowtide.report.timing import timing_rows
+from lowtide.report.timing import pair_rows, timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
 
 
+_LABELS = {"ids": "graph", "own_order_peak": "peak, file order", "bound": "lower bound"}
+"""What a person reads for the names of checks."""
+
+
 def report_text(report: Report, *, held: bool = True) -> str:
     """Every check that held, and what proving and running showed; `held`: whether all did."""
-    rows = [(check.name.replace("_", " "), check.result) for check in report.checks]
-    rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
+    rows = [(_LABELS.get(check.name, check.name.replace("_", " ")), check.result) for check in report.checks]
+    notes = [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
+    rows += [("kind of proof" if name == "bound" else name, text) for name, text in notes]
     if report.proof is not None:
         proof = report.proof
         rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
@@ -98,6 +103,7 @@ def run_text(run: RunReport) -> str:
             ("arena today", f"{format_size(run.unmodified.held_bytes)} for the file as it stands, optimiser off")
         )
     rows += timing_rows(run.timing, "onnxruntime's defaults", faster_level(run.level))
+    rows += pair_rows(run.timing, run.comparison)
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
     return columns(rows)
@@ -108,7 +114,7 @@ def faster_level(level: str) -> str:
     if level == "all":
         return ""
     what = f"the kernels of level {level} alone" if level else "none of the optimiser's kernels"
-    return f"the plan's session has {what}: plan what --runtime-optimized OPT.onnx --runtime-level all writes"
+    return f"the plan's session has {what}: lowtide plan MODEL -o OUT.onnx plans with all of them"
 
 
 def _against(before: int, shipped: int, after: int) -> str:

@@ -14,8 +14,7 @@ from lowtide.report.view import PlanView
 from lowtide.report.wording import made_line, numbers, peak_line, proof_sentence, share_of
 from lowtide.sizes import format_size
 
-MOST_LINES = 30
-"""Of a report, whatever the plan."""
+MOST_LINES = 30  # of a report, whatever the plan
 
 _PROOF_LINES = 6
 _NUMBERS = 8
@@ -23,17 +22,9 @@ _FEWEST_GROUPS = 3
 
 
 def screen_text(view: PlanView, *, width: int = 100, plain: bool = False, cut: int | None = None) -> str:
-    """Live bytes as a small profile, numbers, the peak as a sum, what would help, and how sure that is.
-
-    Parameters
-    ----------
-    width
-        Letters in a line of prose, and of the profile at most.
-    plain
-        ASCII alone in what is not the model's own.
-    cut
-        Letters of a name, about; None: complete.
-    """
+    """Live bytes as a small profile, numbers, the peak as a sum, what would help, and how sure that is. `width`:
+    letters in a line of prose, and of the profile at most. `plain`: ASCII alone in what is not the model's own. `cut`:
+    letters of a name, about; None: complete."""
     head = [_line(f"{view.plan.graph or 'a graph'}: {made_line(view)}")]
     if view.plan.runtime_figures:
         head.append(figures_line(view.plan.runtime_figures))

@@ -8,44 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-POINTS = 60
-"""Of a chart's line, at most; each is the largest of its steps, so that no peak is lost."""
+POINTS = 60  # of a chart's line, at most; each is the largest of its steps, so that no peak is lost
 
 
 @dataclass(frozen=True)
 class ModelChange:
-    """A model and what it needed before.
+    """A model and what it needed before."""
 
-    Attributes
-    ----------
-    model
-        Its name, from the root of the repository.
-    verdict
-        ``"fits"`` and its like.
-    available
-        What there is, in words.
-    required_bytes, before_bytes
-        What its plan needs, and needed; None where there is none.
-    live_bytes, before_live_bytes
-        Footprint of each step of the plan; empty where unknown, or where nothing changed.
-    is_new
-        Whether there is no version before.
-    same
-        Whether the file is as it was.
-    room_bytes
-        The budget; None with several memories.
-    """
-
-    model: str
-    verdict: str
-    available: str
+    model: str  # its name, from the root of the repository
+    verdict: str  # ``"fits"`` and its like
+    available: str  # what there is, in words
+    # required_bytes, before_bytes: what its plan needs, and needed; None where there is none.
     required_bytes: int | None
     before_bytes: int | None
+    # live_bytes, before_live_bytes: footprint of each step of the plan; empty where unknown, or where nothing changed.
     live_bytes: tuple[int, ...] = ()
     before_live_bytes: tuple[int, ...] = ()
-    is_new: bool = False
-    same: bool = False
-    room_bytes: int | None = None
+    is_new: bool = False  # whether there is no version before
+    same: bool = False  # whether the file is as it was
+    room_bytes: int | None = None  # the budget; None with several memories
 
 
 def summary(rows: Sequence[ModelChange], *, reports: str = "") -> str:

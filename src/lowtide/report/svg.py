@@ -24,8 +24,7 @@ LEFT, RIGHT, TOP, FOOT = 74, 8, 20, 24
 MOST_COLUMNS = 240
 """Columns of a timeline: of many steps the one with the most bytes is shown, so that no peak is lost."""
 
-Line = tuple[int, int, int]
-"""First step, step behind the last, bytes."""
+Line = tuple[int, int, int]  # first step, step behind the last, bytes
 
 
 def timeline_svg(view: PlanView, *, width: int = 720, height: int = 240, prefix: str = "lowtide") -> str:

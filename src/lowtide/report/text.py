@@ -75,7 +75,7 @@ def _size_rows(plan: Plan) -> list[tuple[str, int, str]]:
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
         own = plan.runtime_parts.own_planned
-        if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it stands above
+        if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it is above
             rows.append(
                 ("TFLM's own head", own, f"of the file as it stands; {change(own, plan.arena_bytes)} with the plan")
             )
@@ -162,14 +162,15 @@ def parts_text(parts: RuntimeParts) -> str:
     if parts.planning > parts.planned + parts.persistent:
         text = f"{parts.planning:,} while TFLM starts, more than {text}"
     if parts.scratch:
-        text += f", scratch {parts.scratch:,} in the planned"
+        text += f" (scratch of kernels: {parts.scratch:,} of the planned)"
     strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
     sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
     text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
     if not parts.arenas:
         return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
-    text += f"; enough whichever kernels run, and the plan holds with them: {libraries_text(parts.arenas)}"
-    return text + (f"; more is needed with {libraries_text(parts.beyond)}: name those kernels" if parts.beyond else "")
+    text += f"; the plan holds, and this is enough, with the kernels of {libraries_text(parts.arenas)}"
+    more = f"; not enough for {libraries_text(parts.beyond)}: name those kernels to plan for them"
+    return text + (more if parts.beyond else "")
 
 
 def bodies_text(parts: RuntimeParts, names: Mapping[int, str]) -> str:

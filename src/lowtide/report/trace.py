@@ -11,8 +11,7 @@ from typing import Any
 
 from lowtide.report.view import PlanView
 
-_OPS, _BYTES = 1, 1
-"""Process and thread of the ops; process of the counters."""
+_OPS, _BYTES = 1, 1  # process and thread of the ops; process of the counters
 
 
 def trace_json(view: PlanView) -> str:

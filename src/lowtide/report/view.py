@@ -27,70 +27,47 @@ from lowtide.spill_plan import PlanMove
 KINDS = ("activation", "input", "output", "constant", "workspace")
 """Of rectangles, in the order in which they are stacked, the lowest first."""
 
-ARENA = "arena"
-"""Name of the memory where there is only one."""
+ARENA = "arena"  # name of the memory where there is only one
 
 
 @dataclass(frozen=True, slots=True)
 class ViewOp:
-    """What runs in a step.
+    """What runs in a step."""
 
-    Attributes
-    ----------
-    op, name, type
-        Of the planned graph.
-    of
-        Name of the user's op that this one is: itself, the one that it recomputes, or the one that it is a part of;
-        empty for an op that a cut added.
-    edit
-        ``"again"`` (also of a part), ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what
-        else a cut made it (`PlanPart.role`); empty for an op of the user's own.
-    """
-
+    # op, name, type: of the planned graph.
     op: int
     name: str
     type: str
+    # Name of the user's op that this one is: itself, the one that it recomputes, or the one that it is a part of; empty
+    # for an op that a cut added.
     of: str
+    # ``"again"`` (also of a part), ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what
+    # else a cut made it (`PlanPart.role`); empty for an op of the user's own.
     edit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """Bytes of a memory for some steps.
+    """Bytes of a memory for some steps."""
 
-    Attributes
-    ----------
-    tensor
-        Id of the storage's root tensor; None for a workspace.
-    name, kind
-        Its name, or the op's; one of `KINDS`.
-    size, start, end
-        Bytes, and steps ``[start, end)``.
-    memory, offset
-        Index in `PlanView.memories` and bytes from that one's start; None where the plan has no addresses.
-    over
-        Index of the rectangle that it is written over, wholly or in part, in its first step.
-    shares
-        Names of the other tensors in the storage.
-    dtype, shape
-        Of the root tensor, where the model says them.
-    used
-        Steps from the first use to behind the last.
-    """
-
-    tensor: int | None
+    tensor: int | None  # id of the storage's root tensor; None for a workspace
+    # name, kind: its name, or the op's; one of `KINDS`.
     name: str
     kind: str
+    # size, start, end: bytes, and steps ``[start, end)``.
     size: int
     start: int
     end: int
+    # memory, offset: index in `PlanView.memories` and bytes from that one's start; None where the plan has no
+    # addresses.
     memory: int = 0
     offset: int | None = None
-    over: int | None = None
-    shares: tuple[str, ...] = ()
+    over: int | None = None  # index of the rectangle that it is written over, wholly or in part, in its first step
+    shares: tuple[str, ...] = ()  # names of the other tensors in the storage
+    # dtype, shape: of the root tensor, where the model says them.
     dtype: str | None = None
     shape: str | None = None
-    used: tuple[int, int] = (0, 0)
+    used: tuple[int, int] = (0, 0)  # steps from the first use to behind the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,49 +81,25 @@ class ViewMemory:
 
 @dataclass(frozen=True)
 class PlanView:
-    """All that a picture of a plan shows. Sizes are bytes.
+    """All that a picture of a plan shows. Sizes are bytes."""
 
-    Attributes
-    ----------
-    plan
-        The plan.
-    ops
-        What runs in each step.
-    rectangles
-        Storages in the order of their first step, then workspaces.
-    memories
-        Those that rectangles lie in; empty where the plan has no addresses.
-    live_bytes, own_order_bytes
-        Footprint of each step, of the plan and of the user's graph in its own order; with moves the plan's are those of
-        the fast memory.
-    bound_bytes
-        What no order needs less than; None with moves, where the traffic is what is bounded.
-    room_bytes
-        What the budget, or the fast memory, leaves for what is drawn; None without one.
-    repeated
-        Of each region that runs in parts: first step, steps of a part, and count; each part has its own tensors.
-    """
-
-    plan: Plan
-    ops: tuple[ViewOp, ...]
-    rectangles: tuple[Rectangle, ...]
-    memories: tuple[ViewMemory, ...]
+    plan: Plan  # the plan
+    ops: tuple[ViewOp, ...]  # what runs in each step
+    rectangles: tuple[Rectangle, ...]  # storages in the order of their first step, then workspaces
+    memories: tuple[ViewMemory, ...]  # those that rectangles lie in; empty where the plan has no addresses
+    # live_bytes, own_order_bytes: footprint of each step, of the plan and of the user's graph in its own order; with
+    # moves the plan's are those of the fast memory.
     live_bytes: tuple[int, ...]
     own_order_bytes: tuple[int, ...]
-    bound_bytes: int | None
-    room_bytes: int | None
+    bound_bytes: int | None  # what no order needs less than; None with moves, where the traffic is what is bounded
+    room_bytes: int | None  # what the budget, or the fast memory, leaves for what is drawn; None without one
+    # Of each region that runs in parts: first step, steps of a part, and count; each part has its own tensors.
     repeated: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, place: str = "plan") -> PlanView:
-        """The view of a plan.
-
-        Raises
-        ------
-        InputError
-            The plan has no `profile`, as those of earlier versions and those that a check makes, or one that does not
-            agree with the rest of it.
-        """
+        """The view of a plan. Raises `InputError`: the plan has no `profile`, as those of earlier versions and those
+        that a check makes, or one that does not agree with the rest of it."""
         profile = plan.profile
         if profile is None:
             raise InputError("the plan does not say when its tensors are there; make it again, and it will", place)

@@ -17,8 +17,7 @@ from lowtide.ops.forms import Contraction, Convolution, Pool
 from lowtide.ops.meaning import meaning
 from lowtide.ops.table import kind_of
 
-MOST_OPS = 64
-"""Ops in front of one in its chain; what follows on a longer one is written to memory."""
+MOST_OPS = 64  # ops in front of one in its chain; what follows on a longer one is written to memory
 
 
 def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, prologue: bool) -> int | None:
@@ -26,12 +25,8 @@ def chain_source(graph: Graph, op: Op, elementwise_types: Collection[str], *, pr
 
     All that the chain up to here reads is one tensor, constants apart, which an op makes and no op outside reads.
 
-    Parameters
-    ----------
-    elementwise_types
-        Op types that run element by element in addition to those of the table.
-    prologue
-        Whether the reader may also be a convolution, a product or a pool.
+    `elementwise_types`: op types that run element by element in addition to those of the table. `prologue`: whether the
+    reader may also be a convolution, a product or a pool.
     """
     reader = _reader(graph, op, elementwise_types)
     if reader is None or not (_elementwise(reader, elementwise_types) or (prologue and _computes(graph, reader))):

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
@@ -118,6 +119,7 @@ def run_onnx(
         own.unmodified and _measure(original, [], {}, own.unmodified),
         _timing(default_model, planned, plan, dims) if timed else None,
         level_of(original),
+        plan.comparison,
     )
 
 
@@ -199,14 +201,13 @@ def _profile_of(session: Any, feeds: Sequence[Mapping[str, Any]]) -> SessionProf
 
 def _timing(original: Path, planned: Path, plan: Plan, dims: Dims) -> Timing | None:
     """Both as their users run them."""
-    from lowtide.run.session_module import session_module
+    from lowtide.run.session_texts import SessionSettings, session_text
     from lowtide.run.timing import Setup, time_onnx
 
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as name:
         folder = Path(name)
-        prepacked = plan.weights is None or plan.weights.prepacked
-        module, block = folder / "session.py", planned_block(plan) or plan.arena_bytes or plan.peak_bytes
-        module.write_text(session_module(planned, module, (plan.peak_bytes, block), prepacked=prepacked))
+        module, given = folder / "session.py", msgspec.structs.replace(plan, runtime_arena_bytes=planned_block(plan))
+        module.write_text(session_text(SessionSettings.of_plan(given, planned, planned, module), module.name))
         setups = Setup(original, folder / "a.npz"), Setup(planned, folder / "b.npz", module)
         return time_onnx(*setups, folder / "feeds.npz", dims, plan.seed)
 

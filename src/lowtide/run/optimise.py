@@ -14,8 +14,11 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
+from lowtide.read.onnx.wire import read_metadata
+from lowtide.run import blocks
 from lowtide.run.canonical import make_canonical
 from lowtide.run.opening import EXTERNAL_FOLDER
+from lowtide.run.stay_blocked import stay_blocked
 
 Level = Literal["extended", "all"]
 
@@ -48,16 +51,17 @@ def write_optimized(
     Raises
     ------
     InputError
-        onnxruntime cannot load the model: weights are missing, for one.
+        onnxruntime cannot load the model: weights are missing, for one; or it was optimised for other processors.
     MissingExtraError
         onnxruntime is not installed.
     """
     try:
         import onnxruntime
     except ImportError:
-        raise MissingExtraError("onnxruntime", "run", "--runtime-optimized") from None
+        raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime") from None
     if not model.is_file():
         raise InputError("cannot read the file: No such file or directory", str(model))
+    blocks.check_block(blocks.declared_block(model), str(model))
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_ENABLE_EXTENDED
@@ -80,29 +84,27 @@ def write_optimized(
         raise InputError(message, str(model)) from None
     if 0 < outside <= inline_bytes:
         _take_in(out, model.parent)
+    if level == "all":
+        stay_blocked(out, blocks.block_size())
     make_canonical(out)
     _mark(out, level)
 
 
 def level_of(model: Path) -> str:
     """The level at which `write_optimized` made a file, which its copies in another order keep; empty: it made none."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        entries = onnx.load(str(model), load_external_data=False).metadata_props
-    except (DecodeError, OSError):
-        return ""
-    return next((entry.value for entry in reversed(entries) if entry.key == _LEVEL), "")
+    return read_metadata(model).get(_LEVEL, "")
 
 
 def _mark(file: Path, level: Level) -> None:
-    """Say in a file's metadata, a record at its end, at which level it was made."""
+    """Say in a file's metadata, a record at its end, at which level it was made, and for which processors."""
     import onnx
 
-    entry = onnx.ModelProto(metadata_props=[onnx.StringStringEntryProto(key=_LEVEL, value=level)])
+    said = {_LEVEL: level}
+    if blocks.has_blocks(onnx.load(str(file), load_external_data=False).graph):
+        said[blocks.KEY] = str(blocks.block_size())
+    entries = [onnx.StringStringEntryProto(key=key, value=value) for key, value in said.items()]
     with file.open("ab") as end:
-        end.write(entry.SerializeToString())
+        end.write(onnx.ModelProto(metadata_props=entries).SerializeToString())
 
 
 def _why_not(model: Path, error: Exception) -> str:

@@ -33,7 +33,7 @@ def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed
         onnxruntime is not installed.
     """
     if find_spec("onnxruntime") is None:
-        raise MissingExtraError("onnxruntime", "run", "--runtime-optimized")
+        raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
     request = {
         "model": str(model), "out": str(out), "dims": dict(dims), "level": level, "seed": seed,
         "inline_bytes": optimise.INLINE_BYTES,

@@ -17,6 +17,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Shape, Shapes
 from lowtide.ops.forms import Custom, Labelled
 from lowtide.ops.meaning import Meaning
+from lowtide.ops.onnx.blocked import DOMAIN
 from lowtide.run.probe import Operand, RefusedError, Runner
 from lowtide.run.probe_feeds import Arrays, Feeds
 from lowtide.run.probe_nodes import literal_value
@@ -93,7 +94,8 @@ def _alone(graph: Graph, op: Op, meaning: Meaning, runner: Runner, budget: int) 
     made = [graph.tensor_by_id[t] for t in op.outputs]
     reads: Shapes = tuple(None if t is None else t.shape or () for t in given)
     writes: Shapes = tuple(t.shape or () for t in made)
-    smaller_reads, smaller_writes = shrunk(meaning.form, reads, writes, budget)
+    blocked = op.type.startswith(DOMAIN)  # all channels are needed, and nothing says which rows are few
+    smaller_reads, smaller_writes = (reads, writes) if blocked else shrunk(meaning.form, reads, writes, budget)
     if cost(meaning.form, smaller_reads, smaller_writes) > 100 * budget:
         raise RefusedError("it is large, and cannot be made smaller")
     tensors: dict[int, Tensor] = {}

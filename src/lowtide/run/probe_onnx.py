@@ -9,6 +9,8 @@ import numpy as np
 
 from lowtide.errors import first_line
 from lowtide.graph import Array, Graph, Op
+from lowtide.ops.onnx.blocked import DOMAIN, FROM_BLOCKED, TO_BLOCKED
+from lowtide.run.blocks import block_size
 from lowtide.run.ort_session import runtime
 from lowtide.run.probe import Arrays, Kernel, Operand, RefusedError, Runner
 
@@ -45,7 +47,29 @@ class OnnxRunner(Runner):
             except Exception as error:  # onnxruntime's own kinds of error have no common base
                 raise RefusedError(first_line(error)) from None
 
-        return kernel
+        return _in_blocks(op.type, kernel) if op.type.startswith(DOMAIN) else kernel
+
+
+def _in_blocks(kind: str, kernel: Kernel) -> Kernel:
+    """A kernel of the blocked layout as one of plain tensors, which are brought into blocks and back."""
+    block = block_size()
+
+    def blocked(x: np.ndarray | None, *, back: bool = False) -> np.ndarray | None:
+        if x is None or x.ndim != 4 or x.shape[1] % block:  # a convolution reads few channels as they are
+            return x
+        batch, channels, rows, columns = x.shape
+        if back:
+            parts = x.reshape(batch, channels // block, rows, columns, block).transpose(0, 1, 4, 2, 3)
+        else:
+            parts = x.reshape(batch, channels // block, block, rows, columns).transpose(0, 1, 3, 4, 2)
+        return np.ascontiguousarray(parts).reshape(x.shape)
+
+    def plain(given: Arrays) -> list[np.ndarray]:
+        reads = [x if i in (1, 2) or kind == TO_BLOCKED else blocked(x) for i, x in enumerate(given)]
+        made = kernel(reads)
+        return made if kind == FROM_BLOCKED else [y for y in (blocked(y, back=True) for y in made) if y is not None]
+
+    return plain
 
 
 def _session(model: bytes) -> Any:

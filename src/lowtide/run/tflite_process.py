@@ -169,7 +169,7 @@ class _Litert:
             return {}
         low, high = min(s for s, _ in own), max(e for _, e in own)
         for start, end in sorted(span for t, span in spans.items() if t > max(tensors)):
-            if low <= start < high + ALIGNMENT:  # what is kept between runs lies 64 bytes on or more
+            if low <= start < high + ALIGNMENT:  # what is kept between runs begins 64 bytes on or more
                 high = max(high, end)
         return {"arena_bytes": high - low}
 

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
-from lowtide.run_reports import Timing
+from lowtide.run_reports import FreshPair, Timing
 from lowtide.sizes import Dims
 
 RUNS = 15
 """Of each model, unless that takes longer than `SECONDS`; three at least."""
 SECONDS = 10.0
+PAIRS = 5
+"""Of fresh processes, for the spread of what they show."""
 REST = 0.02
 """Seconds before each run: threads of the run before still spin on other processors for a moment."""
 
@@ -99,13 +101,25 @@ def slowdown(before: FreshRun, after: FreshRun) -> float:
 
 
 def time_onnx(original: Setup, planned: Setup, feeds: Path, dims: Dims, seed: int) -> Timing | None:
-    """Run two ONNX files in turn. None if one of them cannot be run so."""
+    """Run two ONNX files in turn, in `PAIRS` pairs of fresh processes. None if one of them cannot be run so."""
+    pairs: list[tuple[FreshRun, FreshRun]] = []
     try:
-        before, after = run_fresh([original, planned], feeds, dims, seed=seed)
+        for k in range(PAIRS):  # the second in each pair finds the machine warmer
+            swapped = k % 2 == 1
+            setups = [planned, original] if swapped else [original, planned]
+            first, second = run_fresh(setups, feeds, dims, seed=seed, runs=RUNS // PAIRS, seconds=SECONDS / PAIRS)
+            pairs.append((second, first) if swapped else (first, second))
     except InputError:
         return None
-    seconds = before.median_seconds, after.median_seconds
-    return Timing(len(before.seconds), *seconds, before.peak_bytes, after.peak_bytes)
+    before, after = zip(*pairs, strict=True)
+    return Timing(
+        sum(len(one.seconds) for one in before),
+        statistics.median(s for one in before for s in one.seconds),
+        statistics.median(s for one in after for s in one.seconds),
+        max(one.peak_bytes for one in before),
+        max(one.peak_bytes for one in after),
+        tuple(FreshPair(a.model_bytes, b.model_bytes, a.base_bytes, slowdown(a, b)) for a, b in pairs),
+    )
 
 
 def in_turn(runs: Sequence[Callable[[], float]], most: int = RUNS, limit: float = SECONDS) -> list[list[float]]:

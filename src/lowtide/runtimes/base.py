@@ -93,13 +93,8 @@ class Runtime:
         return available
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
-        """What the runtime needs for a plan: op ids in order, offset by tensor id. None if that is the arena.
-
-        Raises
-        ------
-        InputError
-            The runtime cannot take a plan for this file.
-        """
+        """What the runtime needs for a plan: op ids in order, offset by tensor id. None if that is the arena. Raises
+        `InputError`: the runtime cannot take a plan for this file."""
         return None
 
     def of_unmodified(self, graph: Graph) -> Required | None:
@@ -112,12 +107,7 @@ class Runtime:
 
     def offline(self, graph: Graph) -> list[int] | None:
         """The offsets that a model's file holds for this runtime, -1 where it holds none; None if there are none.
-
-        Raises
-        ------
-        InputError
-            The runtime refuses them.
-        """
+        Raises `InputError`: the runtime refuses them."""
         return None
 
     def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:

@@ -27,15 +27,9 @@ from lowtide.errors import InputError, MissingExtraError
 
 @dataclass(frozen=True)
 class MemoryPlanner:
-    """A memory planning algorithm, called as ExecuTorch calls its own.
+    """A memory planning algorithm, called as ExecuTorch calls its own."""
 
-    Attributes
-    ----------
-    seconds
-        Most time of the search, for each memory.
-    """
-
-    seconds: float = 20.0
+    seconds: float = 20.0  # most time of the search, for each memory
 
     @property
     def __name__(self) -> str:
@@ -52,30 +46,15 @@ class MemoryPlanner:
     ) -> Any:
         """Place tensors.
 
-        Parameters
-        ----------
-        alignment
-            Bytes that offsets and sizes are multiples of.
-        specs
-            TensorSpecs with lifetimes (first and last node, inclusive); `mem_id` says in which memory, 1 if None.
-        graph_module
-            Its `input_mem_buffer_sizes`, if there, are bytes at the start of each memory that are taken already.
-        graph_signature
-            Not needed.
-        extra_padding
-            Bytes added to the size of each memory.
-
-        Returns
-        -------
-        MemoryAlgoResult
-            For each spec memory, object (one for each memory) and offset; and the size of each memory.
-
-        Raises
-        ------
-        MissingExtraError
-            ExecuTorch is not installed.
-        InputError
-            A spec without a lifetime, or whose storage is in no spec of this memory.
+        `alignment`: bytes that offsets and sizes are multiples of.
+        `specs`: TensorSpecs with lifetimes (first and last node, inclusive); `mem_id` says in which memory, 1 if None.
+        `graph_module`: its `input_mem_buffer_sizes`, if there, are bytes at the start of each memory that are taken
+          already.
+        `graph_signature`: not needed.
+        `extra_padding`: bytes added to the size of each memory.
+        Returns: for each spec memory, object (one for each memory) and offset; and the size of each memory.
+        Raises `MissingExtraError`: ExecuTorch is not installed.
+        Raises `InputError`: a spec without a lifetime, or whose storage is in no spec of this memory.
         """
         try:
             from executorch.exir.memory_planning import (  # type: ignore[import-not-found]
@@ -138,18 +117,12 @@ class MemoryPlanner:
         return offsets, max(ends, default=0)
 
 
-plan_memory = MemoryPlanner()
-"""The algorithm with its defaults."""
+plan_memory = MemoryPlanner()  # the algorithm with its defaults
 
 
 def algorithm_suite(seconds: float = 20.0) -> Any:
-    """What MemoryPlanningPass takes: ExecuTorch's suite with lowtide's algorithm alone.
-
-    Raises
-    ------
-    MissingExtraError
-        ExecuTorch is not installed.
-    """
+    """What MemoryPlanningPass takes: ExecuTorch's suite with lowtide's algorithm alone. Raises `MissingExtraError`:
+    ExecuTorch is not installed."""
     try:
         from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite  # type: ignore[import-not-found]
     except ImportError:

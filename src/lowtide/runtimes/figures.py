@@ -23,19 +23,9 @@ def runtime_figures(
 ) -> list[RuntimeFigure] | None:
     """Both sides of each figure of a target's runtime.
 
-    Parameters
-    ----------
-    memory
-        The graph under its target.
-    quick
-        Whether to leave out the arena that another runtime's own planner makes of the plan, which takes a search.
-    uncut
-        The user's own graph where `memory` is of its parts: what is taken by the defaults is of that.
-
-    Returns
-    -------
-    list of RuntimeFigure
-        None if there is nothing to say: the graph came from no file of the runtime's.
+    `memory`: the graph under its target. `quick`: whether to leave out the arena that another runtime's own planner
+    makes of the plan, which takes a search. `uncut`: the user's own graph where `memory` is of its parts: what is taken
+    by the defaults is of that. Returns: none if there is nothing to say: the graph came from no file of the runtime's.
     """
     own = runtime_of(memory.target)
     if type(own) is Runtime and memory.graph.dialect == "onnx":

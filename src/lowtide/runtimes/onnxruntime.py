@@ -32,8 +32,7 @@ _ORDERS = 16
 _OPS_TO_TRY = 400_000
 """Blocks and orders are tried up to this many ops all together, but at least the first fit of the order given."""
 
-Event = tuple[int, int]
-"""A chunk's number, and its bytes if it is allocated, or 0 if it is freed."""
+Event = tuple[int, int]  # a chunk's number, and its bytes if it is allocated, or 0 if it is freed
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ _FIRST_BLOCK_BYTES = 2**20
 _MOST_DEAD_BYTES = 128 * 2**20
 """A chunk is split if so much is left of it, or at least half."""
 
-Take = tuple[int, int]
-"""A chunk's number, and its exact bytes if it is taken, or 0 if it is given back."""
+Take = tuple[int, int]  # a chunk's number, and its exact bytes if it is taken, or 0 if it is given back
 
 
 @dataclass(frozen=True)

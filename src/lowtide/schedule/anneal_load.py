@@ -17,15 +17,12 @@ from random import Random
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, rounded_up
 
-ROUNDS = 100
-"""Swaps tried, in multiples of the number of ops."""
+ROUNDS = 100  # swaps tried, in multiples of the number of ops
 
-SHARES = (0.7, 0.8, 0.5)
-"""Loads up to this part of the peak are as good as none; by the seed, in turn."""
+SHARES = (0.7, 0.8, 0.5)  # loads up to this part of the peak are as good as none; by the seed, in turn
 
 
-_SWAPS_BETWEEN_LOOKS = 1024
-"""At the clock."""
+_SWAPS_BETWEEN_LOOKS = 1024  # at the clock
 
 
 def anneal_load(
@@ -38,20 +35,9 @@ def anneal_load(
 ) -> tuple[int, ...]:
     """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it.
 
-    Parameters
-    ----------
-    model
-        Graph under a target.
-    order
-        Positions in own order, topological.
-    peak
-        Bytes that no footprint passes.
-    seed
-        Of the walk; the same one gives the same order.
-    rounds
-        Swaps tried, in multiples of the number of ops.
-    over
-        Says whether the walk ends now.
+    `model`: graph under a target. `order`: positions in own order, topological. `peak`: bytes that no footprint passes.
+    `seed`: of the walk; the same one gives the same order. `rounds`: swaps tried, in multiples of the number of ops.
+    `over`: says whether the walk ends now.
     """
     n = len(order)
     if n < 2 or peak <= 0:

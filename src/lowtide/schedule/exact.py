@@ -21,57 +21,37 @@ from lowtide.stop import Limits, Progress
 SECONDS_PER_OP = 1e-4
 """What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
 
-MOST_STATES = 10**9
-"""More states than any turn can expand: they do not fit in memory."""
+MOST_STATES = 10**9  # more states than any turn can expand: they do not fit in memory
 
 
 @dataclass(frozen=True)
 class Exact:
-    """Least peak over all orders, with proof. Every field is a switch of one rule, for ablation; all are sound.
-
-    Attributes
-    ----------
-    fuse_a, fuse_b, fuse_c
-        The three pair-fusion rules.
-    cut
-        Lower bounds by minimum cut.
-    beams
-        Beam searches for good orders.
-    closure, safe_moves, commits
-        The three pruning rules of the searches.
-    demand
-        Searches from the start run what ends no tensor only where something that does needs it.
-    forward, reversed
-        Search from the start, from the end.
-    best_first, nested
-        The two search engines.
-    propagate
-        Precedences that a budget implies, and the bounds that follow.
-    symmetry
-        One state of the best-first searches represents all its images under symmetries of the graph.
-    first_slice
-        States an engine expands before the next engine's turn; turns grow from there.
-    """
+    """Least peak over all orders, with proof. Every field is a switch of one rule, for ablation; all are sound."""
 
     name: ClassVar[str] = "exact"
     left_counter: ClassVar[str] = "reduced_ops"
 
+    # fuse_a, fuse_b, fuse_c: the three pair-fusion rules.
     fuse_a: bool = True
     fuse_b: bool = True
     fuse_c: bool = True
-    cut: bool = True
-    beams: bool = True
+    cut: bool = True  # lower bounds by minimum cut
+    beams: bool = True  # beam searches for good orders
+    # closure, safe_moves, commits: the three pruning rules of the searches.
     closure: bool = True
     safe_moves: bool = True
     commits: bool = True
-    demand: bool = True
+    demand: bool = True  # searches from the start run what ends no tensor only where something that does needs it
+    # forward, reversed: search from the start, from the end.
     forward: bool = True
     reversed: bool = True
+    # best_first, nested: the two search engines.
     best_first: bool = True
     nested: bool = True
-    propagate: bool = True
+    propagate: bool = True  # precedences that a budget implies, and the bounds that follow
+    # One state of the best-first searches represents all its images under symmetries of the graph.
     symmetry: bool = True
-    first_slice: int = 2000
+    first_slice: int = 2000  # states an engine expands before the next engine's turn; turns grow from there
 
     def __post_init__(self) -> None:
         if not 1 <= self.first_slice <= MOST_STATES:

@@ -21,13 +21,8 @@ _LOWTIDE = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True)
 class Foreign:
-    """A method whose answers are checked before anything is made of them.
-
-    Raises
-    ------
-    InputError
-        Names the method: it raised, or returned no schedule, or an order of other ops, or one that is not topological.
-    """
+    """A method whose answers are checked before anything is made of them. Raises `InputError`: names the method: it
+    raised, or returned no schedule, or an order of other ops, or one that is not topological."""
 
     method: Method
 

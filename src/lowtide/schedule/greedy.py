@@ -18,13 +18,7 @@ from lowtide.stop import Limits
 
 
 class LiveBytes:
-    """What is live between two steps, and what each next op would change.
-
-    Attributes
-    ----------
-    live_bytes
-        Bytes live now.
-    """
+    """What is live between two steps, and what each next op would change. `live_bytes`: bytes live now."""
 
     def __init__(self, model: MemoryModel) -> None:
         self._model = model

@@ -18,26 +18,13 @@ from lowtide.stop import Limits
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a method found.
+    """What a method found."""
 
-    Attributes
-    ----------
-    order
-        Positions in the graph's own order, topological.
-    lower_bound
-        Bytes that no order beats, as far as the method proved it; 0 if it proves nothing.
-    certificate
-        Proof of `lower_bound`.
-    stopped
-        Why the method ended.
-    counters
-        The method's own figures (states, variables, iterations ...).
-    """
-
-    order: tuple[int, ...]
-    lower_bound: int = 0
-    certificate: Certificate = field(default_factory=NoCertificate)
-    stopped: Stopped = "complete"
+    order: tuple[int, ...]  # positions in the graph's own order, topological
+    lower_bound: int = 0  # bytes that no order beats, as far as the method proved it; 0 if it proves nothing
+    certificate: Certificate = field(default_factory=NoCertificate)  # proof of `lower_bound`
+    stopped: Stopped = "complete"  # why the method ended
+    # The method's own figures (states, variables, iterations ...).
     counters: dict[str, Any] = field(default_factory=dict)
 
 

@@ -47,15 +47,9 @@ class Own:
 
 @dataclass(frozen=True)
 class Fixed:
-    """An order that was found already, as a method for who takes one.
+    """An order that was found already, as a method for who takes one."""
 
-    Attributes
-    ----------
-    order
-        Positions; empty: the file's order.
-    """
-
-    order: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()  # positions; empty: the file's order
     name: ClassVar[str] = "exact"
 
     def supports(self, model: MemoryModel) -> str | None:

@@ -15,8 +15,7 @@ from lowtide.schedule.greedy import Greedy, Lpmf
 from lowtide.schedule.method import Method
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 
-_hints = cache(get_type_hints)
-"""Types of a method's fields. Python reads their annotations anew in each call."""
+_hints = cache(get_type_hints)  # types of a method's fields. Python reads their annotations anew in each call.
 
 
 def built_in() -> dict[str, type[Method]]:
@@ -40,13 +39,8 @@ def options_of(method: type) -> dict[str, str]:
 
 def make(name: str | Method, options: Mapping[str, str] | None = None) -> Method:
     """Make a method from its name and its options as typed; one that is made already is checked as other packages' are.
-
-    Raises
-    ------
-    InputError
-        No such method; no such option; a value of the wrong type; an option that has no default is missing; or a method
-        has the name of one of lowtide's.
-    """
+    Raises `InputError`: no such method; no such option; a value of the wrong type; an option that has no default is
+    missing; or a method has the name of one of lowtide's."""
     if not isinstance(name, str):
         return _with_options(name, options)
     own = built_in().get(name)
@@ -84,12 +78,7 @@ Optioned = TypeVar("Optioned")
 
 def with_options(kind: type[Optioned], name: str, options: Mapping[str, str]) -> Optioned:
     """Make a frozen dataclass from its fields as typed: a method, or what else has options. `name` is for messages.
-
-    Raises
-    ------
-    InputError
-        No such option; a value of the wrong type; an option that has no default is missing.
-    """
+    Raises `InputError`: no such option; a value of the wrong type; an option that has no default is missing."""
     hints, defined = _hints(kind), options_of(kind)
     listing = ", ".join(f"{option} ({text})" for option, text in defined.items()) or "none"
     values: dict[str, Any] = {}

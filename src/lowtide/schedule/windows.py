@@ -22,13 +22,11 @@ _SIZES = (64, 128, 256, 512, 1024, 2048)
 _SHIFTS = (0.5, 0.25, 0.75)
 """Where in a window the peak stands."""
 
-_SECONDS = (0.1, 0.5, 2.0, 8.0)
-"""For the search of a window: quick looks at all of them first."""
+_SECONDS = (0.1, 0.5, 2.0, 8.0)  # for the search of a window: quick looks at all of them first
 
 _FIRST_SLICE = 500
 
-MOST = 2048
-"""Ops of a window that is looked at whether or not the peak is there, at the most."""
+MOST = 2048  # ops of a window that is looked at whether or not the peak is there, at the most
 
 
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:
@@ -36,12 +34,7 @@ def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: i
 
     It ends, too, when it gained nothing for as long as it took until its last gain (`lowtide.stop.Patience`).
 
-    Parameters
-    ----------
-    order
-        Positions in the graph's own order.
-    enough
-        Bytes; no lower peak is of use.
+    `order`: positions in the graph's own order. `enough`: bytes; no lower peak is of use.
     """
     best, patience = list(order), Patience()
     try:
@@ -74,15 +67,8 @@ def lowest_within(
     model: MemoryModel, order: Sequence[int], windows: Sequence[tuple[int, int]], limits: Limits
 ) -> tuple[tuple[int, ...], bool]:
     """Put each of some windows into the lowest order that a quick look finds, whether or not the peak is there; also
-    say whether Ctrl-C ended the search.
-
-    Parameters
-    ----------
-    order
-        Positions in the graph's own order.
-    windows
-        Steps ``[begin, end)``; none of `MOST` ops or more is looked at.
-    """
+    say whether Ctrl-C ended the search. `order`: positions in the graph's own order. `windows`: steps ``[begin, end)``;
+    none of `MOST` ops or more is looked at."""
     best = list(order)
     try:
         for begin, end in windows:

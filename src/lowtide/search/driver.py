@@ -23,8 +23,7 @@ from lowtide.stop import Limits
 P = TypeVar("P")
 C = TypeVar("C", contravariant=True)
 
-Key = tuple[float, ...]
-"""How good a plan is; less is better."""
+Key = tuple[float, ...]  # how good a plan is; less is better
 
 _FIRST, _TURN = 0.8, 0.5
 """Shares of the time left that a turn may take while other moves wait: as long as no plan was better, and then."""
@@ -43,18 +42,10 @@ class Objective(Protocol[C]):
 
 
 class Move(ABC, Generic[P]):
-    """A way to better plans.
+    """A way to better plans."""
 
-    Attributes
-    ----------
-    closes
-        Whether nothing can be built on what it gives.
-    unfinished
-        Whether time ended its last turn.
-    """
-
-    closes: bool = False
-    unfinished: bool = False
+    closes: bool = False  # whether nothing can be built on what it gives
+    unfinished: bool = False  # whether time ended its last turn
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -68,22 +59,12 @@ class Move(ABC, Generic[P]):
 
 @dataclass
 class Incumbent(Generic[P]):
-    """The best plan so far.
-
-    Attributes
-    ----------
-    base
-        The best plan that others can be built on.
-    best
-        The best plan of all.
-    version
-        How many plans were the base.
-    """
+    """The best plan so far."""
 
     objective: Objective[P]
-    base: P
-    best: P = field(init=False)
-    version: int = 0
+    base: P  # the best plan that others can be built on
+    best: P = field(init=False)  # the best plan of all
+    version: int = 0  # how many plans were the base
 
     def __post_init__(self) -> None:
         self.best = self.base

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-POLL_SECONDS = 0.1
-"""How often the thread that waits looks up."""
+POLL_SECONDS = 0.1  # how often the thread that waits looks up
 
 PATIENCE_SECONDS = 5.0
 """How long to wait for a solver that was told to stop: a process that ends while it runs is aborted."""
@@ -17,12 +16,7 @@ PATIENCE_SECONDS = 5.0
 
 def solve(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
     """Solve on one thread beside this one, which waits and hears Ctrl-C; the solver itself would not until its end.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`.
-    """
+    Raises `KeyboardInterrupt`: Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`."""
     outcome: list[Any] = []
     ended = threading.Event()  # an interrupted `join` may take the thread for ended that is not (Python 3.11)
 

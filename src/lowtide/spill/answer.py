@@ -40,44 +40,23 @@ class Move:
 
 @dataclass(frozen=True)
 class SpillAnswer:
-    """What a method found.
+    """What a method found."""
 
-    Attributes
-    ----------
-    order
-        Positions in own order.
-    intervals
-        Residency in each memory, by storage and start. Where two intervals of a storage in one memory touch it is
-        moved to another offset through the next level, and filled; COSMA's equation (1) rules that out, and the
-        bounds are of answers without it. The online baselines need it.
-    moves
-        By step; spills before fills.
-    in_place
-        The overwrites that the offsets rely on.
-    workspace_offsets
-        Op position to the offset of its workspace in the fast memory; ops without one are absent.
-    traffic_bytes
-        Sum of the moves' bytes.
-    traffic_lower_bound_bytes
-        No order, residency and addresses move fewer bytes, as far as the method proved it.
-    proof
-        Why.
-    stopped
-        Why the method ended.
-    counters
-        The method's own figures.
-    """
-
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # positions in own order
+    # Residency in each memory, by storage and start. Where two intervals of a storage in one memory touch it is moved
+    # to another offset through the next level, and filled; COSMA's equation (1) rules that out, and the bounds are of
+    # answers without it. The online baselines need it.
     intervals: tuple[Interval, ...]
-    moves: tuple[Move, ...]
-    in_place: tuple[Overwrite, ...]
+    moves: tuple[Move, ...]  # by step; spills before fills
+    in_place: tuple[Overwrite, ...]  # the overwrites that the offsets rely on
+    # Op position to the offset of its workspace in the fast memory; ops without one are absent.
     workspace_offsets: dict[int, int]
-    traffic_bytes: int
+    traffic_bytes: int  # sum of the moves' bytes
+    # No order, residency and addresses move fewer bytes, as far as the method proved it.
     traffic_lower_bound_bytes: int = 0
-    proof: TrafficProof = field(default_factory=partial(TrafficProof, kind="none"))
-    stopped: Stopped = "complete"
-    counters: dict[str, Any] = field(default_factory=dict)
+    proof: TrafficProof = field(default_factory=partial(TrafficProof, kind="none"))  # why
+    stopped: Stopped = "complete"  # why the method ended
+    counters: dict[str, Any] = field(default_factory=dict)  # the method's own figures
 
     @property
     def optimal(self) -> bool:

@@ -15,8 +15,7 @@ from lowtide.spill.core_problem import core_problem
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
-SIZES = (16, 32, 64, 128)
-"""Ops in a window; windows begin every half of it."""
+SIZES = (16, 32, 64, 128)  # ops in a window; windows begin every half of it
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,11 @@ from lowtide.spill.problem import SpillProblem, timeline
 
 @dataclass(frozen=True)
 class CoreProblem:
-    """What the core searches, and what its numbers mean.
-
-    Attributes
-    ----------
-    ops
-        Positions in own order; one more for the end, if the problem needs it, is not listed.
-    storages
-        Index in the problem of each of the core's storages.
-    """
+    """What the core searches, and what its numbers mean."""
 
     core: _core.SpillModel
-    ops: tuple[int, ...]
-    storages: tuple[int, ...]
+    ops: tuple[int, ...]  # positions in own order; one more for the end, if the problem needs it, is not listed
+    storages: tuple[int, ...]  # index in the problem of each of the core's storages
 
 
 def core_problem(
@@ -41,20 +33,13 @@ def core_problem(
 ) -> CoreProblem:
     """Hand a problem to the core.
 
-    Parameters
-    ----------
-    ops
-        Positions of the ops that count, topological; all of them if not given. A part of the ops is a relaxation:
-        storages live from the first to the last touch inside it, what is written outside of it has a copy.
-    chain
-        Whether they have to run in this order. Only then is the lead of `Semantics` looked at.
-    free
-        If given, steps of `ops`, which are all ops, in any order: the ops there may change places, all others run as
-        they stand.
-    costs
-        What a move of a storage counts for; by default its bytes. Storages left out may leave for nothing.
-    segments
-        Positions of ops, and what running them costs at least.
+    `ops`: positions of the ops that count, topological; all of them if not given. A part of the ops is a relaxation:
+      storages live from the first to the last touch inside it, what is written outside of it has a copy.
+    `chain`: whether they have to run in this order. Only then is the lead of `Semantics` looked at.
+    `free`: If given, steps of `ops`, which are all ops, in any order: the ops there may change places, all others run
+      as they stand.
+    `costs`: what a move of a storage counts for; by default its bytes. Storages left out may leave for nothing.
+    `segments`: positions of ops, and what running them costs at least.
     """
     part = tuple(range(problem.steps)) if ops is None else tuple(ops)
     end = len(part) == problem.steps and problem.semantics.outputs_end_fast

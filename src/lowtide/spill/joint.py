@@ -27,12 +27,7 @@ def joint(
     problem: SpillProblem, line: Timeline, in_place: Sequence[Overwrite], order: Sequence[int], limits: Limits
 ) -> tuple[tuple[Gap, ...], bool] | None:
     """The gaps to drop so that everything has an address, and whether no others cost less; None if none were found.
-
-    Raises
-    ------
-    MissingExtraError
-        OR-tools is not installed.
-    """
+    Raises `MissingExtraError`: OR-tools is not installed."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:

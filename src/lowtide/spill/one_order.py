@@ -11,8 +11,7 @@ from lowtide.spill.problem import Gap, SpillProblem, timeline
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits
 
-CHAIN_WIDTH = 30
-"""Of the beam for an order alone."""
+CHAIN_WIDTH = 30  # of the beam for an order alone
 
 
 @dataclass(frozen=True)
@@ -63,5 +62,4 @@ def along(problem: SpillProblem, order: Sequence[int], limits: Limits) -> OrderW
     return order_with_gaps(problem, question, result) if result.found else None
 
 
-LEAST_SECONDS = 1.0
-"""That a beam for one order is given, even where the time is over."""
+LEAST_SECONDS = 1.0  # that a beam for one order is given, even where the time is over

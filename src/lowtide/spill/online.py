@@ -26,8 +26,7 @@ from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.problem import SpillProblem, timeline
 from lowtide.spill.traffic import moves_of, traffic_of
 
-WORKSPACE = -1
-"""Stands for the running op's workspace among storages."""
+WORKSPACE = -1  # the running op's workspace among storages
 
 
 class Arena:

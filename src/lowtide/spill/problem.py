@@ -35,30 +35,21 @@ class Memory:
 
 @dataclass(frozen=True)
 class Semantics:
-    """What a move costs. The defaults are COSMA's (equations 8 and 12) with the contract's free copies.
+    """What a move costs. The defaults are COSMA's (equations 8 and 12) with the contract's free copies."""
 
-    Attributes
-    ----------
-    write_once
-        A storage that was spilled keeps its copy until an op writes to it, so a second spill costs nothing. If not,
-        every gap that is dropped costs a write.
-    inputs_have_copy
-        Graph inputs and constants need no write-back. If not, the first spill of an input is paid for.
-    outputs_written_early
-        The one write of a graph output happens as soon as its last writer has run and leaves a copy, so an output may
-        leave for nothing. If not, it is written after the last step, and leaving before costs a spill.
-    outputs_end_fast
-        Every graph output is in the fast memory after the last step (step n, at which no op runs). If not, what
-        has no consumer left never comes back.
-    lead
-        Steps that a fill, or the first load of a graph input, is given: it takes room from so many steps before its
-        use on, at most from step 0, and runs concurrently with the ops of those steps (1: double buffering).
-    """
-
+    # A storage that was spilled keeps its copy until an op writes to it, so a second spill costs nothing. If not, every
+    # gap that is dropped costs a write.
     write_once: bool = True
+    # Graph inputs and constants need no write-back. If not, the first spill of an input is paid for.
     inputs_have_copy: bool = True
+    # The one write of a graph output happens as soon as its last writer has run and leaves a copy, so an output may
+    # leave for nothing. If not, it is written after the last step, and leaving before costs a spill.
     outputs_written_early: bool = True
+    # Every graph output is in the fast memory after the last step (step n, at which no op runs). If not, what has no
+    # consumer left never comes back.
     outputs_end_fast: bool = False
+    # Steps that a fill, or the first load of a graph input, is given: it takes room from so many steps before its use
+    # on, at most from step 0, and runs concurrently with the ops of those steps (1: double buffering).
     lead: int = 0
 
     def __post_init__(self) -> None:
@@ -84,37 +75,19 @@ class Gap:
 
 @dataclass(frozen=True)
 class SpillProblem:
-    """A graph under a target and the memories there are; made by `spill_problem`.
+    """A graph under a target and the memories there are; made by `spill_problem`."""
 
-    Attributes
-    ----------
-    model
-        Ops and storages. Sizes are what they take in memory: rounded up to the target's alignment.
-    traffic_bytes
-        Per storage, its exact size: what a spill or a fill of it moves.
-    memories
-        Fastest first; behind the last is the host, unbounded, whose index is ``len(memories)``. Ops work in
-        memory 0.
-    copied
-        Per storage, whether a copy exists before the first step.
-    is_output
-        Per storage, whether it holds a graph output.
-    written_free
-        Per storage, whether its last value is written to the host in any case, and at once.
-    writers
-        Per storage, positions of the ops that write to it, ascending. After each of them older copies are stale.
-    semantics
-        What a move costs.
-    """
-
-    model: MemoryModel
-    traffic_bytes: tuple[int, ...]
+    model: MemoryModel  # ops and storages. Sizes are what they take in memory: rounded up to the target's alignment.
+    traffic_bytes: tuple[int, ...]  # per storage, its exact size: what a spill or a fill of it moves
+    # Fastest first; behind the last is the host, unbounded, whose index is ``len(memories)``. Ops work in memory 0.
     memories: tuple[Memory, ...]
-    copied: tuple[bool, ...]
-    is_output: tuple[bool, ...]
+    copied: tuple[bool, ...]  # per storage, whether a copy exists before the first step
+    is_output: tuple[bool, ...]  # per storage, whether it holds a graph output
+    # Per storage, whether its last value is written to the host in any case, and at once.
     written_free: tuple[bool, ...]
+    # Per storage, positions of the ops that write to it, ascending. After each of them older copies are stale.
     writers: tuple[tuple[int, ...], ...]
-    semantics: Semantics
+    semantics: Semantics  # what a move costs
 
     @property
     def capacity(self) -> int:
@@ -179,17 +152,9 @@ def spill_problem(
     *,
     parameters: bool = False,
 ) -> SpillProblem:
-    """Work out a spilling problem.
-
-    Parameters
-    ----------
-    memories
-        Fastest first.
-    parameters
-        Whether constants lie in the fast memory while ops read them (COSMA's second setting): they are loaded for
-        the first time for nothing, as late as one likes, and need no write-back. A target that counts constants
-        always means the same.
-    """
+    """Work out a spilling problem. `memories`: fastest first. `parameters`: whether constants lie in the fast memory
+    while ops read them (COSMA's second setting): they are loaded for the first time for nothing, as late as one likes,
+    and need no write-back. A target that counts constants always means the same."""
     assert memories
     semantics = semantics or Semantics()
     if parameters:
@@ -226,26 +191,16 @@ def _aligned(model: MemoryModel) -> MemoryModel:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What an order alone decides.
+    """What an order alone decides."""
 
-    Attributes
-    ----------
-    touches
-        Per storage, the steps at which it has to be in the fast memory, ascending (step n: the end, see
-        `Semantics.outputs_end_fast`); with a lead, also those before a use in which it may be on its way.
-    forced
-        Per step from 0 to n, bytes that have to be there: the storages the op touches and its workspace, less what
-        it writes in place.
-    gaps
-        Every gap of at least one step, by storage and start.
-    in_place
-        The overwrites taken.
-    """
-
+    # Per storage, the steps at which it has to be in the fast memory, ascending (step n: the end, see
+    # `Semantics.outputs_end_fast`); with a lead, also those before a use in which it may be on its way.
     touches: tuple[tuple[int, ...], ...]
+    # Per step from 0 to n, bytes that have to be there: the storages the op touches and its workspace, less what it
+    # writes in place.
     forced: tuple[int, ...]
-    gaps: tuple[Gap, ...]
-    in_place: tuple[Overwrite, ...]
+    gaps: tuple[Gap, ...]  # every gap of at least one step, by storage and start
+    in_place: tuple[Overwrite, ...]  # the overwrites taken
 
 
 def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Overwrite] | None = None) -> Timeline:

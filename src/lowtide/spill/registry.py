@@ -21,13 +21,8 @@ def spill_methods() -> dict[str, type[SpillMethod]]:
 
 
 def make_spill(name: str, options: Mapping[str, str] | None = None) -> SpillMethod:
-    """Make a method from its name and its options as typed.
-
-    Raises
-    ------
-    InputError
-        No such method, no such option, or a value of the wrong type.
-    """
+    """Make a method from its name and its options as typed. Raises `InputError`: no such method, no such option, or a
+    value of the wrong type."""
     methods = spill_methods()
     if name not in methods:
         check_installed(SPILL_METHODS, name, methods)

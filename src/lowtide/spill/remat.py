@@ -27,22 +27,9 @@ def rematerialise(
     spill: Callable[[SpillProblem], SpillAnswer],
     in_time: Callable[[], bool],
 ) -> tuple[SpillProblem, SpillAnswer, tuple[Change[Clone], ...]]:
-    """Clone ops as long as that lowers the traffic.
-
-    Parameters
-    ----------
-    recomputed
-        The problem of another graph, all else equal.
-    spill
-        The best answer of a problem.
-    in_time
-        Whether to go on.
-
-    Returns
-    -------
-    tuple
-        The problem of the graph with its clones, the best answer, and the changes, each of the graph before it.
-    """
+    """Clone ops as long as that lowers the traffic. `recomputed`: the problem of another graph, all else equal.
+    `spill`: the best answer of a problem. `in_time`: whether to go on. Returns: the problem of the graph with its
+    clones, the best answer, and the changes, each of the graph before it."""
     clones: tuple[Change[Clone], ...] = ()
     tries = 0
     better = True

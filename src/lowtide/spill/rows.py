@@ -16,8 +16,7 @@ from math import ceil
 from lowtide.errors import MissingExtraError
 from lowtide.spill.problem import Gap, SpillProblem, Timeline, timeline
 
-ROWS = 64
-"""Rows of a tensor whose shape is not known."""
+ROWS = 64  # rows of a tensor whose shape is not known
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,8 @@ class ByRows:
 
 
 def by_rows(problem: SpillProblem, order: Sequence[int]) -> ByRows | None:
-    """The best partial residency of an order; None if even the ops alone do not fit.
-
-    Raises
-    ------
-    MissingExtraError
-        OR-tools is not installed.
-    """
+    """The best partial residency of an order; None if even the ops alone do not fit. Raises `MissingExtraError`:
+    OR-tools is not installed."""
     try:
         from ortools.linear_solver import pywraplp
     except ImportError:

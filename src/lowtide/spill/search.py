@@ -42,28 +42,16 @@ CHAIN_STATES = 20_000
 
 @dataclass(frozen=True)
 class Spill:
-    """Least traffic over all orders, with proof where the search ends.
-
-    Attributes
-    ----------
-    states
-        States of the best-first search, at most; its memory is limited besides.
-    window_states
-        States for each window of the bound.
-    window
-        Ops of the stretches that are searched a second time when there is no proof.
-    rows
-        Whether to say, in the counters, what the order would move if parts of tensors could leave (`rows.py`).
-    safe_moves, dominance
-        The two pruning rules of the search; both are sound.
-    """
+    """Least traffic over all orders, with proof where the search ends."""
 
     name: ClassVar[str] = "spill"
 
-    states: int = 3_000_000
-    window_states: int = 20_000
-    window: int = 40
+    states: int = 3_000_000  # states of the best-first search, at most; its memory is limited besides
+    window_states: int = 20_000  # states for each window of the bound
+    window: int = 40  # ops of the stretches that are searched a second time when there is no proof
+    # Whether to say, in the counters, what the order would move if parts of tensors could leave (`rows.py`).
     rows: bool = False
+    # safe_moves, dominance: the two pruning rules of the search; both are sound.
     safe_moves: bool = True
     dominance: bool = True
 
@@ -264,13 +252,8 @@ class _TrafficSearch:
         return self.best is not None and self.best.traffic_bytes <= self.bound
 
     def answer(self, online: SpillAnswer | None = None) -> SpillAnswer:
-        """The best with its addresses, or what an online arena reaches if that is better.
-
-        Raises
-        ------
-        NoRoomError
-            Nothing was found.
-        """
+        """The best with its addresses, or what an online arena reaches if that is better. Raises `NoRoomError`: nothing
+        was found."""
         placed = None if self.best is None else self._placed()
         if online is not None and (placed is None or online.traffic_bytes < placed.traffic_bytes):
             stopped = "interrupt" if self.interrupted else "complete" if self.limits.left_seconds > 0 else "time"

@@ -13,8 +13,7 @@ from lowtide.spill.dma import Dma
 from lowtide.spill.problem import Memory, Semantics
 from lowtide.spill_plan import HOST, Spilling
 
-Memories = Sequence[str] | Mapping[str, str | int]
-"""``NAME=SIZE`` each, or a mapping, fastest first."""
+Memories = Sequence[str] | Mapping[str, str | int]  # ``NAME=SIZE`` each, or a mapping, fastest first
 
 TOUCHED_PER_MOVED = 16
 """Ops read and write the fast memory this many times as fast as the DMA moves bytes, in the simple cost model."""
@@ -25,22 +24,12 @@ TIMES = ("bandwidth", "flops")
 
 @dataclass(frozen=True)
 class Moves:
-    """What a move costs, what may be done to avoid it, and how long it takes if that is asked for.
-
-    Attributes
-    ----------
-    parameters
-        Whether constants lie in the fast memory while ops read them.
-    rematerialise
-        Whether ops may be recomputed.
-    dma
-        The cost model in seconds.
-    """
+    """What a move costs, what may be done to avoid it, and how long it takes if that is asked for."""
 
     semantics: Semantics = field(default_factory=Semantics)
-    parameters: bool = False
-    rematerialise: bool = False
-    dma: Dma | None = None
+    parameters: bool = False  # whether constants lie in the fast memory while ops read them
+    rematerialise: bool = False  # whether ops may be recomputed
+    dma: Dma | None = None  # the cost model in seconds
 
     @property
     def in_plan(self) -> Spilling:
@@ -50,13 +39,8 @@ class Moves:
 
 
 def find_memories(given: Memories) -> tuple[Memory, ...]:
-    """The memories that a call names.
-
-    Raises
-    ------
-    InputError
-        One without a name or a size, named twice, or named like the host behind the last one.
-    """
+    """The memories that a call names. Raises `InputError`: one without a name or a size, named twice, or named like the
+    host behind the last one."""
     pairs: list[tuple[str, str | int]] = []
     if isinstance(given, Mapping):
         pairs = list(given.items())
@@ -75,13 +59,8 @@ def find_memories(given: Memories) -> tuple[Memory, ...]:
 
 
 def find_moves(given: Mapping[str, str]) -> Moves:
-    """What a call says of moves: fields of `Semantics`, the two switches, ``bandwidth`` and ``flops``.
-
-    Raises
-    ------
-    InputError
-        No such field, or a value that it does not take.
-    """
+    """What a call says of moves: fields of `Semantics`, the two switches, ``bandwidth`` and ``flops``. Raises
+    `InputError`: no such field, or a value that it does not take."""
     dma = _find_dma(given)
     counted = {name: value for name, value in given.items() if name not in TIMES}
     switches: dict[str, bool] = {}

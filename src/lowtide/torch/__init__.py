@@ -4,6 +4,7 @@
 torch itself is imported by the calls, not here.
 """
 
+from lowtide.torch.asked import StepOptions
 from lowtide.torch.cost import Costs
 from lowtide.torch.curve import Curve, CurvePoint, curve
 from lowtide.torch.partition import partitioner
@@ -17,6 +18,7 @@ __all__ = [
     "CurvePoint",
     "Recorded",
     "Step",
+    "StepOptions",
     "StepPlan",
     "compile",
     "compile_step",

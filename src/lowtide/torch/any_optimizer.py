@@ -32,16 +32,27 @@ FIX = "leave optimizer= out, and call its step() behind the step, which leaves g
 
 def update(optimizer: Any, group: Mapping[str, Any], parameter: Any, gradient: Any) -> None:
     """Update one parameter by the optimizer's own code; the gradient is dropped."""
-    groups, members, function = optimizer.param_groups, group["params"], inspect.unwrap(type(optimizer).step)
+    groups, members = optimizer.param_groups, group["params"]
     optimizer.param_groups = [group]
     group["params"] = [parameter]  # type: ignore[index]
     before, parameter.grad = parameter.grad, gradient
     try:
-        function(optimizer)
+        _step_of(optimizer)(optimizer)
     finally:
         parameter.grad = before
         group["params"] = members  # type: ignore[index]
         optimizer.param_groups = groups
+
+
+def _step_of(optimizer: Any) -> Callable[[Any], Any]:
+    """The optimizer's own code, without what torch wraps around it."""
+    return inspect.unwrap(type(optimizer).step)
+
+
+def run_update(torch: Any, optimizer: Any) -> None:
+    """Update all parameters that have a gradient, by the optimizer's own code."""
+    with torch.no_grad():
+        _step_of(optimizer)(optimizer)
 
 
 def words_of(optimizer: Any, group: Mapping[str, Any]) -> str:
@@ -56,7 +67,7 @@ def words_of(optimizer: Any, group: Mapping[str, Any]) -> str:
 
 def stand_in(optimizer: Any, group: Mapping[str, Any]) -> Callable[[Any, Any], None]:
     """The update of any tensor by such an optimizer with state of its own, to measure what it takes."""
-    other, alone = _copied(optimizer), {**group, "params": []}
+    other, alone = without_state(optimizer), {**group, "params": []}
 
     def run(parameter: Any, gradient: Any) -> None:
         if parameter not in other.state:
@@ -85,7 +96,7 @@ def check_single_updates(torch: Any, optimizer: Any) -> None:
         raise InputError(f"{name} updates its parameters together, not one at a time; {FIX}")
 
 
-def _copied(optimizer: Any) -> Any:
+def without_state(optimizer: Any) -> Any:
     """An optimizer with the same options, without parameters and state."""
     other = copy.copy(optimizer)
     other.state, other.param_groups = defaultdict(dict), []
@@ -95,19 +106,18 @@ def _copied(optimizer: Any) -> Any:
 def _trial(torch: Any, optimizer: Any, *, alone: bool) -> list[Any]:
     """Small parameters after three steps, over all at once or each alone."""
     torch.manual_seed(0)
-    other, tensors = _copied(optimizer), []
+    other, tensors = without_state(optimizer), []
     for group in optimizer.param_groups:
         shapes = [[min(size, _LARGEST) for size in p.shape] for p in group["params"][:_TRIED]]
         made = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
         other.param_groups.append({**copy.copy(dict(group)), "params": made})
         tensors += made
-    function = inspect.unwrap(type(other).step)
     for _ in range(3):
         gradients = [torch.randn_like(tensor) for tensor in tensors]
         for tensor, gradient in zip(tensors, gradients, strict=True):
             tensor.grad = gradient
         if not alone:
-            function(other)
+            _step_of(other)(other)
             continue
         for group in reversed(other.param_groups):
             for tensor in reversed(group["params"]):

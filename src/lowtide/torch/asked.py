@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from lowtide.arguments import check_fields
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.sizes import parse_size
@@ -17,6 +18,15 @@ from lowtide.torch.capture import Capture
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.planning import PlanOptions
 from lowtide.torch.step_plan import StepPlan, read_step_plan
+
+SLOWER = 0.05
+"""The share of eager's time that a step may take in addition where a call asks for nothing."""
+
+SHAPES = 3
+"""Batches of other sizes that a step plans by itself, such as the last one of an epoch."""
+
+SECONDS = 10.0
+"""Of search, where a call does not say how many."""
 
 _CHANGES = ("recompute", "fission", "swap")
 """What of a step may be changed."""
@@ -142,17 +152,47 @@ def measurable(options: PlanOptions, captured: Capture) -> PlanOptions:
     return replace(options, measure=options.measure and not captured.empty)
 
 
+@dataclass(frozen=True)
+class StepOptions:
+    """How a step is measured, searched for and planned anew; most calls need none of it.
+
+    Attributes
+    ----------
+    time
+        Seconds of search; None: 10, and 60 for a curve. 0 without a budget: file order.
+    costs
+        A cost table (`measure`), or its file.
+    measure
+        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
+        meta device none is. What workspace an op takes that was not measured is not counted, so that a call may take
+        more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
+    replan
+        How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
+        and modules in another mode too. What is not planned is an error.
+    report
+        Called with a line of progress now and then; ``print`` will do.
+    """
+
+    time: float | None = None
+    costs: Costs | str | Path | None = None
+    measure: bool = True
+    replan: bool | int = SHAPES
+    report: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 def options_of(
     budget: int | str | None,
-    costs: Costs | str | Path | None,
-    measure: bool,
     plan: StepPlan | str | Path | None,
-    time: float,
-    report: Callable[[str], None] | None,
+    options: StepOptions,
     allow: str | Sequence[str] = "recompute",
     slower: float | str | None = None,
-) -> PlanOptions:  # fmt: skip
-    """What a call asks for, its words read and its files.
+    seconds: float = SECONDS,
+) -> PlanOptions:
+    """What a call asks for, its words read and its files; without bytes, time and plan, the least bytes within
+    `SLOWER` more time. `seconds` of search where the options name none.
 
     Raises
     ------
@@ -161,11 +201,14 @@ def options_of(
     """
     if slower is not None and (budget is not None or plan is not None):
         raise InputError("slower= asks for the least bytes within a time; leave budget= and plan= out")
+    costs = options.costs
     table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
     part = None if budget is None else part_of(budget)
     least = None if budget is None or part is not None else parse_size(budget, "budget")
-    return PlanOptions(least, table, measure, seconds_of(time), saved, report, allowed(allow), slower_of(slower), part)
+    more = SLOWER if budget is None and plan is None and slower is None else slower_of(slower)
+    time = seconds_of(seconds if options.time is None else options.time)
+    return PlanOptions(least, table, options.measure, time, saved, options.report, allowed(allow), more, part)
 
 
 def allowed(words: str | Sequence[str]) -> tuple[str, ...]:

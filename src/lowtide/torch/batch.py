@@ -62,7 +62,7 @@ def called(
         if k not in values and name in left:
             values[k] = left.pop(name)
     free = [k for k in range(len(example)) if k not in values]
-    if len(free) == len(left) == 1:  # one name that nobody knows, and one part that it can be
+    if len(free) == len(left) == 1:  # one name that is not known, and one part that it can be
         values[free[0]] = left.popitem()[1]
         free = []
     if left or free:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, first_line, raised_at
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
+from lowtide.torch.as_eager import compiling, prepare
 from lowtide.torch.closed import Slot, closed_over
 from lowtide.torch.eager_run import EagerRun, eager_run
 from lowtide.torch.flat_step import VARIABLE, flat_step
@@ -57,12 +58,13 @@ def check_offloading() -> None:
 
 @dataclass(frozen=True)
 class Output:
-    """What a module returns: torch's own description of how it is nested, what of it is no tensor, and at which places
-    the tensors stand."""
+    """What a module returns: torch's own description of how it is nested, what of it is no tensor, at which places the
+    tensors stand; and how many other scalars than the loss, where no name marks it, need a gradient as well."""
 
     structure: Any
     plain: tuple[Any, ...]
     holes: tuple[int, ...]
+    losses_apart: int = 0
 
     def filled(self, tensors: Sequence[Any]) -> Any:
         """The same nesting with these tensors."""
@@ -78,7 +80,8 @@ class Capture:
 
     `empty`: whether they have no memory, so that nothing can be measured. `changed`: what Python changes on the module
     while it runs, by path, which the step does not; `draws`: whether Python code draws random numbers; `eager`: what
-    the same step takes in eager mode, where that is known; `slots`: variables that hold tensors which the loss reads.
+    the same step takes in eager mode, where that is known; `slots`: variables that hold tensors which the loss reads;
+    `decided`: where eager decides by a value in Python, and the step takes the way of ``torch.compile``.
     """
 
     traced: Traced
@@ -89,10 +92,16 @@ class Capture:
     draws: bool = False
     eager: EagerRun | None = None
     slots: Mapping[str, Slot] = field(default_factory=dict)
+    decided: str = ""
 
 
 def capture(
-    model: Any, loss_fn: Callable[..., Any] | None, example: Sequence[Any], *, backward: bool = True
+    model: Any,
+    loss_fn: Callable[..., Any] | None,
+    example: Sequence[Any],
+    *,
+    backward: bool = True,
+    optimizer: Any = None,
 ) -> Capture:
     """Trace a training step, or a forward pass.
 
@@ -107,6 +116,8 @@ def capture(
         A batch: tensors, or tuples, lists and dicts of them. Only shapes, types and devices matter.
     backward
         Whether the gradients of all parameters that need one are wanted.
+    optimizer
+        What updates the parameters in the eager step that plans are compared with.
 
     Raises
     ------
@@ -118,6 +129,30 @@ def capture(
     torch = library()
     if isinstance(example, torch.Tensor):
         raise InputError("a batch is a tuple of tensors; write (x, y), or (x,)", type(model).__name__)
+    try:
+        try:
+            return _captured(torch, model, loss_fn, example, backward, optimizer)
+        except Exception as error:  # a user's module raises whatever it likes
+            if type(error).__name__ != _VALUE:
+                raise
+            with compiling(torch):
+                captured = _captured(torch, model, loss_fn, example, backward, optimizer)
+            return replace(captured, decided=_place(torch, error) or "an unknown place")
+    except InputError:
+        raise
+    except (ImportError, AttributeError) as error:
+        have = ".".join(torch.__version__.split(".")[:2])
+        known = ".".join(map(str, NEWEST_KNOWN))
+        message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
+        raise InputError(message, type(model).__name__) from error
+    except Exception as error:
+        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
+        raise InputError(message, type(model).__name__) from error
+
+
+def _captured(
+    torch: Any, model: Any, loss_fn: Callable[..., Any] | None, example: Sequence[Any], backward: bool, optimizer: Any
+) -> Capture:
     leaves, spec = torch.utils._pytree.tree_flatten(tuple(example))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     closed = closed_over(torch, model, loss_fn, example)
@@ -126,44 +161,21 @@ def capture(
     state = wrapper.state
     try:
         with contextlib.ExitStack() as stack:
-            _prepare(stack, torch, model, backward)
+            prepare(stack, torch, model, backward)
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             tensors, replaced = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
-            run = eager_run(torch, wrapper, tensors, backward=backward)
+            run = eager_run(torch, wrapper, tensors, backward=backward, optimizer=optimizer, originals=replaced)
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             traced = reader.traced(type(model).__name__)
-            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
+            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes), wrapper.losses_apart)
             given = {name: replaced.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
             changed, draws = _of_user(state.changed()), state.draws()
             read = [(g.name, g.target.removeprefix(VARIABLE)) for g in traced.givens if g.target.startswith(VARIABLE)]
             slots = {name: closed.slots[int(k)] for name, k in read}
             return Capture(traced, given, output, bool(replaced), changed, draws, run, slots)
-    except InputError:
-        raise
-    except (ImportError, AttributeError) as error:
-        have = ".".join(torch.__version__.split(".")[:2])
-        known = ".".join(map(str, NEWEST_KNOWN))
-        message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
-        raise InputError(message, type(model).__name__) from error
-    except Exception as error:  # a user's module raises whatever it likes
-        message = f"torch cannot trace it: {first_line(error)}{_decided(torch, error)}{_unseen(error)}"
-        raise InputError(message, type(model).__name__) from error
     finally:
         state.put_back()
-
-
-def _prepare(stack: contextlib.ExitStack, torch: Any, model: Any, backward: bool) -> None:
-    """Settings of torch, and of the model, under which a trace is what eager computes."""
-    import_module("torch._decomp")  # registers what is set aside
-    stack.enter_context(_eager_kernels(torch))
-    if backward:  # a step makes its own gradients, whatever is set around the call
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-    # loss.backward() is called outside of the autocast that the forward pass runs under
-    stack.enter_context(import_module("torch._functorch.config").patch(backward_pass_autocast="off"))
-    if not backward:
-        stack.enter_context(_frozen(model))
 
 
 def _of_user(paths: Sequence[str]) -> tuple[str, ...]:
@@ -183,23 +195,23 @@ def _decided(torch: Any, error: Exception) -> str:
     what = _BY_VALUE.get(type(error).__name__)
     if what is None:
         return ""
-    at = raised_at(error, str(Path(torch.__file__).parent), str(Path(__file__).parent))
+    at = _place(torch, error)
     where = f" at {at}" if at else ""
     return f", {what}{where}; write it with tensors, as torch.where does"
 
 
+def _place(torch: Any, error: Exception) -> str:
+    """File and line of the user's code in which an error was raised; empty where none is known."""
+    return raised_at(error, str(Path(torch.__file__).parent), str(Path(__file__).parent))
+
+
+_VALUE = "DataDependentOutputException"
+
 _BY_VALUE = {
-    "DataDependentOutputException": "a value decides in Python",
+    _VALUE: "a value decides in Python",
     "DynamicOutputShapeException": "values decide the size of a result, as a mask does",
 }
 """Errors of torch's fake tensors, and what they mean."""
-
-
-_REWRITTEN = (
-    "upsample_", "_upsample_", "hardshrink", "softshrink", "multi_margin_loss", "multilabel_margin_loss_forward",
-    "gru", "lstm", "rnn_relu", "rnn_tanh",
-)  # fmt: skip
-"""Operators that torch rewrites in Python while it traces, which moves bits; eager runs their kernels."""
 
 
 def inexact(torch: Any, model: Any) -> tuple[str, ...]:
@@ -208,44 +220,6 @@ def inexact(torch: Any, model: Any) -> tuple[str, ...]:
     kinds = (torch.nn.GRU, torch.nn.GRUCell, torch.nn.LSTM)
     found = {kind.__name__ for layer in model.modules() for kind in kinds if isinstance(layer, kind)}
     return tuple(sorted(found))
-
-
-@contextlib.contextmanager
-def _eager_kernels(torch: Any) -> Iterator[None]:
-    """Operators without torch's rewriting for a while."""
-    rewriting = {torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd}
-    aside: list[tuple[Any, dict[Any, Any]]] = []
-    for name in dir(torch.ops.aten):
-        if not name.startswith(_REWRITTEN):
-            continue
-        packet = getattr(torch.ops.aten, name)
-        for operator in [getattr(packet, overload) for overload in packet.overloads()]:
-            kernels = {key: kernel for key, kernel in operator.py_kernels.items() if key in rewriting}
-            if kernels:
-                aside.append((operator, kernels))
-    try:
-        for operator, kernels in aside:
-            for key in kernels:
-                del operator.py_kernels[key]
-            operator._dispatch_cache.clear()
-        yield
-    finally:
-        for operator, kernels in aside:
-            operator.py_kernels.update(kernels)
-            operator._dispatch_cache.clear()
-
-
-@contextlib.contextmanager
-def _frozen(model: Any) -> Iterator[None]:
-    """Parameters that need no gradient for a while."""
-    wanted = [p for p in model.parameters() if p.requires_grad]
-    for p in wanted:
-        p.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for p in wanted:
-            p.requires_grad_(True)
 
 
 @dataclass
@@ -363,12 +337,23 @@ class _Reader:
             output = self._name(f"{name}_{k}") if several else name
             outputs.append(output)
             self.forms[output] = self._form(value)
+        self._statistics(call, outputs)
         self.names[node] = name
         self.parts[name] = {k: output for k, output in enumerate(outputs) if output is not None}
         if _is_view(target):
             self.views.add(name)
         random = _draws(self.torch, target, node)
         self.calls.append(Action(name, call, tuple(outputs), several, (), random))
+
+    def _statistics(self, call: Call, outputs: Sequence[str | None]) -> None:
+        """The type of a batch norm's statistics: on the CPU that of its weights where these are wider than its input,
+        as under autocast; torch's fake tensors have the input's."""
+        if "native_batch_norm" not in call.target or "backward" in call.target or not isinstance(call.args[1], Ref):
+            return
+        data, weight = (self.forms[ref.name] for ref in call.args[:2])
+        for output in outputs[1:3]:
+            if output is not None and weight.width > data.width and weight.device[0] == "cpu":
+                self.forms[output] = replace(self.forms[output], dtype=weight.dtype, width=weight.width)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, self.torch.fx.Node):

@@ -81,7 +81,16 @@ def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, O
         return roofline(program, action, operations_of(torch, replace(program, actions=(action,)))[0]), 0
     known = [table.get(signature(program, inner)) for inner in body.actions]
     total = sum(cost.seconds + LAUNCH_SECONDS * (body.parts - 1) for cost in known if cost is not None)
-    return total + seconds_in_parts(torch, program, body, [cost is None for cost in known]), body.workspace_bytes
+    taken = [live + _workspace_of_part(body, k, known[k]) for k, live in enumerate(body.live_bytes)]
+    return total + seconds_in_parts(torch, program, body, [cost is None for cost in known]), max(taken, default=0)
+
+
+def _workspace_of_part(body: Body, k: int, cost: OpCost | None) -> int:
+    """What an op's kernel takes for some rows, from what it takes for all: kernels copy what they read and make, of
+    which `full_bytes` do not become fewer."""
+    workspace = 0 if cost is None else cost.workspace_bytes
+    fixed = min(workspace, body.full_bytes[k])
+    return fixed + -(-(workspace - fixed) // body.parts)
 
 
 def seconds_in_parts(torch: Any, program: Program, body: Body, wanted: list[bool], rates: Rates = ANY) -> float:

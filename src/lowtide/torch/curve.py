@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lowtide.arguments import Batch, typed
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
-from lowtide.torch.asked import allowed, clip_of, measurable, options_of
+from lowtide.torch.asked import StepOptions, allowed, clip_of, measurable, options_of
 from lowtide.torch.batch import as_batch
 from lowtide.torch.capture import library
-from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
-from lowtide.torch.planning import POINTS, PlanOptions, plan_front
+from lowtide.torch.planning import POINTS, plan_front
 from lowtide.torch.step import Job
 from lowtide.torch.step_plan import StepPlan
+
+SECONDS = 60.0
+"""Of search for all points, where a call does not say how many."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,9 @@ def curve(
     *,
     optimizer: Any = None,
     clip_grad_norm: float | None = None,
-    costs: Costs | str | Path | None = None,
-    measure: bool = True,
     points: int = POINTS,
-    time: float = 60.0,
     allow: str | Sequence[str] = "recompute",
-    report: Callable[[str], None] | None = None,
+    options: StepOptions | None = None,
 ) -> Curve:
     """The front of bytes against time of a training step: one sweep of ever lower budgets.
 
@@ -70,8 +68,8 @@ def curve(
     ----------
     points
         Budgets that are tried, 2 at least, evenly from own order's peak to what the largest op takes.
-    time
-        Seconds of search for all of them.
+    options
+        As in `compile_step`; `time` is that of all budgets, 60 s if not given.
 
     The others are those of `compile_step`.
 
@@ -88,12 +86,12 @@ def curve(
     rules = () if optimizer is None else rules_of(torch, optimizer)
     if "swap" in allowed(allow):
         raise InputError("a curve has no plans with swap; leave it out, or give compile_step a budget= or slower=")
-    options: PlanOptions = options_of(None, costs, measure, None, time, report, allow)
+    wanted = options_of(None, None, options or StepOptions(), allow, seconds=SECONDS)
     clip = clip_of(clip_grad_norm, optimizer)
-    job = Job(model, loss_fn, optimizer, rules, options, True, False, clip=clip)
+    job = Job(model, loss_fn, optimizer, rules, wanted, True, False, clip=clip)
     batch = as_batch(example)
     captured, program, compared = job.traced(batch)
-    found = plan_front(torch, program, measurable(options, captured), points, compared)
+    found = plan_front(torch, program, measurable(wanted, captured), points, compared)
     rows = [CurvePoint(p.plan.peak_bytes, p.plan.slower, p.plan) for p in found]
     caveats = [words for words in (found[0].unmeasured, *job.caveats(captured, batch)) if words]
     return Curve(program.name, tuple(rows), tuple(caveats))

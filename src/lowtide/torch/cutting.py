@@ -203,7 +203,10 @@ def _highest(torch: Any, step: Costed, most_regions: int = _REGIONS) -> Iterator
         if found:
             seen.add(target)
         idle = most_regions < _ALL_REGIONS
+        alone = [group for group in found if len(group[0].ops) == 1]
+        found = found[len(alone) :]
         several = [g for k, g in enumerate(found) if not (idle and _is_idle(g[0], found[:k]))][:most_regions]
+        several = alone + several
         yield from [group for group in several if group not in tried]
         tried += several
 

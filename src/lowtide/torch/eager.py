@@ -11,10 +11,6 @@ from lowtide.torch.eager_run import EagerRun, Kernel
 from lowtide.torch.program import Program
 from lowtide.torch.storages import root_of
 
-_ADAM = "aten.addcdiv_.default"
-"""The last op of Adam's update. A step holds one temporary; eager holds the root of the second moment, the quotient,
-and the quotient of the parameter before."""
-
 
 @dataclass(frozen=True)
 class EagerStep:
@@ -25,8 +21,8 @@ class EagerStep:
     updates: int = 0
     run: EagerRun | None = None
 
-    def peak_bytes(self, torch: Any, planned: Costed, costs: Costs | None) -> int:
-        """Most bytes that eager mode allocates at once.
+    def peak_bytes(self, torch: Any, planned: Costed, costs: Costs | None) -> tuple[int, bool]:
+        """Most bytes that eager mode allocates at once; and whether it does so in the update of the parameters.
 
         Parameters
         ----------
@@ -34,15 +30,9 @@ class EagerStep:
             The step that is planned, with the workspace of its kernels.
         """
         step, program = costed(torch, self.program, costs), self.program
-        footprint, first = list(step.own.footprint), len(program.actions) - self.updates
-        before = 0
-        for k, action in enumerate(program.actions):
-            if k >= first and action.call.target == _ADAM and step.unmeasured == 0:
-                own = program.forms[action.writes[0]].extent_bytes
-                footprint[k] += own + before
-                before = own
+        footprint, first = step.own.footprint, len(program.actions) - self.updates
         if self.run is None:
-            return max(footprint, default=0)
+            return max(footprint, default=0), max(footprint[first:], default=0) > max(footprint[:first], default=0)
         sizes: dict[Kernel, tuple[int, ...]] = {}
         workspace: dict[Kernel, int] = {}
         size_of = {tensor.name: tensor.size for tensor in planned.graph.tensors}
@@ -51,7 +41,10 @@ class EagerStep:
             kernel = action.call.target, tuple([planned.program.forms[name].shape for name in names])
             workspace[kernel] = max(workspace.get(kernel, 0), op.workspace)
             sizes[kernel] = tuple([size_of[name] for name in names])
+        heights, end = self.run.live_bytes(sizes, workspace)
         live = {root_of(result.value) for result in program.results}
         held = sum(t.size for t in step.graph.tensors if t.name in live and t.id in step.graph.producer)
-        heights, end = self.run.live_bytes(sizes, workspace)
-        return max([*heights, *[end + taken - held for taken in footprint[first:]]], default=0)
+        at = len(heights) if self.run.before_update is None else self.run.before_update
+        passes, updates = heights[:at], [*heights[at:], *(end + taken - held for taken in footprint[first:])]
+        behind, before = max(updates, default=0), max(passes, default=0)
+        return max(behind, before), behind > before

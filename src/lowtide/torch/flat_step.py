@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lowtide.torch.batch import loss_alone, loss_place, step_output
@@ -59,6 +59,8 @@ def flat_step(
             self.holes = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
             outputs = [leaves[k] for k in self.holes]
             self.loss_at = at
+            named = isinstance(output, Mapping) and "loss" in output
+            self.losses_apart = 0 if named else sum(v.requires_grad and not v.dim() for v in outputs[1:])
             if backward:
                 outputs = [value if k == at else value.detach() for k, value in enumerate(outputs)]
             return tuple(outputs) if len(outputs) != 1 else outputs[0]

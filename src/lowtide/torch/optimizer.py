@@ -272,7 +272,7 @@ class _Updating:
 
     def _fused(self, gradient: Ref | Call) -> list[Action]:
         rule, actions = self.rule, []
-        if isinstance(gradient, Call):  # the kernel reads memory as it lies
+        if isinstance(gradient, Call):  # the kernel reads memory in its own order
             options = (("memory_format", Word("torch.contiguous_format")),)
             laid = Call("aten.clone.default", (gradient,), options)
             gradient = self._value(actions, "laid_out", laid)

@@ -217,7 +217,7 @@ class _Joint:
         for k, node in enumerate(self.ops):
             reads = [self.number[value] for value in self.reads(node)]
             makes = [self.number[value] for value in self.made[k]]
-            # Only the forward pass is free to run again.
+            # Only the forward pass may be recomputed.
             rows.append((reads, makes, [], self.costs[k], 0, 0, node.name not in self.forward or _once(node), []))
         return SequenceProblem(rows, [(self.size[v], self.maker[v], v in final) for v in self.values], [])
 
@@ -241,7 +241,7 @@ class _Joint:
                 makers = ((value, self.maker[value]) for value in self.reads(self.ops[k]))
                 kept.update(value for value, maker in makers if maker in inside and runs[maker] == 1)
             runs[k] += 1
-        # What cannot run again has to be there.
+        # What cannot be recomputed has to be there.
         once = {value for k in forward if _once(self.ops[k]) for value in self.made[k]}
         kept |= once & self._behind(kept)
         return [value for value in self.values if value in kept]

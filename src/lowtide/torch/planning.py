@@ -23,7 +23,7 @@ from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
 from lowtide.torch.search import STEPS, Moves, front, largest_op, lowest, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
-from lowtide.torch.step_plan import StepCut, StepPlan
+from lowtide.torch.step_plan import OverBudgetError, StepCut, StepPlan
 from lowtide.torch.swap import entry_of, movable
 
 _ROUNDING = 1e-6
@@ -104,8 +104,10 @@ def plan_program(torch: Any, program: Program, options: PlanOptions, compared: C
 
     Raises
     ------
+    OverBudgetError
+        No plan within the budget is known.
     InputError
-        No plan within the budget is known; or the plan to replay is not of this program.
+        No plan can be within the budget; or the plan to replay is not of this program.
     """
     own, costs = _own(torch, program, options)
     before = _before(torch, own, costs, compared)
@@ -122,10 +124,12 @@ def plan_program(torch: Any, program: Program, options: PlanOptions, compared: C
         if options.plan is not None:
             takes = f"the saved plan takes {format_size(planned.plan.peak_bytes)}, and the budget is"
             raise InputError(f"{takes} {format_size(options.budget)}; leave one of them out", program.name)
-        message = f"no plan within {format_size(options.budget)} was found: the best takes"
-        least = f"none is below {format_size(planned.plan.floor_bytes)}, and that there is none between is not proved"
-        more = f"give more bytes or more time ({least})"
-        raise InputError(f"{message} {format_size(planned.plan.peak_bytes)}; {more}", program.name)
+        peak, least = planned.plan.peak_bytes, format_size(planned.plan.floor_bytes)
+        share = -(-100 * peak // max(1, before.eager))
+        message = f"no plan within {format_size(options.budget)} was found in {options.time:g} s: the best takes"
+        more = f'give budget="{share}%" of eager or more time, or take that plan, plan=error.plan'
+        more += f" (none is below {least}, and that there is none between is not proved)"
+        raise OverBudgetError(f"{message} {format_size(peak)}; {more}", program.name, planned.plan)
     return planned
 
 
@@ -189,9 +193,10 @@ def _before(torch: Any, own: Costed, costs: Costs | None, compared: Compared | N
     peak = own.own.peak_bytes
     if compared is None:
         return _Before(peak, peak, 0)
-    behind = costed(torch, compared.eager.program, costs).own.peak_bytes
+    eager, in_update = compared.eager.peak_bytes(torch, own, costs)
+    behind = eager if in_update else costed(torch, compared.eager.program, costs).own.peak_bytes
     inside = costed(torch, compared.inside, costs).own.peak_bytes
-    return _Before(compared.eager.peak_bytes(torch, own, costs), peak, max(0, behind - inside))
+    return _Before(eager, peak, max(0, behind - inside))
 
 
 def _digest(own: Costed) -> str:
@@ -231,7 +236,7 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
         A single op takes more.
     """
     budget = options.budget
-    if options.slower is not None:
+    if options.slower is not None and options.time:
         return _lowest(torch, own, options, costs, before)
     if budget is None:
         return _Chosen(own, own.graph.own_order, costs)
@@ -252,7 +257,7 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         uncuttable = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
         share = -(-100 * least // max(1, before.eager))
-        more = f"; give that, about {share}% of eager's peak, or more"
+        more = f'; give that, budget="{share}%" of eager, or more'
         more += "" if uncuttable else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name

@@ -126,8 +126,9 @@ class Body:
         What it computes, each op for all rows.
     parts
         How often each of them runs, on some of the rows.
-    workspace_bytes
-        What it takes in addition to its results, by the shapes.
+    live_bytes
+        For each action what is live while it runs, in addition to the function's results and without its kernel's
+        workspace, by the shapes.
     full_bytes
         For each action, what every part of it moves all the same: operands without rows, and sums twice.
     """
@@ -135,7 +136,7 @@ class Body:
     source: str
     actions: tuple[Action, ...]
     parts: int
-    workspace_bytes: int
+    live_bytes: tuple[int, ...]
     full_bytes: tuple[int, ...]
 
 

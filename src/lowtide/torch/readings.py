@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lowtide.ops.access import Access
+from lowtide.ops.index import NOTHING
 from lowtide.ops.meaning import meaning
 from lowtide.ops.table import kind_of
 from lowtide.read.aten.build import build
@@ -21,10 +22,21 @@ from lowtide.torch.work import viewed
 _WITHOUT_SIZES = frozenset(
     {"mm", "addmm", "bmm", "_log_softmax", "_log_softmax_backward_data", "_softmax", "_softmax_backward_data",
      "_to_copy", "clone", "sum", "nll_loss_forward", "nll_loss_backward", "mse_loss", "mse_loss_backward",
-     "native_layer_norm", "_fused_rms_norm", "gelu", "gelu_backward", "silu_backward", "tanh_backward",
-     "sigmoid_backward"}
+     "native_layer_norm", "native_layer_norm_backward", "_fused_rms_norm", "gelu", "gelu_backward", "silu_backward",
+     "tanh_backward", "sigmoid_backward", "threshold_backward", "leaky_relu_backward", "hardswish_backward",
+     "hardsigmoid_backward", "hardtanh_backward", "elu_backward", "softplus_backward", "convolution",
+     "convolution_backward"}
 )  # fmt: skip
 """Ops beside elementwise ones of which no argument is a size of the rows, or `slices` puts another in its place."""
+
+BATCH_SIZE: dict[str, int | None] = {
+    "native_group_norm": 3, "native_group_norm_backward": 5, "upsample_nearest2d_backward": 2,
+    "upsample_bilinear2d_backward": 2, "upsample_nearest2d": None, "upsample_bilinear2d": None, "avg_pool2d": None,
+    "avg_pool2d_backward": None, "max_pool2d_with_indices": None, "max_pool2d_with_indices_backward": None,
+    "_adaptive_avg_pool2d": None, "_adaptive_avg_pool2d_backward": None, "mean": None,
+}  # fmt: skip
+"""Ops that run for part of the batch and along no other axis; and which argument is the batch's size, or begins with
+it."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +64,12 @@ class Read:
 
 @dataclass(frozen=True)
 class Reading:
-    """What an op reads, and the access: its inputs are `reads`, in their order."""
+    """What an op reads, and the access: its inputs are `reads`, in their order. `outputs`: for each result and
+    dimension the axis, as in the access; nothing for a result that is not asked for."""
 
     reads: tuple[Read, ...]
     access: Access
+    outputs: tuple[tuple[int | None, ...], ...]
 
 
 def reading(torch: Any, program: Program, action: Action) -> Reading | None:
@@ -63,7 +77,7 @@ def reading(torch: Any, program: Program, action: Action) -> Reading | None:
     space, _, name = action.call.target.partition(".")
     name, _, overload = name.partition(".")
     kind = kind_of(action.call.target)
-    free = name in _WITHOUT_SIZES or (kind is not None and kind.elementwise)
+    free = name in _WITHOUT_SIZES or name in BATCH_SIZE or (kind is not None and kind.elementwise)
     if space != "aten" or not free or action.writes or action.random or action.call.pick is not None:
         return None
     schema = getattr(getattr(torch.ops.aten, name), overload)._schema
@@ -92,9 +106,35 @@ def reading(torch: Any, program: Program, action: Action) -> Reading | None:
     names = tuple([f"operand {read.position}" for read in reads])
     graph = build(Trace(action.name, names, outputs, (call,), forms), (), action.name)
     known = meaning(graph, graph.ops[0])
-    if known is None or known.opaque is not None or len(outputs) != len(action.outputs):
+    if known is None or known.opaque is not None:
         return None
-    return Reading(tuple(reads), known.access)
+    access = known.access
+    if name in BATCH_SIZE or dict(arguments).get("groups", 1) != 1:
+        access = _by_batch(access)
+    if access is None or (name == "mean" and access.reduce):
+        return None
+    dims = iter(access.outputs)
+    placed = tuple([() if output is None else next(dims) for output in action.outputs])
+    return Reading(tuple(reads), access, placed)
+
+
+def _by_batch(access: Access) -> Access | None:
+    """The same op cut along the first dimension of its first operand alone; None if that is no axis, or is reduced by
+    more than a sum."""
+    first = (access.inputs[0] or (None,))[0]
+    if first is None or first.axis < 0:
+        return None
+    axis = first.axis
+    inputs = tuple([
+        None if dims is None else tuple([
+            index if index == NOTHING else index.on(0) if index is not None and index.axis == axis else None
+            for index in dims
+        ])
+        for dims in access.inputs
+    ])  # fmt: skip
+    outputs = tuple([tuple([0 if dim == axis else None for dim in dims]) for dims in access.outputs])
+    reduce = (0,) if axis in access.reduce else ()
+    return replace(access, sizes=(access.sizes[axis],), outputs=outputs, inputs=inputs, reduce=reduce, grain=())
 
 
 def _shape(torch: Any, program: Program, value: Ref | Call) -> Form | None:

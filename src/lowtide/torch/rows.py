@@ -23,7 +23,7 @@ loss makes what it reads of the other side **a second time**, row by row, and do
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +125,10 @@ def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[
     most = max((sizes[str(name)] for name in touched), default=0)
     found: dict[tuple[Start, tuple[int, ...], tuple[int, ...]], _Found] = {}
     starts = {apart: finder.starts(seed) for apart in (False, True)}
-    for size in sorted({s for s in sizes.values() if most // _SMALLEST <= s <= most and s > 0}, reverse=True):
+    above = {s for s in sizes.values() if most // _SMALLEST <= s <= most and s > 0}
+    if is_convolution(action):
+        above.add(max(sizes.values()) + 1)  # nothing is as large: the op alone
+    for size in sorted(above, reverse=True):
         large = {name for name, s in sizes.items() if s >= size}
         for apart in (False, True):
             for along in starts[apart]:
@@ -304,7 +307,7 @@ class _Finder:
         known, (axis, each) = self._required(k), start
         if known.access.sizes[axis] % each:
             raise _Contradiction
-        for name, dims in zip(self.program.actions[k].outputs, known.access.outputs, strict=False):
+        for name, dims in zip(self.program.actions[k].outputs, known.outputs, strict=True):
             if name is not None and axis in dims:
                 yield name, Along(dims.index(axis), each)
         for n, read in enumerate(known.reads):
@@ -316,7 +319,7 @@ class _Finder:
     def _axis(self, k: int, name: str, along: Along) -> Start | None:
         """The axis of an op on which rows of what it makes or reads lie; None: it asks for the shape."""
         known = self._required(k)
-        for made, dims in zip(self.program.actions[k].outputs, known.access.outputs, strict=False):
+        for made, dims in zip(self.program.actions[k].outputs, known.outputs, strict=True):
             if made == name:
                 axis = dims[along.dim]
                 if axis is None:
@@ -364,8 +367,9 @@ class _Finder:
         for k in sorted(axes, key=lambda k: (k not in recomputed, k)):
             known, (axis, each), action = self._required(k), axes[k], self.program.actions[k]
             counts.add(known.access.sizes[axis] // each)
-            outputs = tuple([Along(d.index(axis), each) if axis in d else None for d in known.access.outputs])
-            if None in outputs and (k in recomputed or not _adds_up(known.access, axis)):
+            outputs = tuple([Along(d.index(axis), each) if axis in d else None for d in known.outputs])
+            made = [d for d, name in zip(outputs, action.outputs, strict=True) if name is not None]
+            if None in made and (k in recomputed or not _adds_up(known.access, axis)):
                 return None
             operands = []
             for n, read in enumerate(known.reads):
@@ -375,16 +379,20 @@ class _Finder:
                 if not self._fits(operand, read, dims, shape_only, action):
                     return None
                 operands.append(operand)
-            dims.update({name: d for name, d in zip(action.outputs, outputs, strict=False) if name is not None})
+            dims.update({name: d for name, d in zip(action.outputs, outputs, strict=True) if name is not None})
             rows.append(Row(k, axes[k], tuple(operands), outputs, k in recomputed))
         alone = [k for k in axes if k not in recomputed]
         own = [n for k in sorted(alone) for n in self.program.actions[k].outputs if n is not None]
         made = [n for n in own if n in self.ends or any(r not in alone for r in self.readers.get(n, ()))]
         given = dict.fromkeys(o.root for row in rows for o in row.operands if o.root not in dims)
         read_twice = {o.root for row in rows if row.recomputed for o in row.operands}
-        if len(counts) != 1 or len(rows) < 2 or self._is_overwritten(read_twice, alone):
+        if len(counts) != 1 or not self._is_worth(rows) or self._is_overwritten(read_twice, alone):
             return None
         return Region(tuple(rows), counts.pop(), tuple(given), tuple(made))
+
+    def _is_worth(self, rows: Sequence[Row]) -> bool:
+        """Whether these ops take less in parts: a single one if its kernel has workspace, as convolutions have."""
+        return len(rows) > 1 or is_convolution(self.program.actions[rows[0].index])
 
     def _is_overwritten(self, names: Iterable[str], alone: Collection[int]) -> bool:
         """Whether something that is read a second time is changed before all of these ops may run."""
@@ -402,6 +410,11 @@ class _Finder:
             return is_total_weight(action, operand.position)
         place = read.forth(own)
         return place is not None and (shape_only or operand.along == place)
+
+
+def is_convolution(action: Action) -> bool:
+    """Whether an op is a convolution or the gradient of one."""
+    return action.call.target.startswith("aten.convolution")
 
 
 def is_total_weight(action: Action, position: int) -> bool:

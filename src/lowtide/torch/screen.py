@@ -66,4 +66,4 @@ def _next(plan: StepPlan, training: bool) -> str:
         return 'step.save("step.json"), then plan="step.json"'
     percent = int(100 * (plan.peak_bytes + plan.floor_bytes) / 2 / plan.eager_peak_bytes)
     less = f'budget="{max(1, percent)}%" of eager for less memory'
-    return f'{less}, or slower="5%"; all: lowtide.torch.curve(...)' if training else less
+    return f"{less}; all: lowtide.torch.curve(...)" if training else less

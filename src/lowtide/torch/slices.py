@@ -29,6 +29,7 @@ from lowtide.read.aten.trace import Ref
 from lowtide.torch.along import Along, part_seen
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Body, Call, Program, Word
+from lowtide.torch.readings import BATCH_SIZE
 from lowtide.torch.rows import Operand, Region, Row, is_total_weight
 
 _INTO = {"mm": "aten.addmm_.default", "bmm": "aten.baddbmm_.default"}
@@ -72,12 +73,12 @@ def _with_one(
     """With one region, and for each op then the positions of those that must run before it."""
     rows = -(-region.rows // parts)
     inside = tuple([program.actions[row.index] for row in region.ops])
-    lines, workspace = _Writer(program, region, rows).lines()
+    lines, live = _Writer(program, region, rows).lines()
     digest = hashlib.sha256(_plainly(lines, region, inside).encode()).hexdigest()[:12]
     name = f"rows_{digest}"
     source = "\n".join([f"def {name}({', '.join(region.given)}):", *lines, ""])
     full_bytes = tuple([_full_bytes(program, region, row) for row in region.ops])
-    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), workspace, full_bytes))
+    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), live, full_bytes))
     call = Call(f"body.{name}", tuple([Ref(n) for n in region.given]))
     taken = sum(action.call.target == call.target for action in program.actions)
     action = Action(f"{name}_{taken}" if taken else name, call, region.made, several=True)
@@ -144,10 +145,11 @@ class _Writer:
     behind: list[str] = field(default_factory=list)
     live: dict[str, int] = field(default_factory=dict)
     places: dict[str, Along | None] = field(default_factory=dict)
-    most: int = 0
+    ahead: int = 0
+    heights: list[int] = field(default_factory=list)
 
-    def lines(self) -> tuple[list[str], int]:
-        """The lines below its first, and the bytes of workspace."""
+    def lines(self) -> tuple[list[str], tuple[int, ...]]:
+        """The lines below its first, and what is live while each op runs, in addition to its results."""
         actions = [self.program.actions[row.index] for row in self.region.ops]
         for row, action in zip(self.region.ops, actions, strict=True):
             self.places.update({o: d for o, d in zip(action.outputs, row.dims, strict=True) if o is not None})
@@ -164,7 +166,7 @@ class _Writer:
                 self.text.append(f"        del {name}")
                 del self.live[name]
         self.text += [*self.behind, f"    return [{', '.join(map(self._full, self.region.made))}]"]
-        return self.text, self.most
+        return self.text, tuple([max(self.ahead, height) for height in self.heights])
 
     def _ahead(self, actions: Sequence[Action]) -> None:
         """What precedes the loop: results, and the number of rows that count."""
@@ -196,7 +198,7 @@ class _Writer:
         counted = Call("aten.ne.Scalar", (target, ignored))
         total = Call("aten.sum.default", (counted,), (("dtype", Word(f"torch.{form.dtype}")),))
         self.text.append(f"    {action.outputs[1]} = {expression(total)}")
-        self.most = max(self.most, self.region.rows)
+        self.ahead = self.region.rows
         if action.call.args[3] == _MEAN:
             self.behind.append(f"    aten.div_.Tensor({action.outputs[0]}, {action.outputs[1]})")
 
@@ -234,14 +236,15 @@ class _Writer:
 
     def _plain(self, row: Row, action: Action, call: Call) -> None:
         """Results as they come; those read elsewhere are copied where they belong."""
-        outputs = [f"part_{o}" if o in self.region.made and self._full(o) == o else o for o in action.outputs if o]
+        outputs = [f"part_{o}" if o in self.region.made and self._full(o) == o else o or "_" for o in action.outputs]
         targets = f"{', '.join(outputs)}," if action.several else outputs[0]
         self.text.append(f"        {targets} = {expression(call)}")
         for k, (output, name) in enumerate(zip(outputs, action.outputs, strict=True)):
-            self.live[output] = self._part_bytes(str(name)) if row.dims[k] is not None else self._bytes(str(name))
-        self.most = max(self.most, sum(self.live.values()))
+            if name is not None:
+                self.live[output] = self._part_bytes(name) if row.dims[k] is not None else self._bytes(name)
+        self.heights.append(sum(self.live.values()))
         for k, (output, name) in enumerate(zip(outputs, action.outputs, strict=True)):
-            if name not in self.region.made:
+            if name is None or name not in self.region.made:
                 continue
             if row.dims[k] is None:
                 self.text.append(f"        aten.add_.Tensor({self._full(name)}, {output})")
@@ -251,7 +254,7 @@ class _Writer:
     def _added(self, line: str, temporary: str | None = None) -> None:
         self.text.append(f"        {line}")
         inside = self._bytes(temporary) if temporary is not None else 0
-        self.most = max(self.most, sum(self.live.values()) + inside)
+        self.heights.append(sum(self.live.values()) + inside)
 
     def _bytes(self, name: str) -> int:
         return self.program.forms[name].extent_bytes
@@ -265,7 +268,12 @@ class _Writer:
         args = list(action.call.args)
         for operand in row.operands:
             args[operand.position] = self._operand(operand, action)
-        name = action.call.target.split(".")[1]
+        name, (_, each) = action.call.target.split(".")[1], row.start
+        sized = BATCH_SIZE.get(name)
+        if sized is not None:
+            args[sized] = self._count(each) if isinstance(args[sized], int) else (self._count(each), *args[sized][1:])
+        elif name == "convolution_backward" and args[3] is not None and row.dims[2] is not None:
+            args[3] = (self._count(each),)
         if name == "nll_loss_forward":
             args[3] = _SUM
         elif name == "mse_loss":
@@ -278,6 +286,10 @@ class _Writer:
             count = prod(self.program.forms[row.operands[1].root].shape)
             args[0], args[3] = Call("aten.div.Scalar", (args[0], count)), _SUM
         return replace(action.call, args=tuple(args))
+
+    def _count(self, each: int) -> Word:
+        """How many entries the rows at hand are."""
+        return Word("end_row - first_row" if each == 1 else f"(end_row - first_row) * {each}")
 
     def _operand(self, operand: Operand, action: Action) -> Ref | Call:
         if operand.root in self.region.given:

@@ -13,7 +13,7 @@ from lowtide.graph import Graph
 from lowtide.outputs import Outputs
 from lowtide.sizes import Size
 from lowtide.torch.any_optimizer import stand_in
-from lowtide.torch.asked import check_call, check_gradient_hooks, clip_of, measurable, options_of
+from lowtide.torch.asked import StepOptions, check_call, check_gradient_hooks, clip_of, measurable, options_of
 from lowtide.torch.batch import Key, as_batch, called, difference, elements, key_of, other_sizes
 from lowtide.torch.capture import Capture, capture, inexact, library
 from lowtide.torch.closed import closed_over
@@ -33,8 +33,9 @@ from lowtide.torch.spent import check_unspent, is_spent, spend
 from lowtide.torch.step_plan import StepPlan
 from lowtide.torch.storages import settle
 
-SHAPES = 3
-"""Batches of other sizes that a step plans by itself, such as the last one of an epoch."""
+_APART = "gradients are those of the first value alone; if the {} other scalars are losses, return the sum first"
+
+_DECIDED = "a value decides at {}: the step is as under torch.compile, and its last bits may differ from eager's"
 
 _SCALED = (
     "the loss scales by a GradScaler, which looks for infinities before the update; leave optimizer= out of "
@@ -74,7 +75,7 @@ class Job:
         if self.training:
             check_gradient_hooks(self.model)
         self.options.say("tracing")
-        captured = capture(self.model, self.loss_fn, batch, backward=self.training)
+        captured = capture(self.model, self.loss_fn, batch, backward=self.training, optimizer=self.optimizer)
         program = settle(captured.traced)
         gradients = [r.target for r in program.results if r.kind == "gradient"]
         if self.training and not gradients:
@@ -117,6 +118,8 @@ class Job:
             f"{', '.join(kinds)}: last bits may differ from eager's" if kinds else "",
             words_of(captured.changed),
             DRAWS if captured.draws else "",
+            _APART.format(captured.output.losses_apart) if self.training and captured.output.losses_apart else "",
+            _DECIDED.format(captured.decided) if captured.decided else "",
             f"tensor {', '.join(wanted)} of the batch gets no gradient: parameters alone do" if wanted else "",
         ]
         return [words for words in said if words]
@@ -360,13 +363,9 @@ def compile_step(
     optimizer: Any = None,
     clip_grad_norm: float | None = None,
     accumulate: bool = False,
-    replan: bool | int = SHAPES,
     allow: str | Sequence[str] = "recompute",
-    time: float = 10.0,
-    costs: Costs | str | Path | None = None,
-    measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    report: Callable[[str], None] | None = None,
+    options: StepOptions | None = None,
 ) -> Step:
     """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
 
@@ -384,10 +383,10 @@ def compile_step(
         matter.
     budget
         Most bytes that a call may allocate at once, as ``"2GiB"``, or a share of eager's peak, as ``"60%"``;
-        parameters, buffers, batch and the optimizer's state are there before and do not count. None: file order.
+        parameters, buffers, batch and the optimizer's state are there before and do not count.
     slower
         Instead of a budget: the share of eager's time that the step may take in addition, as 0.1 or ``"10%"``; the
-        least bytes within it are sought. Both times are predicted from single ops.
+        least bytes within it are sought. Both times are predicted from single ops. Without a budget 5 %.
     optimizer
         Each parameter is updated as soon as its gradient is there, and the gradient is freed. `torch.optim.SGD`, `Adam`
         and `AdamW` become ops of the step; others run their own code on one parameter at a time, and are refused where
@@ -400,26 +399,15 @@ def compile_step(
         Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
         These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
         are results, which live to the end of the step.
-    replan
-        How many batches of other sizes are planned when they come, such as the last one of an epoch. True: any number,
-        and modules in another mode too. What is not planned is an error.
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
         eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded back while other ops
         run, on the CPU in memory outside the allocator's, on CUDA by torch's operators ``ao``.
-    time
-        Seconds of search.
-    costs
-        A cost table (`measure`), or its file.
-    measure
-        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
-        meta device none is. What workspace an op takes that was not measured is not counted, so that a call may take
-        more than the budget: the step's `repr` and the last line to `report` say of how many ops that is so.
     plan
         A saved plan to replay instead of a search.
-    report
-        Called with a line of progress now and then; ``print`` will do.
+    options
+        How it is measured, searched for and planned for other batches: `StepOptions`.
 
     Raises
     ------
@@ -434,8 +422,9 @@ def compile_step(
         raise InputError("accumulate=True leaves gradients in .grad for an optimizer that you call; drop optimizer=")
     clip = clip_of(clip_grad_norm, optimizer)
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    options = options_of(budget, costs, measure, plan, time, report, allow, slower)
-    return Job(model, loss_fn, optimizer, rules, options, True, replan, accumulate, clip).build(example)
+    options = options or StepOptions()
+    wanted = options_of(budget, plan, options, allow, slower)
+    return Job(model, loss_fn, optimizer, rules, wanted, True, options.replan, accumulate, clip).build(example)
 
 
 @typed
@@ -444,12 +433,8 @@ def compile(
     example: Batch,
     *,
     budget: Size | None = None,
-    costs: Costs | str | Path | None = None,
-    measure: bool = True,
     plan: StepPlan | str | Path | None = None,
-    replan: bool | int = SHAPES,
-    time: float = 10.0,
-    report: Callable[[str], None] | None = None,
+    options: StepOptions | None = None,
 ) -> Step:
     """Plan the forward pass of a module, without gradients: ``step(*batch)`` returns what ``model(*batch)`` does.
 
@@ -462,8 +447,8 @@ def compile(
     MissingExtraError
         torch is not installed.
     """
-    options = options_of(budget, costs, measure, plan, time, report)
-    return Job(model, None, None, (), options, False, replan).build(example)
+    options = options or StepOptions()
+    return Job(model, None, None, (), options_of(budget, plan, options), False, options.replan).build(example)
 
 
 @typed

@@ -104,6 +104,17 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
             outputs.write(path, self.to_json())
 
 
+class OverBudgetError(InputError):
+    """No plan within the budget is known; `plan` is the lowest that was found, for ``plan=``."""
+
+    def __init__(self, message: str, place: str, plan: StepPlan) -> None:
+        self.plan = plan
+        super().__init__(message, place)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return OverBudgetError, (str(self), "", self.plan)
+
+
 def read_step_plan(path: str | Path) -> StepPlan:
     """A plan from a file.
 

@@ -73,7 +73,7 @@ def begin_store(name: str, form: Form) -> str:
     """The line behind which a tensor is on its way to the host."""
     if form.device[0] == "cpu":
         return f"host.store({name!r}, {name}, {form.extent_bytes})"
-    # one dimension: what lies in the device's memory in another order than in the host's is copied by way of a third
+    # one dimension: what is in the device's memory in another order than in the host's is copied by way of a third
     flat = f"{name}.as_strided(({form.extent_bytes // form.width},), (1,))"
     return f"host[{name!r}] = torch.ops.ao.offload({flat})"
 

@@ -16,6 +16,7 @@ an op that reads one, is a part that covers the full op (`lowtide.transform.runs
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -26,6 +27,7 @@ from lowtide.errors import InputError
 from lowtide.files import Buffer, open_bytes
 from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.access import Box
+from lowtide.ops.onnx.blocked import is_blocked
 from lowtide.ops.part import adapter
 from lowtide.outputs import Outputs
 from lowtide.read.onnx.proto import protobuf_classes
@@ -323,7 +325,9 @@ class _Writer:
                 yield self.nodes[o][2], self.nodes[o][4]
             else:
                 of = part.of if part.of is None else self.parts.sources.get(part.of, part.of)
-                yield _record(NODE_FIELD, self._part(op, of))
+                node = self._part(op, of)
+                for each in self._of_rows(op, node) if of is None else [node]:
+                    yield _record(NODE_FIELD, each)
 
     def _part(self, op: Op, of: int | None) -> Any:
         """The node of a part, or of what holds parts together."""
@@ -346,6 +350,35 @@ class _Writer:
             node.attribute.remove(attribute)
         node.attribute.extend(_attribute(k, v) for k, v in op.attributes.items() if k in differs)
         return node
+
+    def _of_rows(self, op: Op, node: Any) -> list[Any]:
+        """A slice or join along rows; of blocked tensors between views whose rows are contiguous in each block."""
+        tensors = [self.graph.tensor_by_id[t] for t in dict.fromkeys((*op.inputs, *op.outputs))]
+        if not any(is_blocked(self.graph, t) for t in op.inputs):
+            return [node]
+        views: dict[bool, list[Any]] = {True: [], False: []}
+        for t in tensors:
+            if t.kind is Kind.CONSTANT:
+                continue
+            batch, channels, rows, columns = shape = t.shape or (1, 1, 1, 1)
+            inner = f"{op.name}/{t.name}"
+            read = t.id in op.inputs
+            to = (batch, channels // self.block, rows, columns * self.block) if read else shape
+            self._number(f"{inner}/shape", (4,), "int64", struct.pack("<4q", *to))
+            ends = (t.name, inner) if read else (inner, t.name)
+            view = self.proto.NodeProto(op_type="Reshape", name=f"{inner}/view")
+            view.input[:], view.output[:] = (ends[0], f"{inner}/shape"), ends[1:]
+            views[read].append(view)
+            for names in (node.input, node.output):
+                names[:] = [inner if name == t.name else name for name in names]
+        return [*views[True], node, *views[False]]
+
+    @cached_property
+    def block(self) -> int:
+        """Channels in a block of the layout that this processor's convolutions have."""
+        from lowtide.run.blocks import block_size
+
+        return block_size()
 
     @cached_property
     def types_of(self) -> Mapping[int, str]:

@@ -123,7 +123,7 @@ def _cut(raw: bytes | memoryview, shape: tuple[int, ...], box: Box, width: int) 
     """The bytes of some rows of a tensor."""
     values = np.frombuffer(raw, np.dtype((np.void, width))).reshape(shape)
     result = values[tuple(slice(a, b) for a, b in box)].tobytes()
-    del values  # a mapped file cannot be closed while somebody looks at it
+    del values  # a mapped file cannot be closed while it is looked at
     return result
 
 

@@ -168,7 +168,7 @@ def _with_front(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | No
     added = [(name, content) for name, content in new.items() if content is not None]
     buffers = _leads(file, root, _BUFFERS)
 
-    # Every piece has a fixed size, so that places are known before anything is filled in.
+    # Every part has a fixed size, so that places are known before anything is filled in.
     root_at = 8 + _padded(4 + 2 * (_LAST_FIELD + 1), 4)
     fields = {slot: root_at + 4 + 4 * slot for slot in range(_LAST_FIELD + 1)}
     metadata_at = root_at + 4 + 4 * (_LAST_FIELD + 1)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import onnx
 import pytest
 
 import lowtide
 from lowtide.api.default import plan
 from lowtide.api.default.fit import fit
 from lowtide.api.default.request import MEANS
+from lowtide.api.writing import PlanFiles, write_all
+from lowtide.comparison import OptimizedFrom
 from lowtide.errors import InputError
 from lowtide.plan import read_plan
+from lowtide.run.session_texts import SessionSettings, session_text
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file, onnx_file
 
@@ -61,6 +67,41 @@ def test_an_onnx_model_is_measured_beside_its_runtimes_defaults(tmp_path: Path) 
     assert report.run.equal
     with pytest.raises(InputError, match="another model"):
         lowtide.verify(onnx_file(tmp_path, "other.onnx"), made)
+
+
+@pytest.mark.slow
+def test_a_portable_file_has_no_nodes_of_one_processor(tmp_path: Path) -> None:
+    """It is of a level without blocked layouts, whoever chooses the layout later, and no session module refuses it."""
+    pytest.importorskip("onnxruntime")
+    source, out = convolutions(tmp_path), tmp_path / "small.onnx"
+    made = plan(source, slower=1000, without=[*MEANS], target="onnxruntime,portable")
+    origin = made.optimized_from
+    assert origin is not None
+    assert (origin.level, origin.block) == ("extended", 0)
+    assert made.comparison is not None
+    assert made.comparison.outputs in ("equal", "rounding")
+    assert (made.comparison.tensors_bytes is None) == origin.layout_at_load
+    write_all(made, source, PlanFiles(out, snippet=tmp_path / "small_session.py"))
+    assert {n.domain for n in onnx.load(out).graph.node} <= {"", "com.microsoft"}
+    assert "check_processor" not in (tmp_path / "small_session.py").read_text()
+    assert lowtide.verify(source, made, run=True).run is not None
+
+
+def test_a_session_that_chooses_the_layout_keeps_no_order(tmp_path: Path) -> None:
+    """It has onnxruntime optimise the file as it opens it, in an arena that grows by a MiB."""
+    pytest.importorskip("onnxruntime")
+    source = convolutions(tmp_path)
+    made = lowtide.research.plan(source, target="onnxruntime", time=5)
+    origin = OptimizedFrom(sha256="", runtime="", level="extended", layout_at_load=True)
+    chosen = SessionSettings.of_plan(
+        msgspec.structs.replace(made, optimized_from=origin), source, source, tmp_path / "s.py"
+    )
+    (tmp_path / "s.py").write_text(session_text(chosen, "s.py"))
+    module = runpy.run_path(str(tmp_path / "s.py"))
+    assert module["ARENA_BYTES"] == 2**20 != made.runtime_arena_bytes
+    assert str(module["options"]().graph_optimization_level).endswith("ORT_ENABLE_ALL")
+    feed = {"x": np.random.default_rng(0).random((1, 3, 96, 96), np.float32)}
+    assert module["open_session"]().run(None, feed)[0].shape == (1, 4, 96, 96)
 
 
 @pytest.mark.slow
@@ -177,8 +218,8 @@ def test_a_plan_that_may_be_too_slow_is_measured_for_longer() -> None:
     assert (doubtful.too_slow, sure.too_slow, slow.too_slow) == (False, False, True)
 
     class Trial:
-        def measured(self, _: object, *, times: int) -> list[onnx._Candidate]:
-            assert times > 1
+        def measured(self, *_: object, times: int, ways: int) -> list[onnx._Candidate]:
+            assert times > ways == 1
             return [slow]
 
     assert onnx._settled(Trial(), [doubtful, sure], None) is sure  # type: ignore[arg-type]

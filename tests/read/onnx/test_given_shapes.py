@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto
 
 import lowtide
+from lowtide.api.optimized import optimized_file
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.read.onnx.reader import read_onnx
 from support.onnx_builder import constant, model, node, saved, value
@@ -90,7 +91,7 @@ def test_the_optimiser_takes_shapes(tmp_path):
     """Of inputs: all dimensions are fixed in its file, those without a name too."""
     pytest.importorskip("onnxruntime")
     out = tmp_path / "o.onnx"
-    lowtide.research.runtime_optimized(_free(tmp_path), out, dims={"x": (3, 4, 5)})
+    optimized_file(_free(tmp_path), out, {"x": (3, 4, 5)})
     assert read_onnx(out, {}).tensors[0].shape == (3, 4, 5)
 
 

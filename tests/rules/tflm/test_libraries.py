@@ -104,7 +104,7 @@ def test_elementwise_padding_and_rows():
 def test_options_of_a_target():
     """They stand behind its name, are checked, and a file can hold them."""
     found = resolve("auto,kernels=cmsis_nn,overlap=in_place", source="m.tflite")
-    assert (found.name, found.kernels) == ("tflm,kernels=cmsis_nn,overlap=in_place", "cmsis_nn")
+    assert (found.name, found.kernels) == ("tflm,kernels=cmsis_nn,overlap=in_place,pointer=32", "cmsis_nn")
     assert resolve("generic,overwrite_inputs=true,alignment=16").alignment == 16
     for wrong in (
         "tflm,kernels=mine",

@@ -110,4 +110,4 @@ def test_long_sets_are_cut():
     """Six are named, the largest first; without a step it says that it is proved."""
     text = set_text([(f"t{i}", i) for i in range(1, 10)], 7, 9, None)
     assert text.startswith("t9 9 B, t8 8 B, t7 7 B, t6 6 B, t5 5 B, t4 4 B and 3 more cannot share 7 B, although")
-    assert set_text([("a", 9)], 7, 9, "step 0") == "a 9 B does not fit 7 B at step 0 (9 B needed)"
+    assert set_text([("a", 9)], 7, 9, "step 0") == "a 9 B does not fit the 7 B that are left at step 0"

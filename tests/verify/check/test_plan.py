@@ -110,7 +110,7 @@ def test_a_good_plan_passes_and_the_report_lists_every_check() -> None:
     assert report.numbers["peak_bytes"] == plan.peak_bytes == max(report.footprint_bytes)
     assert report.notes == (
         "bound: footprint of a single op",
-        "arena bound: most bytes live at once in this order, counted here",
+        "arena bound: the most bytes that are live at once in this order, counted again",
     )
     assert plan.in_place == [(3, 2)]
 

@@ -11,7 +11,6 @@ from lowtide.cli.values import name_list
 from lowtide.errors import InputError
 from lowtide_research.bench.allocation import AllocateSuite
 from lowtide_research.bench.command import add_suites, suite_of
-from lowtide_research.bench.ort import OnnxruntimeSuite
 from lowtide_research.bench.sampling import SpaceSuite
 from lowtide_research.bench.schedule import ScheduleSuite
 from lowtide_research.bench.spilling import SpillSuite
@@ -26,10 +25,6 @@ CASES: list[tuple[str, Suite[object]]] = [
     (
         "spill --settings activations --search-memory 1MiB",
         SpillSuite(networks=[], schemes=[], settings=["activations"], parts=[], search_memory="1MiB"),
-    ),
-    (
-        "onnxruntime a.onnx zoo:unet --dim n=2 --dim in:0=3",
-        OnnxruntimeSuite(models=["a.onnx", "zoo:unet"], dims={"n": 2, "in:0": 3}),
     ),
     (
         "schedule --networks a:n=4,filters=16,b --graphs DIR",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from lowtide_research.bench.heads import HEADS, Head
 
 torch: Any = None
@@ -33,10 +33,12 @@ def test_a_head_is_cut_within_a_budget(head: Head) -> None:
     eager, exact = copy.deepcopy(net.model), copy.deepcopy(net.model).double()
     autocast = torch.autocast("cpu", dtype=torch.bfloat16) if head.autocast else nullcontext()
     with autocast:
-        own = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+        own = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
         budget = own.plan.floor_bytes * 9 // 10
         allow = "recompute,fission"
-        step = compile_step(net.model, net.loss_fn, net.batch, measure=False, budget=budget, allow=allow, time=4)
+        step = compile_step(
+            net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=4), budget=budget, allow=allow
+        )
         loss = step(*net.batch)
         expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
     assert step.plan.cuts

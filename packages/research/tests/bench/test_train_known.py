@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from lowtide.run.live_storages import storages_peak
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from lowtide_research.bench.activation_budget import as_sequence, halves
 from lowtide_research.bench.train_known import gpt_plain, swiglu_stack, unet_batch_norm
 from lowtide_research.bench.train_nets import Training
@@ -57,7 +57,7 @@ def test_what_torch_chooses_is_a_sequence_of_the_steps_ops() -> None:
     """At each ratio it takes what the halves do by a meter of storages, it runs, and its results are eager's bits: each
     op once where all is kept, and most of the forward pass again where nothing is."""
     net = small("gpt")
-    step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     given = [*net.batch, *net.model.parameters()]
     loss = net.loss_fn(net.model(net.batch[0]), *net.batch[1:])
     gradients = torch.autograd.grad(loss, list(net.model.parameters()))
@@ -65,7 +65,7 @@ def test_what_torch_chooses_is_a_sequence_of_the_steps_ops() -> None:
     for ratio in (1.0, 0.0):
         order = as_sequence(step, net.model, net.loss_fn, net.batch, ratio)
         plan = msgspec.structs.replace(step.plan, ops=list(order))
-        replayed = compile_step(net.model, net.loss_fn, net.batch, measure=False, plan=plan)
+        replayed = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False), plan=plan)
         _, peak = storages_peak(halves(net.model, net.loss_fn, net.batch, ratio), given)
         assert replayed.predicted_peak_bytes == peak
         net.model.zero_grad()

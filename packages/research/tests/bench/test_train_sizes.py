@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lowtide.torch import compile_step
+from lowtide.torch import StepOptions, compile_step
 from lowtide.torch.meter import allocator_peak
 from lowtide_research.bench.train_sizes import SIZES, Sized
 
@@ -26,7 +26,7 @@ def test_a_small_one_within_a_budget_computes_what_eager_computes(sized: Sized) 
     torch.manual_seed(0)
     net = sized.small()
     eager = copy.deepcopy(net.model)
-    step = compile_step(net.model, net.loss_fn, net.batch, budget="85%", time=1)
+    step = compile_step(net.model, net.loss_fn, net.batch, budget="85%", options=StepOptions(time=1))
     torch.manual_seed(1)
     loss = step(*net.batch)
     torch.manual_seed(1)

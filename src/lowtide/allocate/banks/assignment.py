@@ -22,17 +22,14 @@ from lowtide.allocate.banks.bank import Demand, Loads
 from lowtide.allocate.banks.prices import Prices, find_prices
 from lowtide.stop import Limits, Progress
 
-WIDTHS = (64, 256, 1024, 4096, 16384)
-"""Most states kept in a section, sweep by sweep."""
+WIDTHS = (64, 256, 1024, 4096, 16384)  # most states kept in a section, sweep by sweep
 
 WORK = 1_000_000
 """States that all sweeps of an instance may keep, all sections together; the first sweep is made in any case."""
 
-MOST_WITHOUT_PRICES = 12
-"""Up to this many buffers with a choice, a sweep without prices is quicker than finding them."""
+MOST_WITHOUT_PRICES = 12  # up to this many buffers with a choice, a sweep without prices is quicker than finding them
 
-_ROUNDING = 1e-7
-"""What sums of prices may be off, as a share."""
+_ROUNDING = 1e-7  # what sums of prices may be off, as a share
 
 
 @dataclass(frozen=True)
@@ -57,21 +54,9 @@ def least_cost(
     widths: Sequence[int] = WIDTHS,
     limits: Limits | None = None,
 ) -> Assignment:
-    """Find the assignment of least cost whose loads fit.
-
-    Parameters
-    ----------
-    loads
-        Of the problem.
-    demands
-        Per buffer.
-    capacities
-        Per memory, bytes.
-    widths
-        Of the sweeps; the first one is made in any case. Without any the greedies decide.
-    limits
-        For the time that the others take; `report` hears of the cost and its bound.
-    """
+    """Find the assignment of least cost whose loads fit. `loads`: of the problem. `demands`: per buffer. `capacities`:
+    per memory, bytes. `widths`: of the sweeps; the first one is made in any case. Without any the greedies decide.
+    `limits`: for the time that the others take; `report` hears of the cost and its bound."""
     if _never_fits(loads, demands, capacities):
         return Assignment(None, 0, True)
     limit: tuple[int, ...] | None = None
@@ -125,8 +110,7 @@ def _full_cost(demands: Sequence[Demand], bank_of: Sequence[int]) -> tuple[int, 
     return cost_of(demands, bank_of), accesses
 
 
-Chosen = tuple["Chosen", int, int] | None
-"""The way to a state: the way before, a buffer, its memory."""
+Chosen = tuple["Chosen", int, int] | None  # the way to a state: the way before, a buffer, its memory
 
 State = tuple[int, int, float, tuple[int, ...], Chosen]
 """Cost in bytes, cost in accesses, bound of the cost at the end, load of each memory, and the way."""

@@ -15,8 +15,7 @@ from lowtide.allocate.buffers import Buffer, Problem
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits
 
-MOST_BUFFERS = 120
-"""Above that the solver is not asked."""
+MOST_BUFFERS = 120  # above that the solver is not asked
 
 DETERMINISTIC_SECONDS = 8.0
 
@@ -32,13 +31,8 @@ class Joint:
 
 
 def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Demand], limits: Limits) -> Joint | None:
-    """Solve, if ortools is there, the instance is small, and it has no pairs and none kept apart; else None.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C ended the solver.
-    """
+    """Solve, if ortools is there, the instance is small, and it has no pairs and none kept apart; else None. Raises
+    `KeyboardInterrupt`: Ctrl-C ended the solver."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:

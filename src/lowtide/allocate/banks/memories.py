@@ -26,54 +26,29 @@ from lowtide.allocate.banks.joint import place_jointly
 from lowtide.allocate.buffers import Pair, Problem
 from lowtide.stop import Limits
 
-A_MOMENT_SECONDS = 1.0
-"""What there is at least, where the search for an order has used up the time."""
+A_MOMENT_SECONDS = 1.0  # what there is at least, where the search for an order has used up the time
 
-ROUNDS = 12
-"""How often a capacity is lowered before a placement is given up."""
+ROUNDS = 12  # how often a capacity is lowered before a placement is given up
 
-LATE_ROUNDS = 4
-"""How often of these once the time is over, or the user ended the search: by the greedies alone."""
+LATE_ROUNDS = 4  # how often of these once the time is over, or the user ended the search: by the greedies alone
 
 
 @dataclass(frozen=True)
 class BankPlacement:
-    """The memory and the offset of each buffer.
+    """The memory and the offset of each buffer."""
 
-    Attributes
-    ----------
-    bank_of
-        Per buffer, the index of its memory.
-    offsets
-        Per buffer, bytes from the start of its memory.
-    used_bytes
-        Per memory, bytes up to the end of what ends highest. Where nothing fits, what it would have to be.
-    slow_bytes
-        The cost: bytes times the place of their memory in the buffer's list, the first being 0.
-    slow_lower_bound_bytes
-        No assignment that fits costs less.
-    fits
-        Whether every memory holds what is in it.
-    impossible
-        Whether it is proved that nothing fits.
-    accesses_bytes
-        Bytes read and written in an inference, times the place of the memory; the least found of equal cost.
-    counters
-        The search's own figures.
-    interrupted
-        Whether the user ended the search; this is the best so far.
-    """
-
-    bank_of: tuple[int, ...]
-    offsets: tuple[int, ...]
+    bank_of: tuple[int, ...]  # per buffer, the index of its memory
+    offsets: tuple[int, ...]  # per buffer, bytes from the start of its memory
+    # Per memory, bytes up to the end of what ends highest. Where nothing fits, what it would have to be.
     used_bytes: tuple[int, ...]
-    slow_bytes: int
-    slow_lower_bound_bytes: int
-    fits: bool
-    impossible: bool
+    slow_bytes: int  # the cost: bytes times the place of their memory in the buffer's list, the first being 0
+    slow_lower_bound_bytes: int  # no assignment that fits costs less
+    fits: bool  # whether every memory holds what is in it
+    impossible: bool  # whether it is proved that nothing fits
+    # Bytes read and written in an inference, times the place of the memory; the least found of equal cost.
     accesses_bytes: int = 0
-    counters: dict[str, int] = field(default_factory=dict)
-    interrupted: bool = False
+    counters: dict[str, int] = field(default_factory=dict)  # the search's own figures
+    interrupted: bool = False  # whether the user ended the search; this is the best so far
 
     @property
     def optimal(self) -> bool:
@@ -86,22 +61,14 @@ def place_in_banks(
 ) -> BankPlacement:
     """Choose a memory and an offset for every buffer.
 
-    Parameters
-    ----------
-    problem
-        Buffers; pairs and those kept apart count where both are in one memory.
-    banks
-        The memories, fastest first.
-    demands
-        Per buffer, the memories that it may be in and what its bytes count; all of them, and its size, if not given.
-    limits
-        For the sweeps, the engines, and the solver where a placement fails. `report` hears of the cost and its bound.
-
-    Returns
-    -------
-    BankPlacement
-        If nothing is found that fits, a placement whose `used_bytes` say what the memories would have to be: the last
-        one is taken to be as large as needed, and all of them if that is not enough.
+    `problem`: buffers; pairs and those kept apart count where both are in one memory.
+    `banks`: the memories, fastest first.
+    `demands`: per buffer, the memories that it may be in and what its bytes count; all of them, and its size, if not
+      given.
+    `limits`: for the sweeps, the engines, and the solver where a placement fails. `report` hears of the cost and its
+      bound.
+    Returns: If nothing is found that fits, a placement whose `used_bytes` say what the memories would have to be: the
+      last one is taken to be as large as needed, and all of them if that is not enough.
     """
     limits = limits or Limits()
     used = limits.seconds - limits.left_seconds

@@ -20,14 +20,12 @@ from lowtide.names import did_you_mean
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
-MOST_ORDERS = 8
-"""Orders of equal peak that are laid out in memories."""
+MOST_ORDERS = 8  # orders of equal peak that are laid out in memories
 
 MOST_STATES = 1_000_000
 """States of the sweeps over assignments, all orders together, after which no further order is tried."""
 
-OPS_TO_PLACE = 8_000
-"""Ops that all these orders may have together; one order is laid out in any case."""
+OPS_TO_PLACE = 8_000  # ops that all these orders may have together; one order is laid out in any case
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,7 @@ def best_in_banks(
 
     With `explore` other orders of no higher peak are tried too, as many as `OPS_TO_PLACE` allows, and the best is kept.
 
-    Raises
-    ------
-    InputError
-        `places` names what is not there, or takes no memory.
+    Raises `InputError`: `places` names what is not there, or takes no memory.
     """
     wanted = _places_of_storages(model, banks, places)
     explore = explore and not never_fits(model, banks, 0)

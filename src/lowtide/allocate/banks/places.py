@@ -27,18 +27,9 @@ NO_PLACES: Places = {}
 def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...]:
     """The memories that a call names; none if it names none.
 
-    Parameters
-    ----------
-    banks
-        ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each, or a mapping. With a board those of its memories that are named
-        get this size, and others come after them.
-    board
-        A built-in board or a TOML file.
-
-    Raises
-    ------
-    InputError
-        No such board, or a memory without a name or size, or named twice.
+    `banks`: ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each, or a mapping. With a board those of its memories that are
+    named get this size, and others come after them. `board`: a built-in board or a TOML file. Raises `InputError`: no
+    such board, or a memory without a name or size, or named twice.
     """
     given = _given(banks)
     check_names([bank for bank, _ in given])
@@ -81,13 +72,8 @@ def _given(banks: Banks | None) -> list[tuple[Bank, bool]]:
 
 
 def allowed_banks(names: str | Sequence[str], banks: Sequence[Bank], of: str) -> tuple[int, ...]:
-    """Indices of the memories that something may lie in, in its own order.
-
-    Raises
-    ------
-    InputError
-        A memory that is not there, or is named twice.
-    """
+    """Indices of the memories that something may lie in, in its own order. Raises `InputError`: a memory that is not
+    there, or is named twice."""
     index = {b.name: k for k, b in enumerate(banks)}
     wanted = names.split(",") if isinstance(names, str) else list(names)
     for name in wanted:
@@ -103,12 +89,7 @@ def place_buffers(
     problem: Problem, banks: Sequence[Bank], places: Mapping[str, str | Sequence[str]], limits: Limits
 ) -> BankPlacement:
     """Plain buffers in several memories. A fixed offset is one of the first memory unless `places` says otherwise.
-
-    Raises
-    ------
-    InputError
-        `places` names a buffer or a memory that is not there.
-    """
+    Raises `InputError`: `places` names a buffer or a memory that is not there."""
     names = {b.name for b in problem.buffers}
     for name in places:
         if name not in names:

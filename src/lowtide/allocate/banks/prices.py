@@ -24,32 +24,20 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-ROUNDS = 4000
-"""Subgradient steps."""
+ROUNDS = 4000  # subgradient steps
 
-WORK = 20_000_000
-"""Steps times buffers and sections that an instance may cost; at least 100 steps are made."""
+WORK = 20_000_000  # steps times buffers and sections that an instance may cost; at least 100 steps are made
 
-PATIENCE = 60
-"""Steps without a better bound after which they get half as long."""
+PATIENCE = 60  # steps without a better bound after which they get half as long
 
 
 @dataclass(frozen=True)
 class Prices:
-    """The best prices found.
+    """The best prices found."""
 
-    Attributes
-    ----------
-    bound
-        No assignment that fits costs less, up to rounding.
-    slack
-        Per section and memory, the price of a byte.
-    extra
-        Per buffer and place in its list, how much more it costs there than where it is cheapest, prices included.
-    """
-
-    bound: float
-    slack: list[tuple[float, ...]]
+    bound: float  # no assignment that fits costs less, up to rounding
+    slack: list[tuple[float, ...]]  # per section and memory, the price of a byte
+    # Per buffer and place in its list, how much more it costs there than where it is cheapest, prices included.
     extra: list[tuple[float, ...]]
 
 

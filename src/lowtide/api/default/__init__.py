@@ -51,6 +51,7 @@ def plan(
         How much longer a run may take than today: ``"10%"`` or 0.1. Without a budget 5 % is allowed.
     target
         Where the model runs, if not where its format says: a target's name or TOML file (`lowtide.research.targets`).
+        ``"onnxruntime,portable"``: in onnxruntime on any processor.
     dims
         Sizes of free dimensions; usual ones are assumed for those that are not named, and `Plan.comparison` says so.
     only, without

@@ -1,8 +1,9 @@
 """The least memory of an ONNX model in onnxruntime: planned as onnxruntime runs it, then measured in fresh processes.
 
-    model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles and recomputed ops too
-           ->  where more time is allowed: of convolutions in the plain layout, which more changes are known for
-           ->  each compared with today, in turn  ->  the best that is no slower than allowed
+    model  ->  optimised as by default on this CPU  ->  candidates: order and places; tiles too, as many as there is
+           time for  ->  each compared with today, in turn; tiles that take too long are replaced by ones of fewer ops
+           ->  the best that is no slower than allowed
+    to be portable: optimised without layouts of one CPU; its order is kept, or the layout chosen at load
 
 What the session needs to keep a plan is in the Python module that is written with it. Bytes are those of the process
 above an empty one; a plan that takes more than today, or too long, is never chosen.
@@ -19,26 +20,36 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lowtide.api.default.process import predicted_process
 from lowtide.api.default.request import Request, Tell
 from lowtide.api.models import load
 from lowtide.api.optimized import OptimizedFile, optimized_file
+from lowtide.api.rewrites.means import MOST_OVERHEAD
 from lowtide.api.writing import PlanFiles, write_all
-from lowtide.comparison import Comparison, Weights
+from lowtide.comparison import Comparison, ProcessMemory, Weights
 from lowtide.plan import Plan, Status
 from lowtide.run_reports import rounding
 
 if TYPE_CHECKING:
     from lowtide.api.job import Job
-    from lowtide.run.optimise import Level
     from lowtide.run.timing import FreshRun, Setup
 
 RUNS, SECONDS = 60, 5.0
 """Runs of each model, in turn, and seconds for them: three runs at the least."""
 MANY_WEIGHTS = 2**22
 """Bytes of an optimised file from which its weights may be mapped."""
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.01
 """Part of a model's memory that a plan has to save to be worth a file more, or a changed graph: of the latter, as
 predicted."""
+WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
+"""Where the weights of an optimised file may be: in it, or where they are many mapped, with and without copies."""
+_ATTEMPTS, _LESS = 3, 0.7
+"""Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
+_MOST_EXTRA = 10.0
+"""Nothing gains by more recomputed operations than this part of the model's."""
+_OP_BYTES, _OP_SECONDS = 6144, 7e-6
+"""What a session keeps for an op of a plan, and what one more takes in a run: with the views at a slice or a join of
+blocked tensors, 1.7 nodes."""
 
 
 def plan_onnx(request: Request, tell: Tell) -> Plan:
@@ -51,7 +62,10 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
     """
     with tempfile.TemporaryDirectory(prefix="lowtide-") as name:
         trial = Trial.of(request, Path(name), tell)
-        found = trial.measured(trial.order())
+        order = trial.order()
+        found = trial.measured(order)
+        if request.portable:
+            found += trial.measured(_layout_at_load(order), Weights(mapped=True), ways=1)
         if found[0].plan.stopped == "interrupt":
             return trial.finished(_best(found, request.budget_bytes))
         try:
@@ -62,25 +76,44 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
             return msgspec.structs.replace(trial.finished(best), stopped="interrupt")
 
 
+def _layout_at_load(plan: Plan) -> Plan:
+    """A portable plan in whose session onnxruntime optimises the file for its processor. Weights that it lays out anew
+    would be in memory twice, so they are mapped."""
+    assert plan.optimized_from is not None
+    origin = msgspec.structs.replace(plan.optimized_from, layout_at_load=True)
+    return msgspec.structs.replace(plan, optimized_from=origin)
+
+
 def _measure_changed(trial: Trial, candidates: list[_Candidate]) -> None:
-    """Add candidates whose graph is changed, where they may be better than the order alone."""
+    """Add candidates with tiles, where they may be better than the order alone: first with all the time that is
+    allowed, then, if a run takes too long, with as much less as it was too long."""
     request = trial.request
     wanted, first = request.budget_bytes, _best(candidates, request.budget_bytes)
-    for level in ("all", "extended") if request.may_be_slow else ("all",):
-        if wanted is not None and any(one.fits(wanted) for one in candidates):
-            return
-        own = trial if level == "all" else Trial.of(request, trial.folder, trial.tell, level)
-        changed = own.changed(first)
-        if changed is not None:
-            candidates += own.measured(msgspec.structs.replace(changed, weights=first.plan.weights or Weights()))
+    if first.layout_at_load:
+        return  # onnxruntime would lay out each tile
+    allowed = dict.fromkeys([request.slower, MOST_OVERHEAD] if request.may_be_slow else [request.slower])
+    for slower in allowed:
+        extra = None if slower is None else min(_MOST_EXTRA, (1 + slower) / first.slowdown - 1)
+        for _ in range(_ATTEMPTS):
+            if wanted is not None and any(one.fits(wanted) for one in candidates):
+                return
+            changed = None if extra is not None and extra <= 0 else trial.changed(first, extra)
+            if changed is None:
+                break
+            new = trial.measured(changed, first.plan.weights, ways=2 if first.plan.weights is None else 1)
+            candidates += new
+            slowdown = min(one.slowdown for one in new)
+            if extra is None or slower is None or slowdown <= 1 + slower:
+                break
+            took = slowdown / first.slowdown - 1
+            extra *= min(_LESS, extra / took)
 
 
 def _settled(trial: Trial, candidates: list[_Candidate], budget: int | None) -> _Candidate:
     """The best candidate; one whose runs leave open whether it is too slow is measured for longer."""
     best = _best(candidates, budget)
     while best.is_doubtful:
-        plan = msgspec.structs.replace(best.plan, weights=best.plan.weights or Weights())
-        (longer,) = trial.measured(plan, times=3)
+        (longer,) = trial.measured(best.plan, best.plan.weights, ways=1, times=3)
         candidates[candidates.index(best)] = replace(longer, settled=True)
         best = _best(candidates, budget)
     return best
@@ -95,6 +128,7 @@ class _Candidate:
     planned: FreshRun
     outputs: str
     slower: float | None
+    predicted: ProcessMemory | None = None
     settled: bool = False
 
     @property
@@ -118,6 +152,12 @@ class _Candidate:
     def is_doubtful(self) -> bool:
         """Whether it may be too slow."""
         return self.better and not self.settled and self.slower is not None and self.slowdown > 1 + self.slower
+
+    @property
+    def layout_at_load(self) -> bool:
+        """Whether onnxruntime chooses the layout, and the order with it."""
+        origin = self.plan.optimized_from
+        return origin is not None and origin.layout_at_load
 
     @property
     def better(self) -> bool:
@@ -148,43 +188,54 @@ class Trial:
     optimized: OptimizedFile
 
     @classmethod
-    def of(cls, request: Request, folder: Path, tell: Tell, level: Level = "all") -> Trial:
+    def of(cls, request: Request, folder: Path, tell: Tell) -> Trial:
         """The trial of a request, whose sizes are all known. Raises `InputError` if onnxruntime does not load it."""
         tell("onnxruntime optimises the model")
-        return cls(
-            request, folder, tell, optimized_file(Path(request.path), folder / f"{level}.onnx", request.dims, level)
-        )
+        level, out = "extended" if request.portable else "all", folder / "optimized.onnx"
+        return cls(request, folder, tell, optimized_file(Path(request.path), out, request.dims, level))
 
     def order(self) -> Plan:
         """The plan of the optimised file that changes its order and places alone."""
         job = self.request.job(self.optimized.path, {}, changes=False, target="onnxruntime")
         return self._solved(job)
 
-    def changed(self, first: _Candidate) -> Plan | None:
-        """A plan with a changed graph; None if it does not save enough to be measured."""
+    def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
+        """A plan with a changed graph, of which a run takes this part more than of the first, as predicted; None if it
+        does not save enough to be measured."""
         request, settings = self.request, {}
-        block = first.plan.runtime_arena_bytes or 0
+        block, nodes = first.plan.runtime_arena_bytes or 0, len(first.plan.order)
+        enough = LEAST_GAIN * first.planned.model_bytes
+        if block < enough:
+            return None
         rest = first.planned.model_bytes - block  # what is not tensors
         if request.budget_bytes is not None:
             if request.budget_bytes <= rest:
                 return None
             settings["budget"] = request.budget_bytes - rest
-        if request.slower is not None:
-            settings["max_overhead"] = request.slower
+        if extra is not None:
+            settings["max_overhead"] = extra
         job = request.job(self.optimized.path, {}, changes=True, target="onnxruntime", **settings)
-        plan = self._solved(job) if job.allow else first.plan
-        saved = block - (plan.runtime_arena_bytes or 0)
-        return plan if saved >= LEAST_GAIN * first.planned.model_bytes else None
+        tiles = tuple(word for word in job.allow if word != "recompute")
+        if not tiles:
+            return None
+        most = 0 if extra is None else nodes + int(extra * first.planned.median_seconds / _OP_SECONDS)
+        plan = self._solved(replace(job, allow=tiles, max_ops=most, op_bytes=_OP_BYTES))
+        saved = block - (plan.runtime_arena_bytes or 0) - _OP_BYTES * (len(plan.order) - nodes)
+        return plan if saved >= enough else None
 
     def _solved(self, job: Job) -> Plan:
         return msgspec.structs.replace(self.request.solve(job, self.tell), optimized_from=self.optimized.origin)
 
-    def measured(self, plan: Plan, *, times: int = 1) -> list[_Candidate]:
-        """A plan compared with today, in each way to have its weights, unless the plan says one."""
+    def measured(
+        self, plan: Plan, weights: Weights | None = None, *, ways: int = len(WAYS), times: int = 1
+    ) -> list[_Candidate]:
+        """A plan compared with today: with its weights as said, and in so many ways in all."""
         from lowtide.run.timing import Setup, run_fresh
 
         request, folder = self.request, self.folder
-        plans = [plan] if plan.weights is not None else [msgspec.structs.replace(plan, weights=w) for w in self._ways()]
+        few = self.optimized.path.stat().st_size < MANY_WEIGHTS
+        tried = list(dict.fromkeys([weights, *(() if few else WAYS)]))[:ways]
+        plans = [msgspec.structs.replace(plan, weights=way) for way in tried]
         today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
         self.tell("measuring today and the plan in onnxruntime")
         before, *after = run_fresh(
@@ -196,16 +247,18 @@ class Trial:
             seconds=times * SECONDS,
         )
         share = rounding(t.dtype for t in plan.tensors)
+        values = _first_bytes(folder / "feeds.npz") + _first_bytes(today.outputs)
         return [
-            _Candidate(one, before, ran, _compared(today.outputs, setup.outputs, share), request.slower)
+            _Candidate(
+                one,
+                before,
+                ran,
+                _compared(today.outputs, setup.outputs, share),
+                request.slower,
+                predicted_process(setup.model, one.runtime_arena_bytes or 0, one.weights, values),
+            )
             for one, setup, ran in zip(plans, planned, after, strict=True)
         ]
-
-    def _ways(self) -> list[Weights | None]:
-        """Where the weights may be: in the model's file, or where they are many mapped, with and without copies."""
-        if self.optimized.path.stat().st_size < MANY_WEIGHTS:
-            return [None]
-        return [None, Weights(mapped=True), Weights(mapped=True, prepacked=False)]
 
     def alone(self, plan: Plan) -> FreshRun:
         """A plan's memory and time alone."""
@@ -234,6 +287,7 @@ class Trial:
 
         request, plan = self.request, chosen.plan
         before, after = chosen.today, chosen.planned
+        ordered = not chosen.layout_at_load
         comparison = Comparison(
             model=request.name,
             runtime=f"onnxruntime {onnxruntime.__version__}, default options, this CPU",
@@ -242,12 +296,13 @@ class Trial:
             planned_bytes=after.model_bytes,
             measured=True,
             base_bytes=before.base_bytes,
-            tensors_bytes=plan.runtime_arena_bytes,
-            tensors_bound_bytes=plan.lower_bound_bytes,
+            tensors_bytes=plan.runtime_arena_bytes if ordered else None,
+            tensors_bound_bytes=plan.lower_bound_bytes if ordered else None,
             today_seconds=before.median_seconds,
             planned_seconds=after.median_seconds,
             slowdown=chosen.slowdown,
             outputs=chosen.outputs,
+            predicted=chosen.predicted if ordered else None,
             sizes=request.shapes(load(request.path, request.dims)),
             assumed=request.assumed,
             better=chosen.better,
@@ -255,6 +310,14 @@ class Trial:
         budget = request.budget_bytes
         status: Status = "ok" if budget is None or chosen.fits(budget) else "over_budget"
         return msgspec.structs.replace(plan, comparison=comparison, status=status, budget_bytes=budget)
+
+
+def _first_bytes(file: Path) -> int:
+    """Bytes of the arrays of the first run in an ``.npz`` file."""
+    import numpy as np
+
+    with np.load(file) as values:
+        return sum(values[name].nbytes for name in values.files if name.startswith("0/"))
 
 
 def _compared(today: Path, planned: Path, share: float) -> str:

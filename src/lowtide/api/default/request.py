@@ -19,7 +19,7 @@ from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.sizes import Dims, Size, parse_overhead, parse_size
 from lowtide.stop import Progress
-from lowtide.target import Target
+from lowtide.target import Target, resolve
 
 MEANS: Mapping[str, str] = {
     "tile": "fission",
@@ -36,6 +36,8 @@ MEANS: Mapping[str, str] = {
 
 RUNTIME_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite", "torch": ".pt2"}
 """The format of the files that a runtime opens."""
+PORTABLE = "onnxruntime,portable"
+"""The target of files that run on any processor."""
 
 Tell = Callable[[Progress | str], None]
 """Called with how far a search is, or with what is being done."""
@@ -61,6 +63,8 @@ class Request:
         Whether lowtide chose sizes in `dims`.
     to_write
         Whether the model is to be written: then only changes are tried that a file of its format can hold.
+    portable
+        For onnxruntime: whether the written file is to run on any processor.
     """
 
     model: Model
@@ -74,6 +78,7 @@ class Request:
     seconds: float = 10.0
     seed: int = 0
     to_write: bool = False
+    portable: bool = False
 
     @classmethod
     def of(
@@ -98,8 +103,13 @@ class Request:
         unsaid = None if budget_bytes is not None else MOST_OVERHEAD
         allowed = unsaid if slower is None else parse_overhead(slower, "slower")
         names = None if only is None else tuple(only)
+        portable = target == PORTABLE
+        target = "onnxruntime" if portable else target
         _check_target(model, target)
-        request = cls(model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False, seconds, seed)
+        request = cls(
+            model, budget_bytes, allowed, target, dict(dims), names, tuple(without), False, seconds, seed,
+            portable=portable,
+        )  # fmt: skip
         check_time(request.seconds)
         return request
 
@@ -147,7 +157,7 @@ class Request:
     def target_name(self) -> str | Target:
         """The target: that of the model's format unless the call names another."""
         if self.target is not None:
-            return self.target
+            return resolve(self.target, source=self.path).on_device(32)  # TFLM runs on microcontrollers
         return "onnxruntime" if self.path.lower().endswith(".onnx") else "auto"
 
     def with_sizes(self) -> Request:

@@ -29,29 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FastMemory:
-    """Ops work in the first memory; what does not fit it is moved to those behind it, the least traffic.
+    """Ops work in the first memory; what does not fit it is moved to those behind it, the least traffic."""
 
-    Attributes
-    ----------
-    memories
-        Fastest first; the host is behind the last one.
-    moves
-        What a move costs, and what may be done to avoid it.
-    """
-
-    memories: tuple[Memory, ...]
-    moves: Moves
+    memories: tuple[Memory, ...]  # fastest first; the host is behind the last one
+    moves: Moves  # what a move costs, and what may be done to avoid it
 
     @classmethod
     def of(cls, other: OneArena | None, memories: Memories, moves: Options) -> FastMemory:
-        """From what a user says of memories and moves; `other` is what is said of a goal without moves, None if that
-        is a goal of several memories.
-
-        Raises
-        ------
-        InputError
-            No memory is named, one is wrong, or something is said that is for another goal.
-        """
+        """From what a user says of memories and moves; `other` is what is said of a goal without moves, None if that is
+        a goal of several memories. Raises `InputError`: no memory is named, one is wrong, or something is said that is
+        for another goal."""
         from lowtide.spill.words import find_memories, find_moves
 
         if not memories:
@@ -129,10 +116,7 @@ class FastMemory:
         is one without moves, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no
         order fits for another reason, one without.
 
-        Raises
-        ------
-        InputError
-            The method cannot do this, or found no order that fits.
+        Raises `InputError`: the method cannot do this, or found no order that fits.
         """
         from lowtide.spill.answer import NoRoomError
 

@@ -25,24 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OneArena(Ordering):
-    """Everything in one arena, as small as can be.
+    """Everything in one arena, as small as can be."""
 
-    Attributes
-    ----------
-    budget
-        Bytes that the arena and the reserve may take together; decides the status.
-    reserve
-        Bytes kept free of the budget.
-    spread
-        Whether tensors reuse bytes only where the budget demands it.
-    share
-        The budget as a part of the own order's peak; 0: it is said in bytes, or not at all.
-    """
-
-    budget: int | None = None
-    reserve: int = 0
-    spread: bool = False
-    share: float = 0.0
+    budget: int | None = None  # bytes that the arena and the reserve may take together; decides the status
+    reserve: int = 0  # bytes kept free of the budget
+    spread: bool = False  # whether tensors reuse bytes only where the budget demands it
+    share: float = 0.0  # the budget as a part of the own order's peak; 0: it is said in bytes, or not at all
 
     @classmethod
     def of(cls, budget: Size | None, reserve: Size | None, *, spread: bool) -> OneArena:

@@ -48,13 +48,8 @@ class Ordering:
         return cast("Method", method).supports(problem.memory)
 
     def find_order(self, problem: Problem, search: Search, limits: Limits) -> Schedule:
-        """Run the method; one that is interrupted without a result leaves the own order.
-
-        Raises
-        ------
-        InputError
-            The method cannot do this.
-        """
+        """Run the method; one that is interrupted without a result leaves the own order. Raises `InputError`: the
+        method cannot do this."""
         from lowtide.schedule.method import Schedule
 
         method = cast("Method", search.method)

@@ -29,40 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeveralMemories(Ordering):
-    """Everything in memories of given sizes, nothing moved.
+    """Everything in memories of given sizes, nothing moved."""
 
-    Attributes
-    ----------
-    banks
-        The memories, fastest first.
-    places
-        Names of tensors, each with the memories that it may lie in, the preferred one first.
-    reserve
-        Bytes that are required in addition to what the memories hold.
-    pointer
-        Bits of a pointer where they are.
-    asked
-        The memories as a call says them, whose alignments the target's offsets have to honour.
-    """
-
-    banks: tuple[Bank, ...]
+    banks: tuple[Bank, ...]  # the memories, fastest first
+    # Names of tensors, each with the memories that it may lie in, the preferred one first.
     places: Places = field(default_factory=dict)
-    reserve: int = 0
-    pointer: int = 32
-    asked: Banks | None = None
+    reserve: int = 0  # bytes that are required in addition to what the memories hold
+    pointer: int = 32  # bits of a pointer where they are
+    asked: Banks | None = None  # the memories as a call says them, whose alignments the target's offsets have to honour
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", dict(self.places))
 
     @classmethod
     def of(cls, arena: OneArena, banks: Banks | None, board: str | Path | None, places: Places) -> SeveralMemories:
-        """From what a user says of memories, in place of what is said of one arena.
-
-        Raises
-        ------
-        InputError
-            No memory is named, a memory or board is wrong, or something is said that is for one arena.
-        """
+        """From what a user says of memories, in place of what is said of one arena. Raises `InputError`: no memory is
+        named, a memory or board is wrong, or something is said that is for one arena."""
         from lowtide.allocate.banks.boards import find_board
         from lowtide.allocate.banks.places import find_banks
 

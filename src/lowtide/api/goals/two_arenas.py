@@ -39,22 +39,9 @@ class ArenaMemories:
     def keys(
         self, runtime: Runtime, graph: Graph, order: Sequence[int], required: Required, keys: PlanKeys
     ) -> PlanKeys:
-        """What a plan for one arena says in these memories.
-
-        Parameters
-        ----------
-        order
-            Op ids.
-        required
-            What the runtime needs for that with one arena.
-        keys
-            Of the plan for one arena.
-
-        Raises
-        ------
-        InputError
-            The runtime's arenas are not known for this model.
-        """
+        """What a plan for one arena says in these memories. `order`: op ids. `required`: what the runtime needs for
+        that with one arena. `keys`: of the plan for one arena. Raises `InputError`: the runtime's arenas are not known
+        for this model."""
         apart = runtime.apart(graph, order, required, keys["lower_bound_bytes"])
         if apart is None:
             raise unknown_arenas(graph)

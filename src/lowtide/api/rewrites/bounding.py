@@ -27,15 +27,8 @@ def bound_on_plans(
     floor: int,
     limits: Limits,
 ) -> Mapping[str, Any]:
-    """Fields of a plan's `StepFission` on all plans within a bound on time, or within a budget.
-
-    Parameters
-    ----------
-    problem, order
-        The priced step, and positions in a good order of it.
-    floor
-        Bytes that no plan needs less than, whatever it takes.
-    """
+    """Fields of a plan's `StepFission` on all plans within a bound on time, or within a budget. `problem`, `order`: the
+    priced step, and positions in a good order of it. `floor`: bytes that no plan needs less than, whatever it takes."""
     if limits.interrupt.seen or (most_seconds is None and budget is None):
         return {}
     began, model = time.perf_counter(), problem.memory

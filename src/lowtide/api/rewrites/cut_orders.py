@@ -18,38 +18,22 @@ if TYPE_CHECKING:
 
 _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
-_FIRST = 0.85
-"""The same of regions cut anew before that."""
-_LEAST_GAIN = 512
-"""Regions are cut anew as long as that gains such a part of the peak."""
-_MOST_PARTS = 2**14
-"""Ops of parts that are cut anew, at the most."""
+_FIRST = 0.85  # the same of regions cut anew before that
+_LEAST_GAIN = 512  # regions are cut anew as long as that gains such a part of the peak
+_MOST_PARTS = 2**14  # ops of parts that are cut anew, at the most
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Cuts that are worth a plan.
+    """Cuts that are worth a plan."""
 
-    Attributes
-    ----------
-    parts, problem
-        What they give, and that as a problem under the target.
-    peak
-        Bytes that their search saw.
-    runtime_bytes
-        Bytes that the runtime keeps for the parts in addition to what is planned.
-    figures
-        Of the search.
-    order
-        Op ids of the parts in the order of that peak, if there is one.
-    """
-
+    # parts, problem: what they give, and that as a problem under the target.
     parts: PartGraph
     problem: Problem
-    peak: int
-    runtime_bytes: int
-    figures: dict[str, int]
-    order: tuple[int, ...] = ()
+    peak: int  # bytes that their search saw
+    runtime_bytes: int  # bytes that the runtime keeps for the parts in addition to what is planned
+    figures: dict[str, int]  # of the search
+    order: tuple[int, ...] = ()  # op ids of the parts in the order of that peak, if there is one
 
     @property
     def required(self) -> int:
@@ -75,27 +59,16 @@ class Proposal:
 
 @dataclass
 class PartOrders:
-    """Searches for orders of part graphs of one graph.
-
-    Attributes
-    ----------
-    cutter, memory
-        Of the graph that is cut.
-    in_time
-        Whether parts are predicted to keep within the time that they may take.
-    least
-        Bytes that no cuts of it go below.
-    interrupted
-        Whether Ctrl-C ended a search.
-    """
+    """Searches for orders of part graphs of one graph."""
 
     job: Job
     goal: OneArena
+    # cutter, memory: of the graph that is cut.
     cutter: Cutter
     memory: MemoryModel
-    in_time: Callable[[PartGraph], bool]
-    least: int = 0
-    interrupted: bool = False
+    in_time: Callable[[PartGraph], bool]  # whether parts are predicted to keep within the time that they may take
+    least: int = 0  # bytes that no cuts of it go below
+    interrupted: bool = False  # whether Ctrl-C ended a search
 
     def improved(self, proposal: Proposal, limits: Limits) -> Proposal:
         """The parts in an own order of lower peak, where a quick look leaves open which order is the best; regions are

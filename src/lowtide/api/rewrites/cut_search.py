@@ -30,66 +30,39 @@ if TYPE_CHECKING:
     from lowtide.transform.seams import Elimination
     from lowtide.transform.sections import Sectioned
 
-_SEARCH = 0.6
-"""Share of the time after which the search for regions is over."""
+_SEARCH = 0.6  # share of the time after which the search for regions is over
 _MATERIALISED = 0.3
 """The same where regions may hand on what they make, for which the rest of `_SEARCH` is; and until when the search for
 regions that join it has to be through for that, where it is not asked for by name."""
-_SEAMS, _BOTH = 0.75, 0.85
-"""The same for the search for seams, and for that for regions in what seams left whole."""
-_FIRST = 0.7
-"""Share of the time that is left for the first of several part graphs."""
-_LATE = 0.25
-"""Share of what time is left that a search for regions or seams has at the least."""
-_LAST = 0.5
-"""Time for the last order of a part graph and its arena, for each second that all before took."""
-_NESTED = 0.6
-"""Share of a later round's time that the search for its regions has."""
+_SEAMS, _BOTH = 0.75, 0.85  # the same for concat elimination, and for regions in what it left untiled
+_FIRST = 0.7  # share of the time that is left for the first of several part graphs
+_LATE = 0.25  # share of what time is left that a search for regions or concat elimination has at the least
+_LAST = 0.5  # time for the last order of a part graph and its arena, for each second that all before took
+_NESTED = 0.6  # share of a later round's time that the search for its regions has
 _ONCE = 0.5
 """Share of the time of a search that rows may run again in which is left when that for rows that are kept is over."""
-_TRIED = 6
-"""Ways to cut that are planned to the end where more than the peak counts."""
+_TRIED = 6  # ways to cut that are planned to the end where more than the peak counts
 
 
 @dataclass
 class CutSearch:
-    """Searches for the cuts that a job allows.
-
-    Attributes
-    ----------
-    uncut
-        The best plan without cuts.
-    interrupted
-        Whether Ctrl-C ended a search.
-    sectioned
-        What the problem's graph is of the user's own, if products of it run by sections.
-    user
-        The search for cuts of the user's own graph, if it is not this one.
-    first
-        What was cut before, if the problem's graph is in parts already.
-    by_sections
-        The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
-    unfinished
-        Whether time ended the search for regions or for concats to eliminate.
-    joins
-        Whether regions that join what others read could need less than the best order.
-    least
-        Bytes that no cuts go below.
-    """
+    """Searches for the cuts that a job allows."""
 
     job: Job
     goal: OneArena
     problem: Problem
-    uncut: Answer
+    uncut: Answer  # the best plan without cuts
     limits: Limits
-    interrupted: bool = False
+    interrupted: bool = False  # whether Ctrl-C ended a search
+    # What the problem's graph is of the user's own, if products of it run by sections.
     sectioned: Sectioned | None = None
-    user: CutSearch | None = None
+    user: CutSearch | None = None  # the search for cuts of the user's own graph, if it is not this one
+    # The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
     by_sections: CutSearch | None = None
-    first: PartGraph | None = None
-    unfinished: bool = False
-    joins: bool = True
-    least: int = 0
+    first: PartGraph | None = None  # what was cut before, if the problem's graph is in parts already
+    unfinished: bool = False  # whether time ended the search for regions or for concats to eliminate
+    joins: bool = True  # whether regions that join what others read could need less than the best order
+    least: int = 0  # bytes that no cuts go below
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -126,24 +99,37 @@ class CutSearch:
     @cached_property
     def keeps(self) -> bool:
         """Whether the runtime keeps bytes for each op in addition to what is planned."""
-        return bool(runtime_bytes(self.problem, self.problem.graph))
+        return bool(self._kept(self.problem.graph))
+
+    @property
+    def _few_ops(self) -> bool:
+        """Whether the peak counts alone, within a number of ops that bounds what the runtime keeps for them."""
+        return bool(self.job.max_ops) and not self.job.op_bytes
+
+    def _kept(self, graph: Graph) -> int:
+        """Bytes for a graph's ops in addition to what is planned."""
+        return runtime_bytes(self.problem, graph) + self.job.op_bytes * len(graph.ops)
+
+    def _required(self, answer: Answer) -> int:
+        """Bytes that a plan requires, those of its ops among them."""
+        return answer.keys["required_bytes"] + self.job.op_bytes * len(answer.graph.ops)
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
         as all of it is below what is needed without cuts."""
-        required = answer.keys["required_bytes"]
-        if not self.job.max_ops or self.goal.budget is not None or not self.keeps:
+        required = self._required(answer)
+        if not self._few_ops or self.goal.budget is not None or not self.keeps:
             return (required, 0)
-        return (int(required >= self.uncut.keys["required_bytes"]), answer.keys.get("arena_bytes") or 0)
+        return (int(required >= self._required(self.uncut)), answer.keys.get("arena_bytes") or 0)
 
     def _pruned(self, proposal: Proposal, best: Answer) -> bool:
         """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
         if not self.keeps:
             return False
         least = largest_single_op(proposal.problem.memory)
-        if self.job.max_ops:
+        if self._few_ops:
             return least >= (best.keys.get("arena_bytes") or 0)
-        return least + proposal.runtime_bytes >= best.keys["required_bytes"]
+        return least + proposal.runtime_bytes >= self._required(best)
 
     def seams(self) -> list[PartGraph]:
         """The best concat elimination, if there is one, and if regions are allowed too, those of the rest."""
@@ -185,7 +171,9 @@ class CutSearch:
         if not others:
             return proposals
         room = self.goal.room(self.problem) or 0
-        return sorted([*proposals, *others], key=lambda each: max(room, each[1].peak))
+        return sorted(
+            [*proposals, *others], key=lambda each: max(room, each[1].required if self.keeps else each[1].peak)
+        )
 
     def sections_alone(self) -> list[Proposal]:
         """Products by sections and no cuts, if that alone is less than the user's own graph needs."""
@@ -217,12 +205,12 @@ class CutSearch:
         if not self.keeps:
             return sorted(proposals, key=lambda p: p.peak)
         room = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
-        less = [p for p in proposals if p.required < self.uncut.keys["required_bytes"]] or proposals
+        less = [p for p in proposals if p.required < self._required(self.uncut)] or proposals
 
         def promise(proposal: Proposal) -> tuple[int, int]:
             if room is not None and proposal.required <= room:
                 return (0, proposal.ops)
-            return (proposal.peak if self.job.max_ops and room is None else proposal.required, proposal.ops)
+            return (proposal.peak if self._few_ops and room is None else proposal.required, proposal.ops)
 
         return sorted(less, key=promise)[:_TRIED]
 
@@ -230,7 +218,7 @@ class CutSearch:
         problem = Problem.of(parts.graph, self.problem.target)
         if self.keeps:  # the peak in turn, an order that is there without a search
             peak = problem.own_order_peak_bytes
-        return Proposal(parts, problem, peak, runtime_bytes(self.problem, parts.graph), figures)
+        return Proposal(parts, problem, peak, self._kept(parts.graph), figures)
 
     def _seams(self) -> Proposal | None:
         """The best concat elimination; None: none lowers the peak."""
@@ -322,16 +310,18 @@ class CutSearch:
             cost = self.job.costs.model(cutter)
         once = Cutter(cutter.graph, exact_bits=cutter.exact_bits, only=cutter.only) if cutter.recompute else None
         if self.keeps:
+            cost = None if self.job.op_bytes else cost  # what takes too long is left out later
             ways = front_ways(cutter, problem.memory, order, limits, cost)
-            if once is not None:  # rows that are kept may need fewer bytes for each op
-                ways += front_ways(once, problem.memory, order, limits, cost)
+            if once is not None:  # rows that are kept may need fewer bytes for each op; they add no operations
+                timed = self.job.costs is not None and self.job.costs.timed
+                ways += front_ways(once, problem.memory, order, limits, cost if timed else None)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
                 ways += front_ways(cutter, apart.memory, order, limits, cost)
             return list({way.regions: way for way in ways}.values())
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         ways = []
-        if once is not None:  # nothing runs again where that gains nothing, or time is short
+        if once is not None:  # nothing is recomputed where that gains nothing, or time is short
             half = replace(limits, seconds=limits.seconds - _ONCE * limits.left_seconds)
             timed = self.job.costs is not None and self.job.costs.timed
             free = bounds if timed else replace(bounds, most_nanoseconds=0)  # kept rows add no operations

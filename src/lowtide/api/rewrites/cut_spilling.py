@@ -54,14 +54,11 @@ _WORKING = (1.0, 0.9, 0.75, 0.5)
 _FIRST, _PLACED = 0.5, 0.25
 """Where parts are cut again: share of that time for the first level, and share that is left to plan the result."""
 
-_ROOM = 0.75
-"""Part of the fast memory that parts are cut again for: small ones leave gaps where they are placed."""
+_ROOM = 0.75  # part of the fast memory that parts are recut for: small ones leave gaps where they are placed
 
-_TRIED = 4
-"""Part graphs that are searched in full."""
+_TRIED = 4  # part graphs that are searched in full
 
-_MOST_STREAMED = 12
-"""Tensors that are tried as streamed beside those that have to be, the largest first."""
+_MOST_STREAMED = 12  # tensors that are tried as streamed besides those that have to be, the largest first
 
 
 @dataclass(frozen=True)
@@ -91,13 +88,8 @@ def _materialised(parts: PartGraph, t: int) -> int:
 
 def traffic_moves(job: Job, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
     """The plan without tiles, or where no order fits the fast memory the best with tiles; and the moves to tiles.
-
-    Raises
-    ------
-    InputError
-        The model is in a format whose ops cannot be cut; or no order was found in which every op fits the fast memory,
-        and no cut either.
-    """
+    Raises `InputError`: the model is in a format whose ops cannot be cut; or no order was found in which every op fits
+    the fast memory, and no cut either."""
     check_format(problem, job.allow)
     if "unjoined" in job.allow:
         raise InputError("pieces are handed on in one arena; leave out unjoined, or --memory")
@@ -163,7 +155,7 @@ class CutSpilling:
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        # figures of one choice of cuts, without what it streams, are none of the whole
+        # figures of one choice of cuts, without what it streams, are not those of the plan
         saying = self.limits.saying("looking for cuts and moves")
         self.limits = replace(saying, report=self._watched(saying.report))
 

@@ -28,13 +28,8 @@ that for cuts with products by sections."""
 
 
 def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
-    """What may be changed, as a user says it: ``"fission"``, several with commas between, or a list.
-
-    Raises
-    ------
-    InputError
-        A word is none of `ALLOWED` nor `ALL`, or two do not go together.
-    """
+    """What may be changed, as a user says it: ``"fission"``, several with commas between, or a list. Raises
+    `InputError`: a word is none of `ALLOWED` nor `ALL`, or two do not go together."""
     listed = words.split(",") if isinstance(words, str) else list(words)
     known = (ALL, *ALLOWED)
     for word in listed:
@@ -68,10 +63,7 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
 
     What is proved of budgets is about orders of one graph, so that none is impossible here.
 
-    Raises
-    ------
-    InputError
-        The model is in a format whose ops cannot be cut.
+    Raises `InputError`: the model is in a format whose ops cannot be cut.
     """
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.statistics import statistics
@@ -105,19 +97,11 @@ def tile_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
 
 @dataclass
 class Tile(Move[Answer]):
-    """Tiles the user's graph: its first level.
-
-    Attributes
-    ----------
-    bounds
-        What all plans with one level need.
-    rejected
-        The best plan with tiles, if it requires no less than the best order.
-    """
+    """Tiles the user's graph: its first level."""
 
     search: CutSearch
-    bounds: Sequence[RegionBound]
-    rejected: Answer | None = None
+    bounds: Sequence[RegionBound]  # what all plans with one level need
+    rejected: Answer | None = None  # the best plan with tiles, if it requires no less than the best order
     done: bool = False
 
     @property
@@ -170,17 +154,14 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
 
     It is about another graph, and comes first: it has half of the time.
 
-    Parameters
-    ----------
-    least
-        Whether no cuts of the unmodified graph need less than its best order.
+    `least`: whether no cuts of the unmodified graph need less than its best order.
     """
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.sections import by_sections, products
 
     job, problem, limits = search.job, search.problem, search.limits
     chosen = () if job.exact_bits else products(problem.graph)
-    if not chosen or search.keeps:
+    if not chosen or (search.keeps and not job.op_bytes):
         return None
     sectioned = by_sections(problem.graph, chosen)
     own = Problem.of(sectioned.graph, problem.target)

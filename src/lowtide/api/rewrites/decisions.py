@@ -61,14 +61,8 @@ def write_parts(
     copy_external: bool = False,
     outputs: Outputs | None = None,
 ) -> None:
-    """Write the model of a plan with cuts.
-
-    Raises
-    ------
-    InputError
-        As `part_graph`, and `lowtide.write.onnx_parts.write_onnx_parts` or
-        `lowtide.write.tflite_parts.write_tflite_parts`.
-    """
+    """Write the model of a plan with cuts. Raises `InputError`: as `part_graph`, and
+    `lowtide.write.onnx_parts.write_onnx_parts` or `lowtide.write.tflite_parts.write_tflite_parts`."""
     from lowtide.transform.rounds import of_file
 
     parts = of_file(part_graph(plan, source, dims))
@@ -83,13 +77,8 @@ def write_parts(
 
 
 def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> PartGraph:
-    """The lowered graph of a plan that tiles, rebuilt from its decision, without aliases.
-
-    Raises
-    ------
-    InputError
-        The decision does not give what the plan lists: it was changed by hand.
-    """
+    """The lowered graph of a plan that tiles, rebuilt from its decision, without aliases. Raises `InputError`: the
+    decision does not give what the plan lists: it was changed by hand."""
     target = Rules.of_plan(plan).resolve()
     graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
     place = graph.source or graph.name
@@ -104,13 +93,8 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
 
 
 def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Level, Base, PartGraph]]:
-    """Each level of a plan: what it decides, what it tiles, and what that gives.
-
-    Raises
-    ------
-    InputError
-        The rewrites are not what such graphs have, or cut what cannot be cut.
-    """
+    """Each level of a plan: what it decides, what it tiles, and what that gives. Raises `InputError`: the rewrites are
+    not what such graphs have, or cut what cannot be cut."""
     place = graph.source or graph.name
     for rewrites in (*(r.rewrites for r in plan.rounds or ()), plan.rewrites or ()):
         own = [r for r in rewrites if not isinstance(r, TensorAlias | Swap)]
@@ -133,13 +117,8 @@ def levels(plan: Plan, graph: Graph) -> Iterator[tuple[Level, Base, PartGraph]]:
 
 
 def decision_of(plan: Plan, graph: Graph, target: Target) -> Decision:
-    """What a plan of one arena decided of a graph, as the target sees it.
-
-    Raises
-    ------
-    InputError
-        As `levels`; or tensors lie in others where none may.
-    """
+    """What a plan of one arena decided of a graph, as the target sees it. Raises `InputError`: as `levels`; or tensors
+    lie in others where none may."""
     from lowtide.transform.alias_candidates import Candidates
 
     found: list[Level] = []
@@ -157,13 +136,7 @@ def decision_of(plan: Plan, graph: Graph, target: Target) -> Decision:
 
 
 def all_cuts(plan: Plan, graph: Graph) -> Iterator[tuple[Cutter, Cut]]:
-    """Every tiled operator of every level, and of which graph.
-
-    Raises
-    ------
-    InputError
-        As `levels`.
-    """
+    """Every tiled operator of every level, and of which graph. Raises `InputError`: as `levels`."""
     from lowtide.transform.cut import Cut, Cutter
 
     for _, base, parts in levels(plan, graph):

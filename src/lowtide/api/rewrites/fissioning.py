@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 _ONCE, _SEARCHED = 0.1, 0.8
 """Shares of the time: for the step's own best order, and until which parts are sought within a bound on time."""
 
-_MOST_OPS = 0.5
-"""Part of the ops that the largest region has where no stretches are asked for."""
+_MOST_OPS = 0.5  # part of the ops that the largest region has where no stretches are asked for
 
 _FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
 """Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
@@ -48,26 +47,17 @@ _SOUGHT, _PLACED = 0.55, 8
 """Within a budget: the share of the time until which parts are sought, the rest is for what fits with its arena; and
 plans that are placed for that."""
 
-_APART = 0.3
-"""Part of the time in which a step whose siblings may be one is planned as it stands."""
+_APART = 0.3  # part of the time in which a step whose siblings may be one is planned unchanged
 
-_LATE, _AT_LEAST = 3, 1.0
-"""Searches for what fits when the time is up, and seconds of each."""
+_LATE, _AT_LEAST = 3, 1.0  # searches for what fits when the time is up, and seconds of each
 
-_LOWEST = 3
-"""Plans that are placed for the least arena within a bound on time."""
+_LOWEST = 3  # plans that are placed for the least arena within a bound on time
 
 
 def step_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
     """The step's best order, and the move to tiles and recomputation; where siblings may be one, that of the unmerged
-    step in a part of the time, too.
-
-    Raises
-    ------
-    InputError
-        There is neither a budget nor a bound on time, the ops say nothing of rows, or something asked for does not go
-        with parts of a step.
-    """
+    step in a part of the time, too. Raises `InputError`: there is neither a budget nor a bound on time, the ops say
+    nothing of rows, or something asked for does not go with parts of a step."""
     from lowtide.optimize.parted import share
 
     _check(job, goal, problem)

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.least_bytes import Spent
     from lowtide.optimize.recompute.sequence import Sequenced
 
-_BUDGETS = 24
-"""Of a sweep, evenly from the best order's peak to what a single op needs."""
+_BUDGETS = 24  # of a sweep, evenly from the best order's peak to what a single op needs
 
 _ORDER, _SWEEP = 0.2, 0.85
 """Shares of the time after which the best order and the sweep are over; the rest is for the bounds."""
 
-_MOST_ASKED = 16
-"""Ops at which the bound of a point is asked for: those with the most live in the best order."""
+_MOST_ASKED = 16  # ops at which the bound of a point is asked for: those with the most live in the best order
 
 
 @typed

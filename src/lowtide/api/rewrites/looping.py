@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from lowtide.transform.loop_graph import LoopGraph
     from lowtide.transform.loops import Loop, LoopRules
 
-_ONCE, _SEARCH = 0.2, 0.8
-"""Shares of the time after which the order without loops and the search for loops are over."""
+_ONCE, _SEARCH = 0.2, 0.8  # shares of the time after which the order without loops and the search for loops are over
 
-_REGIONS = 0.25
-"""Share of the search's time after which that for regions, with which loops begin, is over."""
+_REGIONS = 0.25  # share of the search's time after which that for regions, with which loops begin, is over
 
 _ALONG = ((0.4, 0.7), (0.85, 1.0))
 """Of each order the share of what then is left until which loops are looked for along it, and until which sets of ops
@@ -33,13 +31,8 @@ are made neighbours; if the time was not enough for the first, none is left for 
 
 
 def loop_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
-    """The best order, and the move to loops.
-
-    Raises
-    ------
-    InputError
-        The target's runtime has no loops, something asked for does not go with them, or no input can be streamed.
-    """
+    """The best order, and the move to loops. Raises `InputError`: the target's runtime has no loops, something asked
+    for does not go with them, or no input can be streamed."""
     check_looping(job, goal, problem)
     opening = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     return opening.under(job.allow), [Loops(job, goal, problem, opening)]
@@ -48,18 +41,12 @@ def loop_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tu
 @dataclass
 class Loops(Move[Answer]):
     """Runs operators in row loops: the best path of loops along the best order and along the file's own, then the best
-    order of these loops.
-
-    Attributes
-    ----------
-    opening
-        The best plan without loops.
-    """
+    order of these loops."""
 
     job: Job
     goal: OneArena
     problem: Problem
-    opening: Answer
+    opening: Answer  # the best plan without loops
     closes: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
@@ -168,13 +155,7 @@ def _within(limits: Limits, share: float) -> Limits:
 
 def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> LoopSearch | None:
     """The search in which inputs are streamed, as many as go together, the largest first; None if the time was up
-    before one was found.
-
-    Raises
-    ------
-    InputError
-        No input can be; it names some.
-    """
+    before one was found. Raises `InputError`: no input can be; it names some."""
     from lowtide.optimize.loops import LoopSearch
 
     graph = problem.graph

@@ -17,21 +17,14 @@ if TYPE_CHECKING:
     from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.alias import Aliases
 
-_NESTED = frozenset({"fission", "halos"})
-"""What tiles may do of a graph that is tiled already."""
+_NESTED = frozenset({"fission", "halos"})  # what tiles may do of a graph that is tiled already
 
 
 @dataclass
 class NestTiles(Move[Answer]):
-    """Tiles the lowered graph of a plan: a level on top of those that it has.
+    """Tiles the lowered graph of a plan: a level on top of those that it has."""
 
-    Attributes
-    ----------
-    user
-        The search for tiles of the user's own graph.
-    """
-
-    user: CutSearch
+    user: CutSearch  # the search for tiles of the user's own graph
     means: frozenset[str] = _NESTED
 
     def find(self, search: CutSearch) -> Answer | None:
@@ -66,20 +59,12 @@ class TilePeak(NestTiles):
 
 @dataclass
 class Alias(Move[Answer]):
-    """Places tensors in others, so that slices are not copied.
-
-    Attributes
-    ----------
-    tried
-        Choices that were ordered.
-    least
-        Whether no choice of the last plan that was looked at needs less.
-    """
+    """Places tensors in others, so that slices are not copied."""
 
     job: Job
     goal: OneArena
-    tried: int = 0
-    least: bool = False
+    tried: int = 0  # choices that were ordered
+    least: bool = False  # whether no choice of the last plan that was looked at needs less
     closes: bool = True
 
     @property

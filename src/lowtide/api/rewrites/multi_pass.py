@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from lowtide.optimize.checkpoints import Checkpoints, Run
     from lowtide.transform.passed import Passed
 
-_PLAN = 0.3
-"""Share of a turn that is left for the plan once the search for passes has to end."""
-_LARGE = 5000
-"""Parts above which their own order stands, which runs one stripe after another."""
+_PLAN = 0.3  # share of a turn that is left for the plan once the search for passes has to end
+_LARGE = 5000  # parts above which their own order is kept, which runs one stripe after another
 _ROOM = (1.0, 0.99, 0.97, 0.94)
 """Parts of a budget that the bytes live at once may take, until the arena is within it, too."""
 
@@ -35,14 +33,9 @@ class MultiPass(Move[Answer]):
     """Recomputes operators, and statistics over tiled rows in passes of their own: a level of the user's graph.
 
     Nothing of the plan that it is to better is kept, since such a level changes the graph before it is tiled.
-
-    Attributes
-    ----------
-    tiles
-        The search for tiles of the user's graph.
     """
 
-    tiles: CutSearch
+    tiles: CutSearch  # the search for tiles of the user's graph
 
     @cached_property
     def checkpoints(self) -> Checkpoints:

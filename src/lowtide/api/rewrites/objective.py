@@ -19,27 +19,21 @@ def objective_of(job: Job) -> Objective[Answer]:
     if isinstance(job.goal, FastMemory):
         return LeastTraffic()
     assert isinstance(job.goal, OneArena), job.goal
-    return LeastMemory(job.goal.budget, thorough=job.stream_input or "merge" in job.allow)
+    return LeastMemory(job.goal.budget, job.op_bytes, thorough=job.stream_input or "merge" in job.allow)
 
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """The fewest required bytes; within a budget the least work, whose unit is the same in all plans of a call.
+    """The fewest required bytes; within a budget the least work, whose unit is the same in all plans of a call."""
 
-    Attributes
-    ----------
-    budget
-        Bytes that a plan may require; None: it is to require as few as possible.
-    thorough
-        Whether the search goes on within the budget: inputs have to be streamed, or merged operators take less time.
-    """
-
-    budget: int | None
+    budget: int | None  # bytes that a plan may require; None: it is to require as few as possible
+    op_bytes: int = 0  # bytes that each op counts for
+    # Whether the search goes on within the budget: inputs have to be streamed, or merged operators take less time.
     thorough: bool = False
 
     def key(self, plan: Answer) -> Key:
         """Bytes above the budget, or required bytes; then work, required bytes, operators, and the peak."""
-        required = plan.keys["required_bytes"]
+        required = plan.keys["required_bytes"] + self.op_bytes * len(plan.graph.ops)
         above = required if self.budget is None else max(0, required - self.budget)
         return (above, _work(plan), required, len(plan.graph.ops), plan.keys["peak_bytes"])
 

@@ -24,10 +24,8 @@ from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import apply
 
-_LONGEST = 12
-"""Ops of a region at the most."""
-_MOST_PARTS = 2**14
-"""Tiles at the most, where no number is asked for."""
+_LONGEST = 12  # ops of a region at the most
+_MOST_PARTS = 2**14  # tiles at the most, where no number is asked for
 _FIRST, _NEARLY = 32, 128
 """The first limit is such a part below the peak, the next ones twice as far; and the bisection ends when the limit is
 known to such a part."""
@@ -37,26 +35,14 @@ _TRIAL, _BEST = 0.1, 0.4
 
 @dataclass
 class PeakTiles:
-    """Searches for tiles of a graph where an order of it is highest.
-
-    Attributes
-    ----------
-    order
-        Positions in the graph.
-    enough
-        Bytes; no lower peak is of use.
-    most_ops
-        Of the tiled graph; 0: any number.
-    interrupted
-        Whether Ctrl-C ended a search.
-    """
+    """Searches for tiles of a graph where an order of it is highest."""
 
     cutter: Cutter
     problem: Problem
-    order: Sequence[int]
-    enough: int
-    most_ops: int = 0
-    interrupted: bool = False
+    order: Sequence[int]  # positions in the graph
+    enough: int  # bytes; no lower peak is of use
+    most_ops: int = 0  # of the tiled graph; 0: any number
+    interrupted: bool = False  # whether Ctrl-C ended a search
 
     def lowest(self, limits: Limits) -> Proposal | None:
         """The tiles of the lowest peak, in an own order of it; None: none is lower than the order's."""

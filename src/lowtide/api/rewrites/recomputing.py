@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.optimize.recompute.sequence import Sequenced
 
-_ONCE, _BOUND = 0.2, 0.3
-"""Shares of the time after which the order without repetitions and the bound are over."""
+_ONCE, _BOUND = 0.2, 0.3  # shares of the time after which the order without repetitions and the bound are over
 
 _SEARCHED = (0.7, 0.78, 0.84, 0.88, 0.92)
 """Shares after which a sequence is placed, each one for a smaller budget, until the arena fits."""
@@ -36,11 +35,9 @@ _SEARCHED = (0.7, 0.78, 0.84, 0.88, 0.92)
 _WITHIN = 0.5
 """Part of these where the time is bounded too: the rest is for the lowest peak, if the budget takes too much time."""
 
-_MOST_PLACED = 3
-"""Of the lowest sequences within a bound on time so many are placed at most."""
+_MOST_PLACED = 3  # of the lowest sequences within a bound on time so many are placed at most
 
-_MOST_ASKED = 64
-"""Ops at which a bound is asked for: those with the most live in the best order."""
+_MOST_ASKED = 64  # ops at which a bound is asked for: those with the most live in the best order
 
 
 class _Sequence(Fixed):
@@ -50,13 +47,8 @@ class _Sequence(Fixed):
 
 
 def recompute_moves(job: Job, goal: OneArena, problem: Problem, limits: Limits) -> tuple[Answer, list[Move[Answer]]]:
-    """The best order, and the move to recomputation and offload, where the budget is not met without.
-
-    Raises
-    ------
-    InputError
-        There is neither a budget nor a bound on time, or the target's runtime has an arena of its own.
-    """
+    """The best order, and the move to recomputation and offload, where the budget is not met without. Raises
+    `InputError`: there is neither a budget nor a bound on time, or the target's runtime has an arena of its own."""
     from lowtide.optimize.recompute.sequence import sequenced
 
     _check(job, goal)
@@ -98,20 +90,12 @@ def opening_and_move(call: RecomputeCall) -> tuple[Answer, RecomputeOrOffload | 
 
 @dataclass
 class RecomputeOrOffload(Move[Answer]):
-    """Recomputes operators, or offloads values: the sequence of least time within the budget, or of least
-    peak within a bound on the time.
-
-    Attributes
-    ----------
-    bound
-        On the time within the budget.
-    least_peak
-        On the peak within the bound on time, where it is known.
-    """
+    """Recomputes operators, or offloads values: the sequence of least time within the budget, or of least peak within a
+    bound on the time."""
 
     call: RecomputeCall
-    bound: PriceBound
-    least_peak: PeakBound | None = None
+    bound: PriceBound  # on the time within the budget
+    least_peak: PeakBound | None = None  # on the peak within the bound on time, where it is known
     closes: bool = True
 
     def propose(self, base: Answer, limits: Limits) -> Answer | None:
@@ -330,13 +314,7 @@ def placed(
     call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object], *, keep_order: bool = False
 ) -> Answer:
     """A sequence as a graph, with its arena: in another order of no higher peak and no more time, where that takes less
-    room, and there is none too much.
-
-    Parameters
-    ----------
-    keep_order
-        Whether no other order is tried.
-    """
+    room, and there is none too much. `keep_order`: whether no other order is tried."""
     from lowtide.transform.runs import apply
 
     runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))

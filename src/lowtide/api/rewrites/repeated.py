@@ -27,15 +27,9 @@ def write_repeated(
     copy_external: bool = False,
     outputs: Outputs | None = None,
 ) -> None:
-    """Write the ONNX model of a plan with recomputed operators: a node for each run, all else as it
-    was.
-
-    Raises
-    ------
-    InputError
-        As `repeated_graph`, and `lowtide.write.onnx_parts.write_onnx_parts`; or a body (of an If, a Loop) reads what
-        is recomputed, by its name.
-    """
+    """Write the ONNX model of a plan with recomputed operators: a node for each run, all else as it was. Raises
+    `InputError`: as `repeated_graph`, and `lowtide.write.onnx_parts.write_onnx_parts`; or a body (of an If, a Loop)
+    reads what is recomputed, by its name."""
     from lowtide.transform.runs import as_parts
     from lowtide.write.onnx_parts import write_onnx_parts
 
@@ -57,13 +51,8 @@ def _only_in_bodies(op: Op) -> set[int]:
 
 
 def repeated_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> tuple[Graph, Runs]:
-    """The user's graph, and that of a plan with recomputed operators, rebuilt from its order.
-
-    Raises
-    ------
-    InputError
-        The rewrites are not what the order gives: the plan was changed by hand.
-    """
+    """The user's graph, and that of a plan with recomputed operators, rebuilt from its order. Raises `InputError`: the
+    rewrites are not what the order gives: the plan was changed by hand."""
     from lowtide.transform.runs import apply
 
     target = Rules.of_plan(plan).resolve()

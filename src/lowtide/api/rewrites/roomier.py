@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lowtide.graph import Graph, Op
     from lowtide.rewrites import Rewrite
 
-_WALKS = 3
-"""Orders that are walked to for each sequence: half a second each for some thousands of runs."""
+_WALKS = 3  # orders that are walked to for each sequence: half a second each for some thousands of runs
 
 
 def roomier(
@@ -25,15 +24,9 @@ def roomier(
     """The order of no higher peak whose arena is smallest, of a few that are walked to by exchanging neighbours; None
     if none is smaller.
 
-    Parameters
-    ----------
-    order
-        Positions, each once.
-    rewrites
-        What runs again, and what leaves memory: nothing goes past a store or a load, so that each begins and ends where
-        it did, and what reads a value stays before the next run that makes it.
-    room
-        Bytes with which the arena is small enough; None: as small as its load.
+    `order`: positions, each once. `rewrites`: what runs again, and what leaves memory: nothing goes past a store or a
+    load, so that each begins and ends where it did, and what reads a value stays before the next run that makes it.
+    `room`: bytes with which the arena is small enough; None: as small as its load.
     """
     from lowtide.allocate.order_and_arena import QUICK, place
     from lowtide.analyse.storage import memory_model

@@ -28,13 +28,8 @@ if TYPE_CHECKING:
 
 
 def solve_by_moves(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The best plan whose changes are those that the job allows.
-
-    Raises
-    ------
-    InputError
-        The model's format has none of these changes, or something is asked for that they have nothing to do with.
-    """
+    """The best plan whose changes are those that the job allows. Raises `InputError`: the model's format has none of
+    these changes, or something is asked for that they have nothing to do with."""
     objective = objective_of(job)
     limits = limits.over_choices()
     check_aliases(job, problem)

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.swaps import Bandwidth
     from lowtide.transform.fission import Loop
 
-ORDERS = 0.04
-"""Share of the time for the best order of each graph but the step's own."""
+ORDERS = 0.04  # share of the time for the best order of each graph but the step's own
 
-_ENDING = 0.5
-"""Seconds of each order and arena after Ctrl-C."""
+_ENDING = 0.5  # seconds of each order and arena after Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class StepPlans:
-    """A training step whose choices are placed.
-
-    Attributes
-    ----------
-    once
-        The step's own best order.
-    bandwidth, cost_file
-        To the host, None if nothing moves; and the sha256 of the file that says so.
-    """
+    """A training step whose choices are placed."""
 
     job: Job
     goal: OneArena
     problem: Problem
-    once: Answer
+    once: Answer  # the step's own best order
+    # bandwidth, cost_file: to the host, None if nothing moves; and the sha256 of the file that says so.
     bandwidth: Bandwidth | None
     cost_file: str
     limits: Limits

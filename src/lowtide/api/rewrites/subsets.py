@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lowtide.optimize.parted import Found, Parted
     from lowtide.optimize.recompute.method import RecomputeMethod
 
-Way = tuple[tuple[str, ...], "RecomputeMethod | None", float]
-"""Words, a published method, and the share of the time."""
+Way = tuple[tuple[str, ...], "RecomputeMethod | None", float]  # words, a published method, and the share of the time
 
 _STILL: tuple[Way, ...] = ((("recompute",), None, 0.1),)
 _MOVED: tuple[Way, ...] = ((("recompute", "swap"), Pofo(), 0.15), (("recompute", "swap"), None, 0.1))

@@ -25,24 +25,12 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True)
 class Host:
-    """The slow memory of a call.
+    """The slow memory of a call."""
 
-    Attributes
-    ----------
-    bandwidth
-        Bytes per second each way.
-    each
-        Nanoseconds of the graph's ops.
-    cost_file
-        The file's sha256.
-    recomputes
-        Whether ops may run more than once, too.
-    """
-
-    bandwidth: Bandwidth
-    each: tuple[int, ...]
-    cost_file: str
-    recomputes: bool
+    bandwidth: Bandwidth  # bytes per second each way
+    each: tuple[int, ...]  # nanoseconds of the graph's ops
+    cost_file: str  # the file's sha256
+    recomputes: bool  # whether ops may run more than once, too
 
     def problem(self, plain: Sequenced) -> Sequenced:
         """The problem in nanoseconds, its values free to leave memory."""
@@ -111,13 +99,8 @@ def bandwidth_of(costs: Costs) -> Bandwidth:
 
 
 def host_of(job: Job, graph: Graph) -> Host | None:
-    """What a job says of transfers; None if it allows none.
-
-    Raises
-    ------
-    InputError
-        The file says nothing of bandwidth, or is of another dialect.
-    """
+    """What a job says of transfers; None if it allows none. Raises `InputError`: the file says nothing of bandwidth, or
+    is of another dialect."""
     if "swap" not in job.allow:
         return None
     costs = costs_of_step(job)

@@ -64,13 +64,9 @@ def grid(
     budgets: Sequence[str | int | None],
     vary: Mapping[str, Sequence[Any]],
 ) -> list[Task]:
-    """All rows, model by model, and of each target, budget and options in the order given; no row twice.
-
-    Raises
-    ------
-    InputError
-        A list is empty, a size is none, there is no such option, or a value with which no row can be planned.
-    """
+    """All rows, model by model, and of each target, budget and options in the order given; no row twice. Raises
+    `InputError`: a list is empty, a size is none, there is no such option, or a value with which no row can be
+    planned."""
     for name in vary:
         if name not in OPTIONS:
             hint = did_you_mean(name, OPTIONS)
@@ -98,10 +94,7 @@ def check_calls(tasks: Sequence[Task]) -> None:
     What is wrong with single rows, as with a model that is not there, stays in these. Of a model only its format is
     looked at.
 
-    Raises
-    ------
-    InputError
-        What is wrong with all rows of such a value, as with a target that there is none of.
+    Raises `InputError`: what is wrong with all rows of such a value, as with a target that there is none of.
     """
     wrong: dict[tuple[str, str, str, str], InputError | None] = {}
     errors: dict[tuple[str, Any], InputError | None] = {}
@@ -128,13 +121,7 @@ def _wrong_call(task: Task) -> InputError | None:
 
 
 def model_names(given: Iterable[str]) -> list[str]:
-    """Models; a folder means those in it and below, sorted.
-
-    Raises
-    ------
-    InputError
-        A folder without a model.
-    """
+    """Models; a folder means those in it and below, sorted. Raises `InputError`: a folder without a model."""
     names: list[str] = []
     for name in map(str, given):
         if Path(name).is_dir():
@@ -193,13 +180,7 @@ class Journal:
         self.path = Path(f"{table}.journal")
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Those that are there, by key.
-
-        Raises
-        ------
-        InputError
-            The file cannot be read, or is no journal.
-        """
+        """Those that are there, by key. Raises `InputError`: the file cannot be read, or is no journal."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:

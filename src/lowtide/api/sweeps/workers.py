@@ -63,7 +63,7 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
                     yield task, _lost(task)
                 else:
                     waiting.appendleft(task)
-        except BaseException:  # Ctrl-C, or nobody wants the rest: what is being planned is not waited for
+        except BaseException:  # Ctrl-C, or the rest is not wanted: what is being planned is not waited for
             _end(pool, set(multiprocessing.active_children()) - others)
             raise
         finally:
@@ -71,15 +71,8 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
 
 
 def in_cluster(tasks: Sequence[Task], scheduler: str) -> Iterator[Done]:
-    """By the workers of a Dask scheduler, which see the models under the same paths.
-
-    Raises
-    ------
-    MissingExtraError
-        Dask's `distributed` is not installed.
-    InputError
-        There is no scheduler at that address.
-    """
+    """By the workers of a Dask scheduler, which see the models under the same paths. Raises `MissingExtraError`: Dask's
+    `distributed` is not installed. Raises `InputError`: there is no scheduler at that address."""
     try:
         from distributed import Client, as_completed  # pyright: ignore[reportMissingImports]
     except ImportError:

@@ -50,13 +50,8 @@ def name_of(op_type: str) -> str:
 
 
 def form(node: Node) -> Form:
-    """Canonical parameters of an ATen op.
-
-    Raises
-    ------
-    NoForm
-        There is no row for its name, or what the row asks for is not known.
-    """
+    """Canonical parameters of an ATen op. Raises `NoForm`: there is no row for its name, or what the row asks for is
+    not known."""
     name = name_of(node.type)
     row = ROWS.get(name)
     if row is not None:

@@ -28,13 +28,8 @@ def output_mask(node: Node, count: int = 3) -> tuple[bool, ...]:
 
 
 def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequence[Labels], flops: int) -> Custom:
-    """An access from labels of all operands and of all results that there can be.
-
-    Raises
-    ------
-    NoForm
-        The graph lists another number of results than were asked for, or than there can be.
-    """
+    """An access from labels of all operands and of all results that there can be. Raises `NoForm`: the graph lists
+    another number of results than were asked for, or than there can be."""
     there = output_mask(node, len(writes))
     if len(node.writes) == len(writes):
         kept = tuple(

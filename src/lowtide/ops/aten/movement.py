@@ -23,13 +23,8 @@ from lowtide.ops.node import Node, NoForm
 
 
 def required(node: Node, name: str) -> Any:
-    """An argument that the op cannot do without.
-
-    Raises
-    ------
-    NoForm
-        It is not among the attributes: the graph carries sizes alone.
-    """
+    """An argument that the op cannot do without. Raises `NoForm`: it is not among the attributes: the graph carries
+    sizes alone."""
     value = node.attribute(name)
     if value is None:
         raise NoForm(f"its argument {name} is not known")

@@ -22,13 +22,7 @@ def one_dim(default: int | None = None) -> Callable[[Node], Form]:
 
 
 def normalised(node: Node) -> tuple[int, ...]:
-    """Dimensions over which a layer norm computes statistics.
-
-    Raises
-    ------
-    NoForm
-        How many they are is not known.
-    """
+    """Dimensions over which a layer norm computes statistics. Raises `NoForm`: how many they are is not known."""
     shape = node.ints("normalized_shape")
     if not shape:
         raise NoForm("its argument normalized_shape is not known")

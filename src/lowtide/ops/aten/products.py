@@ -62,13 +62,8 @@ def _matmul(node: Node) -> Form:
 
 
 def dims_of(node: Node, name: str = "dim") -> tuple[int, ...]:
-    """Dimensions that an argument names, all of them where it names none.
-
-    Raises
-    ------
-    NoForm
-        The operator takes the argument, and it is not known.
-    """
+    """Dimensions that an argument names, all of them where it names none. Raises `NoForm`: the operator takes the
+    argument, and it is not known."""
     rank = node.rank()
     if name not in node.op.attributes and node.type.split(".")[-1] in ("dim_IntList", "dim", "int", "dim_max"):
         raise NoForm(f"its argument {name} is not known")

@@ -11,26 +11,15 @@ from lowtide.ops.node import Node, NoForm
 
 
 def spread(values: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """One entry for each dimension; a single one is for all.
-
-    Raises
-    ------
-    NoForm
-        Neither one nor `count` of them.
-    """
+    """One entry for each dimension; a single one is for all. Raises `NoForm`: neither one nor `count` of them."""
     if len(values) not in (1, count):
         raise NoForm(f"{len(values)} entries for {count} dimensions")
     return values * count if len(values) == 1 else values
 
 
 def required_ints(node: Node, name: str) -> tuple[int, ...]:
-    """A list of integers that the op cannot do without.
-
-    Raises
-    ------
-    NoForm
-        It is not among the attributes: the graph carries sizes alone.
-    """
+    """A list of integers that the op cannot do without. Raises `NoForm`: it is not among the attributes: the graph
+    carries sizes alone."""
     values = node.ints(name)
     if not values:
         raise NoForm(f"its argument {name} is not known")
@@ -96,13 +85,8 @@ def outer(count: int, cost: int = 2) -> Callable[[Node], Form]:
 
 
 def planes(node: Node, count: int, cost: int = 2) -> Labelled:
-    """Every operand and result by its leading dimensions, the last `count` ones untiled.
-
-    Raises
-    ------
-    NoForm
-        The operands' planes are not counted alike.
-    """
+    """Every operand and result by its leading dimensions, the last `count` ones untiled. Raises `NoForm`: the operands'
+    planes are not counted alike."""
     rank = node.rank()
     if any(shape is not None and len(shape) != rank for shape in (*node.reads, *node.writes)):
         raise NoForm("operands of several ranks")

@@ -11,12 +11,15 @@ from dataclasses import replace
 
 from lowtide.ops.forms import Along, Channelwise, Form, Pointwise, Reduction, Reshape
 from lowtide.ops.node import Node, NoForm
-from lowtide.ops.onnx import movement, norms, products, resize, windows
+from lowtide.ops.onnx import blocked, movement, norms, products, resize, windows
 from lowtide.ops.table import kind_of
 
 Row = Callable[[Node], Form]
 
-ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **resize.ROWS}
+ROWS: Mapping[str, Row] = {
+    **windows.ROWS, **products.ROWS, **norms.ROWS, **movement.ROWS, **resize.ROWS, **blocked.ROWS,
+    "com.microsoft::QuickGelu": lambda node: Pointwise(cost=4, exact="kernel"),
+}  # fmt: skip
 """What is not in here is elementwise or a view in `ops/table.py`, or opaque."""
 
 _RANDOM = frozenset(
@@ -33,18 +36,12 @@ _BY_PLACE = frozenset(
 few of a tensor in another way. Measured on onnxruntime 1.31 for x86-64; all other elementwise ops, norms and reductions
 gave the same bits in every cut."""
 
-HALF = ("float16", "bfloat16")
-"""Element types that few kernels of onnxruntime's CPU provider take."""
+HALF = ("float16", "bfloat16")  # element types that few kernels of onnxruntime's CPU provider take
 
 
 def form(node: Node) -> Form:
-    """Canonical parameters of an ONNX op.
-
-    Raises
-    ------
-    NoForm
-        There is no row for its type, or what the row asks for is not known.
-    """
+    """Canonical parameters of an ONNX op. Raises `NoForm`: there is no row for its type, or what the row asks for is
+    not known."""
     result = _form(node)
     floats = node.type in _BY_PLACE and "float" in (node.results[0].dtype or "")
     if floats and isinstance(result, Pointwise | Along | Channelwise | Reduction):

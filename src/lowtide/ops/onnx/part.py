@@ -28,6 +28,7 @@ from lowtide.ops.forms import (
 from lowtide.ops.index import Index, Range, Window
 from lowtide.ops.meaning import Meaning
 from lowtide.ops.node import Node
+from lowtide.ops.onnx.blocked import DOMAIN, ROWS_DIM, touches_blocked
 from lowtide.ops.part import Accumulating, Glue, Spelling, Stretch, Written
 
 NUMBERS: Literal["int64"] = "int64"
@@ -45,13 +46,11 @@ _INDEXED = ("Slice", "Pad", "Resize", "Upsample", "Gather")
 _MOVES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric"})
 """Coordinates of a resize by which a row lies as far from its neighbours in a part as in the whole."""
 
-_SHAPED = frozenset({"Reshape", "Expand"})
-"""Ops whose operand 1 is the shape of the result."""
+_SHAPED = frozenset({"Reshape", "Expand"})  # ops whose operand 1 is the shape of the result
 
 _ACCUMULATES = "com.microsoft::FusedConv"
 
-_BIAS_IS_OPTIONAL = 11
-"""Version from which on Gemm has two operands or three."""
+_BIAS_IS_OPTIONAL = 11  # version from which on Gemm has two operands or three
 
 _FLOATS = frozenset({"float16", "float32", "float64"})
 _ADDED = _FLOATS | {"int32", "int64"}
@@ -59,8 +58,7 @@ _ADDED = _FLOATS | {"int32", "int64"}
 _ADDS_EQUALS, _COMPARES_INTEGERS, _NEWEST = 7, 12, 99
 """Versions from which on Add needs no attributes, Max and Min take whole numbers; and one for a graph without."""
 
-_SLICE_BY_OPERANDS = 10
-"""Version from which on starts and ends are operands."""
+_SLICE_BY_OPERANDS = 10  # version from which on starts and ends are operands
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
@@ -69,6 +67,8 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
     if axis in access.reduce and (
         op.type not in _SUMS or _must_have_bias(graph, op) or not _can_merge(graph, op, access.merge)
     ):
+        return None
+    if touches_blocked(graph, op) and axis not in access.outputs[0][: ROWS_DIM + 1 : ROWS_DIM]:
         return None
     grain = access.grain_of(axis)
     if isinstance(form, Convolution | Pool):
@@ -84,7 +84,7 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
 def accumulating(graph: Graph, op: Op, op_meaning: Meaning) -> Accumulating | None:
     """onnxruntime's own convolution, whose fourth operand is added before its activation."""
     form = op_meaning.form
-    plain = isinstance(form, Convolution) and form.groups == 1 and not form.transposed
+    plain = isinstance(form, Convolution) and form.groups == 1 and form.added is None and not form.transposed
     if op.type not in ("Conv", _ACCUMULATES) or not plain or graph.tensor_by_id[op.outputs[0]].dtype != "float32":
         return None
     return Accumulating(_ACCUMULATES, 3, frozenset({"activation", "activation_params"}))
@@ -182,7 +182,8 @@ def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
-    if len(along) != 1 or op.type not in _INDEXED:
+    kind = op.type.removeprefix(f"{DOMAIN}::")
+    if len(along) != 1 or kind not in _INDEXED:
         return None
     ((d, index),) = along
     size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
@@ -192,7 +193,7 @@ def _indexed(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         return _sliced(Node(graph, op), d)
     if op.type == "Pad" and Node(graph, op).text("mode", "constant") == "constant":
         return _padded(Node(graph, op), d, -index.lo, op_meaning.access.sizes[axis])
-    if op.type not in ("Resize", "Upsample") or op_meaning.access.sizes[axis] != size * index.den:
+    if kind not in ("Resize", "Upsample") or op_meaning.access.sizes[axis] != size * index.den:
         return None
     repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
     return _sized(op, index.den) if repeated else _stretched(op, index, size)
@@ -257,13 +258,7 @@ def _sized(op: Op, grain: int) -> Spelling | None:
 
 
 def padding(rows: tuple[tuple[int, int], ...]) -> Glue:
-    """No part asks for it: a window of ONNX says its padding itself.
-
-    Raises
-    ------
-    ValueError
-        Always.
-    """
+    """No part asks for it: a window of ONNX says its padding itself. Raises `ValueError`: always."""
     raise ValueError(f"padding of {rows} beside a window")
 
 

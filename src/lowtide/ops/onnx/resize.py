@@ -111,14 +111,17 @@ def _nearest(at: Fraction, rounding: str) -> int:
             return ceil(at - _HALF)
 
 
-def _upsample(node: Node) -> Form:
-    """Scales from an attribute (version 7) or an operand; places are those of `asymmetric`, rows rounded down."""
+def upsample(node: Node) -> Form:
+    """Scales from an attribute (version 7) or an operand; places are those of `asymmetric`, rows rounded down. Raises
+    `NoForm` where they are not known."""
     mode = node.text("mode", "nearest")
-    mixing = _Mixing("linear" if mode == "bilinear" else mode, "asymmetric", "floor")
+    mixing = _Mixing(
+        "linear" if mode == "bilinear" else mode, node.text("coordinate_transformation_mode", "asymmetric"), "floor"
+    )
     scales = node.values(1) if node.given(1) else node.attribute("scales")
     if not scales or len(scales) != node.rank():
         raise NoForm("its scales are not known")
     return _resampled(node, mixing, dict(enumerate(scales)), node.literals())
 
 
-ROWS: dict[str, Callable[[Node], Form]] = {"Resize": _resize, "Upsample": _upsample}
+ROWS: dict[str, Callable[[Node], Form]] = {"Resize": _resize, "Upsample": upsample}

@@ -7,8 +7,8 @@ from lowtide.ops.index import Window, same_padding
 from lowtide.ops.node import Node, NoForm
 
 
-def _windows(node: Node, taps: tuple[int, ...], *, transposed: bool = False) -> tuple[tuple[int, Window], ...]:
-    """Geometry of each spatial dimension, padding resolved."""
+def windows_of(node: Node, taps: tuple[int, ...], *, transposed: bool = False) -> tuple[tuple[int, Window], ...]:
+    """Geometry of each spatial dimension, padding resolved. Raises `NoForm` where attributes do not fit the kernel."""
     rank = len(taps)
     strides = node.ints("strides", (1,) * rank)
     dilations = node.ints("dilations", (1,) * rank)
@@ -34,20 +34,19 @@ def _windows(node: Node, taps: tuple[int, ...], *, transposed: bool = False) -> 
 
 def _conv(node: Node) -> Form:
     taps = node.shape(1)[2:]
-    return Convolution(_windows(node, taps), groups=node.attribute("group", 1))
+    return Convolution(windows_of(node, taps), groups=node.attribute("group", 1))
 
 
-def _fused_conv(node: Node) -> Form:
-    """onnxruntime's convolution with an activation: parts of the input channels no longer add up."""
-    if node.given(3):
-        raise NoForm("adds a fourth operand before its activation")
-    taps = node.shape(1)[2:]
-    return Convolution(_windows(node, taps), groups=node.attribute("group", 1), merged="never")
+def fused_conv(node: Node) -> Form:
+    """onnxruntime's convolution with an activation, before which a fourth operand is added: parts of the input channels
+    do not add up."""
+    windows, groups = windows_of(node, node.shape(1)[2:]), node.attribute("group", 1)
+    return Convolution(windows, groups=groups, added=3 if node.given(3) else None, merged="never")
 
 
 def _conv_transpose(node: Node) -> Form:
     taps = node.shape(1)[2:]
-    windows = _windows(node, taps, transposed=True)
+    windows = windows_of(node, taps, transposed=True)
     return Convolution(windows, groups=node.attribute("group", 1), transposed=True, filters=1, depth=0)
 
 
@@ -55,22 +54,23 @@ def _conv_integer(node: Node) -> Form:
     """Sums of 32 bits: parts add up, but for the zero point of the padding, which counts once."""
     taps = node.shape(1)[2:]
     return Convolution(
-        _windows(node, taps), groups=node.attribute("group", 1), bias=None, vectors=(3,), exact="bits", merged="never"
+        windows_of(node, taps), groups=node.attribute("group", 1), bias=None, vectors=(3,), exact="bits", merged="never"
     )
 
 
 def _qlinear_conv(node: Node) -> Form:
     taps = node.shape(3)[2:]
     return Convolution(
-        _windows(node, taps), groups=node.attribute("group", 1), data=0, weights=3, bias=8, vectors=(4, 5),
+        windows_of(node, taps), groups=node.attribute("group", 1), data=0, weights=3, bias=8, vectors=(4, 5),
         exact="bits", merged="never",
     )  # fmt: skip
 
 
-def _pool(node: Node) -> Form:
+def pool(node: Node) -> Form:
+    """A pool of one result. Raises `NoForm` of one with indices."""
     if len(node.results) > 1:
         raise NoForm("its indices count the elements of the whole operand")
-    return Pool(_windows(node, node.ints("kernel_shape")))
+    return Pool(windows_of(node, node.ints("kernel_shape")))
 
 
 def _global_pool(merge: str | None) -> object:
@@ -87,13 +87,13 @@ def _response(node: Node) -> Form:
 
 ROWS = {
     "Conv": _conv,
-    "com.microsoft::FusedConv": _fused_conv,
+    "com.microsoft::FusedConv": fused_conv,
     "ConvTranspose": _conv_transpose,
     "ConvInteger": _conv_integer,
     "QLinearConv": _qlinear_conv,
-    "MaxPool": _pool,
-    "AveragePool": _pool,
-    "LpPool": _pool,
+    "MaxPool": pool,
+    "AveragePool": pool,
+    "LpPool": pool,
     "GlobalAveragePool": _global_pool("sum"),
     "GlobalMaxPool": _global_pool("max"),
     "GlobalLpPool": _global_pool(None),

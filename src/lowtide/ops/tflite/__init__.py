@@ -27,13 +27,8 @@ _RANDOM = frozenset({"MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"})
 
 
 def form(node: Node) -> Form:
-    """Canonical parameters of a TFLite operator.
-
-    Raises
-    ------
-    NoForm
-        There is no row for its kind, or what the row asks for is not known.
-    """
+    """Canonical parameters of a TFLite operator. Raises `NoForm`: there is no row for its kind, or what the row asks
+    for is not known."""
     row = ROWS.get(node.type)
     if row is not None:
         return row(node)

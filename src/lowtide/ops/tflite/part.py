@@ -49,15 +49,11 @@ MOST_OPERANDS = 10
 _SAME, _VALID = 0, 1
 _GLUED = frozenset({"int8", "int16", "int32", "float32"})
 """Element types that SLICE, CONCATENATION and PAD take in both runtimes."""
-_AT_ONCE = 8
-"""Channels that LiteRT's depthwise kernel takes in one."""
-_SIDES = {1: "h", 2: "w"}
-"""What TFLite's options call a dimension of an image."""
-_MOST_DIMS = 5
-"""Dimensions that TFLM's SLICE takes."""
+_AT_ONCE = 8  # channels that LiteRT's depthwise kernel takes in one
+_SIDES = {1: "h", 2: "w"}  # what TFLite's options call a dimension of an image
+_MOST_DIMS = 5  # dimensions that TFLM's SLICE takes
 
-Around = tuple[tuple[int, int], ...]
-"""Rows before and behind, for each dimension."""
+Around = tuple[tuple[int, int], ...]  # rows before and behind, for each dimension
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
@@ -249,11 +245,5 @@ def joining(dim: int) -> Glue:
 
 
 def merging(merge: Merge) -> Glue:
-    """No part asks for it: sums are not cut.
-
-    Raises
-    ------
-    ValueError
-        Always.
-    """
+    """No part asks for it: sums are not cut. Raises `ValueError`: always."""
     raise ValueError(f"a {merge} of parts")

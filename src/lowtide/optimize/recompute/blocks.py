@@ -20,8 +20,7 @@ from itertools import accumulate
 
 from lowtide.optimize.recompute.sequence import Sequenced
 
-LEAST = 3
-"""Blocks of a chain: the first op of any graph with one source is a block, and all else another."""
+LEAST = 3  # blocks of a chain: the first op of any graph with one source is a block, and all else another
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Chain:
-    """A step in blocks.
-
-    Attributes
-    ----------
-    blocks
-        In order.
-    held
-        Values of the way there that stay from when they are made: outputs, and what ops make that run once.
-    """
+    """A step in blocks."""
 
     problem: Sequenced
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  # in order
+    # Values of the way there that stay from when they are made: outputs, and what ops make that run once.
     held: frozenset[int]
 
     def needed(self, k: int, wanted: Iterable[int], *, first: bool) -> list[int]:

@@ -21,8 +21,7 @@ from lowtide.rewrites import PriceArc, PriceCertificate
 _MOST = 2**60
 _HALVINGS = 24
 
-_COARSER = 12
-"""Bits fewer that a price has behind the point where a byte is worth more."""
+_COARSER = 12  # bits fewer that a price has behind the point where a byte is worth more
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,9 @@ def price_bound(
     in_time: Callable[[], bool] = lambda: True,
     first: Sequence[int] = (),
 ) -> PriceBound:
-    """The best price cut over some ops.
-
-    Parameters
-    ----------
-    budget
-        Bytes, sizes as they are.
-    ops
-        Positions to ask at, those first that promise most.
-    in_time
-        Whether to go on.
-    first
-        Positions in the order of the first runs, for the bound over sequences with these; empty: over all orders.
-    """
+    """The best price cut over some ops. `budget`: bytes, sizes as they are. `ops`: positions to ask at, those first
+    that promise most. `in_time`: whether to go on. `first`: positions in the order of the first runs, for the bound
+    over sequences with these; empty: over all orders."""
     best = PriceBound(0)
 
     def goal() -> tuple[int, int]:
@@ -162,14 +151,8 @@ def peak_bound(
     At price p / q of a byte, recomputation takes at least (flow + p (touched - peak)) / q units. If that may be no more
     than `extra`, the peak is at least touched + (flow - q extra) / p.
 
-    Parameters
-    ----------
-    extra
-        Units of cost that recomputation may take.
-    least
-        Bytes known to be needed.
-    ops
-        Positions to try, the most promising first.
+    `extra`: units of cost that recomputation may take. `least`: bytes known to be needed. `ops`: positions to try, the
+    most promising first.
     """
     best = PeakBound(least)
 
@@ -231,13 +214,7 @@ def first_run_bound(
     problem: Sequenced, budget: int, order: Sequence[int], in_time: Callable[[], bool] = lambda: True
 ) -> int:
     """Least units of recomputation of any sequence with this order of first runs: the best price cut over all its ops,
-    the highest ones first.
-
-    Parameters
-    ----------
-    order
-        Positions; only the first of each counts.
-    """
+    the highest ones first. `order`: positions; only the first of each counts."""
     order = list(dict.fromkeys(order))
     heights = problem.core().footprints(order)
     steps = sorted(range(len(order)), key=lambda step: (-heights[step], step))

@@ -12,27 +12,16 @@ from math import frexp
 from lowtide.graph import Graph
 from lowtide.rewrites import CountedAs
 
-MOST_UNITS = 2**52
-"""Costs that are no integers are counted in at most so many units of their sum."""
+MOST_UNITS = 2**52  # costs that are no integers are counted in at most so many units of their sum
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of a graph's ops.
+    """Costs of a graph's ops."""
 
-    Attributes
-    ----------
-    counted
-        Their source: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``.
-    units
-        An integer per op position.
-    scale
-        Units per counted item: a power of two, 1 for integers.
-    """
-
-    counted: CountedAs
-    units: tuple[int, ...]
-    scale: float
+    counted: CountedAs  # their source: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``
+    units: tuple[int, ...]  # an integer per op position
+    scale: float  # units per counted item: a power of two, 1 for integers
 
     @property
     def total(self) -> int:

@@ -39,15 +39,8 @@ def droppable(problem: Sequenced, order: Sequence[int], turn: int) -> list[int]:
 def with_dropped(
     problem: Sequenced, order: Sequence[int], turn: int, dropped: set[int], together: Mapping[int, Sequence[int]]
 ) -> list[int]:
-    """The sequence without these values at the turn.
-
-    Parameters
-    ----------
-    dropped
-        Values of `droppable`.
-    together
-        For a value, others that are recomputed with it if they still have consumers.
-    """
+    """The sequence without these values at the turn. `dropped`: values of `droppable`. `together`: for a value, others
+    that are recomputed with it if they still have consumers."""
     step = {i: k for k, i in enumerate(order)}
     readers: dict[int, int] = {}
     for k, i in enumerate(order):

@@ -26,27 +26,16 @@ class FrontPoint:
 @dataclass(frozen=True, repr=False)
 class Front:
     """Peaks below that of the best order, the lowest last. Each costs more than the one before, unless its changes are
-    free: ops of no cost, or transfers while others run.
-
-    Attributes
-    ----------
-    own_order_peak_bytes
-        Peak of the file order. The first of `points` is that of the best order, without recomputation.
-    counted
-        The unit of cost.
-    floor_bytes
-        Lower bound of every plan: the working set of a single op.
-    complete
-        Whether the sweep ended before its time limit.
-    """
+    free: ops of no cost, or transfers while others run."""
 
     graph: str
     target: str
+    # Peak of the file order. The first of `points` is that of the best order, without recomputation.
     own_order_peak_bytes: int
-    floor_bytes: int
-    counted: CountedAs
+    floor_bytes: int  # lower bound of every plan: the working set of a single op
+    counted: CountedAs  # the unit of cost
     points: tuple[FrontPoint, ...]
-    complete: bool
+    complete: bool  # whether the sweep ended before its time limit
     seconds: float
 
     def __repr__(self) -> str:

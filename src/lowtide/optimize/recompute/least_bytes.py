@@ -17,16 +17,13 @@ from lowtide.stop import Limits, Progress
 _STEPS, _GROWTH = 64, 4
 """Repairs that are tried for a budget in the first round of halvings, and how many times more in each further one."""
 
-_FINEST = 2**12
-"""A round of halvings ends where budgets differ by less than this part of the peak."""
+_FINEST = 2**12  # a round of halvings ends where budgets differ by less than this part of the peak
 
 _ROUNDS = 8
 
-_SWEEP_STEPS = 256
-"""Repairs that are tried for each budget of a front."""
+_SWEEP_STEPS = 256  # repairs that are tried for each budget of a front
 
-_BETWEEN = 16
-"""Budgets between two points of a front."""
+_BETWEEN = 16  # budgets between two points of a front
 
 
 @dataclass(frozen=True)
@@ -62,17 +59,8 @@ def spent_by(problem: Sequenced, order: Sequence[int]) -> Spent:
 
 
 def least_bytes(problem: Sequenced, order: Sequence[int], most: int, least: int, limits: Limits) -> Lowest:
-    """The sequence of least peak whose cost is within a bound.
-
-    Parameters
-    ----------
-    order
-        Positions to begin with, each once.
-    most
-        Units of cost that all runs may take together.
-    least
-        Bytes that no such sequence needs less than.
-    """
+    """The sequence of least peak whose cost is within a bound. `order`: positions to begin with, each once. `most`:
+    units of cost that all runs may take together. `least`: bytes that no such sequence needs less than."""
     return _Halving(problem, once(problem, order), most - problem.unmoved_units, least, limits).run()
 
 
@@ -161,20 +149,9 @@ class _Halving:
 
 
 def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limits: Limits) -> tuple[list[Spent], str]:
-    """Ever lower peaks in ever more time: one descending sweep, each budget warm-started from the one before.
-
-    Parameters
-    ----------
-    order
-        Positions of all ops, without repeats.
-    budgets
-        Bytes, descending. The sweep ends at the first infeasible one, with the lowest sequence so far.
-
-    Returns
-    -------
-    list of Spent, str
-        The first has no recomputation; and why the sweep ended.
-    """
+    """Ever lower peaks in ever more time: one descending sweep, each budget warm-started from the one before. `order`:
+    positions of all ops, without repeats. `budgets`: bytes, descending. The sweep ends at the first infeasible one,
+    with the lowest sequence so far. Returns: the first has no recomputation; and why the sweep ended."""
     points, stopped = [once(problem, order)], "complete"
     for number, budget in enumerate(budgets):
         if budget >= points[-1].peak:
@@ -202,14 +179,8 @@ def on_front(
     The bound decides only where the front is refined, and a refined point is no lower than the next point. So with
     enough time a larger bound never gives a higher peak, and the peak is at most that of `sweep`.
 
-    Parameters
-    ----------
-    order, budgets
-        Those of `sweep`.
-    most
-        Units of cost of all runs together, at least those of each op once.
-    least
-        Lower bound of all sequences, in bytes.
+    `order`, `budgets`: those of `sweep`. `most`: units of cost of all runs together, at least those of each op once.
+    `least`: lower bound of all sequences, in bytes.
     """
     points, stopped = sweep(problem, order, budgets, limits)
     units = most - problem.unmoved_units

@@ -20,27 +20,13 @@ what it does, which proves nothing; or its time was up."""
 
 @dataclass(frozen=True)
 class Repeated:
-    """What a method found.
+    """What a method found."""
 
-    Attributes
-    ----------
-    order
-        Positions as they run; empty if nothing was found.
-    ended
-        What that means.
-    among
-        Its class in a few words, for people: what it chooses among.
-    bound_units
-        Units of cost that no sequence of its class takes less than; 0 if it proves nothing.
-    counters
-        The method's own figures.
-    """
-
-    order: tuple[int, ...]
-    ended: Ended
-    among: str
-    bound_units: int = 0
-    counters: Mapping[str, int] = field(default_factory=dict)
+    order: tuple[int, ...]  # positions as they run; empty if nothing was found
+    ended: Ended  # what that means
+    among: str  # its class in a few words, for people: what it chooses among
+    bound_units: int = 0  # units of cost that no sequence of its class takes less than; 0 if it proves nothing
+    counters: Mapping[str, int] = field(default_factory=dict)  # the method's own figures
 
 
 class RecomputeMethod(Protocol):
@@ -68,16 +54,11 @@ class RecomputeMethod(Protocol):
 
 @dataclass(frozen=True)
 class Microbatch:
-    """A step in micro-batches, without its updates; no recomputation (``--allow recompute,fission``).
-
-    Attributes
-    ----------
-    parts
-        Number of micro-batches; 0: of 2, 4, 8 and so on the fewest within the budget, or those of least peak in time.
-    """
+    """A step in micro-batches, without its updates; no recomputation (``--allow recompute,fission``)."""
 
     name: ClassVar[str] = "microbatch"
     moves: ClassVar[bool] = False
+    # Number of micro-batches; 0: of 2, 4, 8 and so on the fewest within the budget, or those of least peak in time.
     parts: int = 0
 
     def __post_init__(self) -> None:

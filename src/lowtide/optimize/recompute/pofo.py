@@ -42,26 +42,17 @@ if TYPE_CHECKING:
 _MEMORIES = (1.0, 0.9, 0.8, 0.95, 0.7, 1.1, 0.85, 0.6)
 """Parts of the budget that the programme is asked for: what it counts is not what is needed."""
 
-_PLAYED = 8
-"""Answers of each that are played."""
+_PLAYED = 8  # answers of each that are played
 
 
 @dataclass(frozen=True)
 class Pofo:
-    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``).
-
-    Attributes
-    ----------
-    slots
-        Resolution of the memory in states.
-    most_blocks
-        Longer chains merge the neighbours of least time.
-    """
+    """Recomputation and transfers for a chain of blocks (Beaumont et al., 2021; ``--allow recompute,swap``)."""
 
     name: ClassVar[str] = "pofo"
     moves: ClassVar[bool] = True
-    slots: int = 12
-    most_blocks: int = 60
+    slots: int = 12  # resolution of the memory in states
+    most_blocks: int = 60  # longer chains merge the neighbours of least time
 
     def __post_init__(self) -> None:
         if self.slots < 1 or self.most_blocks < LEAST:

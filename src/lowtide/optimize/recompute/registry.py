@@ -22,13 +22,8 @@ def recompute_methods() -> dict[str, type[RecomputeMethod]]:
 
 
 def make_recompute(name: str, options: Mapping[str, str]) -> RecomputeMethod:
-    """A method from its name and its options as typed.
-
-    Raises
-    ------
-    InputError
-        There is none of that name, or it has no such option.
-    """
+    """A method from its name and its options as typed. Raises `InputError`: there is none of that name, or it has no
+    such option."""
     from lowtide.schedule.registry import with_options
 
     known = recompute_methods()

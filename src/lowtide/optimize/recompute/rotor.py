@@ -31,20 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rotor:
-    """Optimal checkpoints of a chain of blocks (Beaumont et al., 2019).
-
-    Attributes
-    ----------
-    slots
-        Resolution of the memory.
-    most_blocks
-        Of more, neighbours that take least time are one.
-    """
+    """Optimal checkpoints of a chain of blocks (Beaumont et al., 2019)."""
 
     name: ClassVar[str] = "rotor"
     moves: ClassVar[bool] = False
-    slots: int = 500
-    most_blocks: int = 100
+    slots: int = 500  # resolution of the memory
+    most_blocks: int = 100  # of more, neighbours that take least time are one
 
     def __post_init__(self) -> None:
         if self.slots < 1 or self.most_blocks < LEAST:
@@ -87,30 +79,20 @@ class Rotor:
 
 @dataclass(frozen=True)
 class Stages:
-    """A chain in bytes and units of cost, per block.
+    """A chain in bytes and units of cost, per block."""
 
-    Attributes
-    ----------
-    boundary, saved
-        Bytes of its output for the next block, and of all that a saved block keeps, this included.
-    passing, saving, back
-        Cost forward without saving, with saving, and backward.
-    pass_peak, save_peak
-        Peak bytes of these, without the block's input.
-    back_peak
-        Peak bytes of the backward pass, saved and held values included.
-    resident
-        Bytes live in addition to checkpoints, from where the blocks up to this one remain to its backward pass.
-    """
-
+    # boundary, saved: bytes of its output for the next block, and of all that a saved block keeps, this included.
     boundary: tuple[int, ...]
     saved: tuple[int, ...]
+    # passing, saving, back: cost forward without saving, with saving, and backward.
     passing: tuple[int, ...]
     saving: tuple[int, ...]
     back: tuple[int, ...]
+    # pass_peak, save_peak: peak bytes of these, without the block's input.
     pass_peak: tuple[int, ...]
     save_peak: tuple[int, ...]
-    back_peak: tuple[int, ...]
+    back_peak: tuple[int, ...]  # peak bytes of the backward pass, saved and held values included
+    # Bytes live in addition to checkpoints, from where the blocks up to this one remain to its backward pass.
     resident: tuple[int, ...]
 
     @cached_property
@@ -122,8 +104,7 @@ class Stages:
         return sum(self.saved) + max(peaks)
 
 
-Step = tuple[str, int]
-"""``pass``, ``save`` or ``back``, and a block."""
+Step = tuple[str, int]  # ``pass``, ``save`` or ``back``, and a block
 
 
 class Tables:

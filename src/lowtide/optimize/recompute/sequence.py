@@ -21,8 +21,7 @@ from lowtide.sizes import format_size, round_up
 from lowtide.stop import Limits, Progress
 from lowtide.transform.clone import repeatable
 
-_ALONE = 0.15
-"""Part of the time that is left for a search with transfers alone, and for one with repetitions alone."""
+_ALONE = 0.15  # part of the time that is left for a search with transfers alone, and for one with repetitions alone
 
 
 @dataclass(frozen=True)
@@ -66,23 +65,15 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """A model with ops that may be recomputed.
-
-    Attributes
-    ----------
-    ops, values
-        By position; values stand for the model's storages.
-    costs
-        Of the ops.
-    transfers
-        In a sequence, with n ops, number n + 2 k is where the store of transfer k has ended, and n + 2 k + 1 is where
-        its load begins.
-    """
+    """A model with ops that may be recomputed."""
 
     model: MemoryModel
+    # ops, values: by position; values stand for the model's storages.
     ops: tuple[Runnable, ...]
     values: tuple[Value, ...]
-    costs: Costs
+    costs: Costs  # of the ops
+    # In a sequence, with n ops, number n + 2 k is where the store of transfer k has ended, and n + 2 k + 1 is where its
+    # load begins.
     transfers: tuple[Transfer, ...] = ()
 
     def transfer_of(self, number: int) -> tuple[Transfer, bool]:
@@ -207,14 +198,8 @@ class Sequenced:
 
 def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = None) -> Sequenced:
     """The model with ops free to be recomputed, unless they would make other values or another op writes their memory.
-
-    Parameters
-    ----------
-    order
-        Positions of all ops: of the ops that make a part of a storage, the first one begins it.
-    costs
-        Of the ops; those of the graph by default.
-    """
+    `order`: positions of all ops: of the ops that make a part of a storage, the first one begins it. `costs`: of the
+    ops; those of the graph by default."""
     graph = model.graph
     step_of = {i: step for step, i in enumerate(order)}
     free = repeatable(graph)
@@ -290,22 +275,12 @@ def search(
 ) -> SequenceResult:
     """The sequence of least cost within a budget.
 
-    Parameters
-    ----------
-    order
-        Positions to begin with, some perhaps more than once; sequences near it are found first.
-    budget
-        Bytes, sizes rounded up to the model's alignment.
-    steps
-        Repairs to try at most; -1: as many as the time allows. The same number gives the same sequence.
-    enough
-        Units of cost at which to stop.
-
-    Returns
-    -------
-    SequenceResult
-        `cost` in units of `problem.costs`, without `Sequenced.unmoved_units`; without `found` the sequence that came
-        lowest. Views are in no order (`Sequenced.with_views`), and each run costs what those of its storage do.
+    `order`: positions to begin with, some perhaps more than once; sequences near it are found first.
+    `budget`: bytes, sizes rounded up to the model's alignment.
+    `steps`: repairs to try at most; -1: as many as the time allows. The same number gives the same sequence.
+    `enough`: units of cost at which to stop.
+    Returns: `cost` in units of `problem.costs`, without `Sequenced.unmoved_units`; without `found` the sequence that
+      came lowest. Views are in no order (`Sequenced.with_views`), and each run costs what those of its storage do.
     """
     fresh = len(order) == len(problem.ops)
     if problem.transfers and fresh and not all(op.once for op in problem.ops):

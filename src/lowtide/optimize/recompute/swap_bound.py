@@ -22,8 +22,7 @@ _MOST = 2**60
 _WAYS = ((4, 4), (4, 0), (0, 4), (4, 2), (2, 4))
 """Weights of time before and behind, in quarters of the larger."""
 
-_FINEST = 80
-"""Quarters of a power of two by which weights are lowered at most."""
+_FINEST = 80  # quarters of a power of two by which weights are lowered at most
 
 
 @dataclass(frozen=True)
@@ -47,17 +46,8 @@ def swap_time_bound(
     bandwidth: Bandwidth,
     in_time: Callable[[], bool] = lambda: True,
 ) -> PriceBound:
-    """Nanoseconds that any sequence within a budget takes longer than all ops once, at least.
-
-    Parameters
-    ----------
-    budget
-        Bytes, sizes as they are.
-    ops
-        Positions to ask at, those first that promise most.
-    in_time
-        Whether to go on.
-    """
+    """Nanoseconds that any sequence within a budget takes longer than all ops once, at least. `budget`: bytes, sizes as
+    they are. `ops`: positions to ask at, those first that promise most. `in_time`: whether to go on."""
 
     def worth(cut: _Cut) -> Fraction:
         p, q = cut.price
@@ -78,14 +68,7 @@ def swap_peak_bound(
     in_time: Callable[[], bool] = lambda: True,
 ) -> PeakBound:
     """Bytes that no sequence needs less than that takes no more than `extra` nanoseconds longer than all ops once.
-
-    Parameters
-    ----------
-    least
-        Bytes known to be needed.
-    ops
-        Positions to ask at, those first that promise most.
-    """
+    `least`: bytes known to be needed. `ops`: positions to ask at, those first that promise most."""
 
     def worth(cut: _Cut) -> Fraction:
         p, q = cut.price

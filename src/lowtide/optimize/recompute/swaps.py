@@ -45,15 +45,8 @@ def nanoseconds(size: int, bytes_per_second: float) -> int:
 
 
 def with_swaps(problem: Sequenced, bandwidth: Bandwidth, *, recompute: bool = True) -> Sequenced:
-    """The problem with stores of every value that one op makes and that is not live at the end.
-
-    Parameters
-    ----------
-    problem
-        Whose costs are nanoseconds.
-    recompute
-        Whether ops may run more than once, too.
-    """
+    """The problem with stores of every value that one op makes and that is not live at the end. `problem`: whose costs
+    are nanoseconds. `recompute`: whether ops may run more than once, too."""
     ops = problem.ops if recompute else tuple(replace(op, once=True) for op in problem.ops)
     rows = tuple(
         Transfer(x, nanoseconds(v.size, bandwidth.to_host), nanoseconds(v.size, bandwidth.from_host))

@@ -58,23 +58,10 @@ def build(
 ) -> Graph:
     """Graph of a traced program.
 
-    Parameters
-    ----------
-    trace
-        The program.
-    constants
-        Names of the inputs that are weights, buffers or constants.
-    place
-        Where it came from: the graph's source, and put before every message.
-    digest
-        Hex digest that a plan is tied to.
-    outside
-        Names of the inputs that live outside, and count there: what a body is given.
-
-    Raises
-    ------
-    InputError
-        A name given twice, or read before anything gives it; or what `Graph` refuses.
+    `trace`: the program. `constants`: names of the inputs that are weights, buffers or constants. `place`: where it
+    came from: the graph's source, and put before every message. `digest`: hex digest that a plan is tied to. `outside`:
+    names of the inputs that live outside, and count there: what a body is given. Raises `InputError`: a name given
+    twice, or read before anything gives it; or what `Graph` refuses.
     """
     built = _Built(trace, place)
     outputs = set(trace.outputs)

@@ -74,24 +74,13 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator.
+    """A call of an operator."""
 
-    Attributes
-    ----------
-    target
-        Its name: ``torch.ops.aten.add.Tensor``.
-    arguments
-        Name in the operator's schema (empty if it has none) and value of each that is given.
-    outputs
-        Names of what it gives, those of lists one after another.
-    name
-        Of the call; empty if it has none.
-    """
-
-    target: str
+    target: str  # its name: ``torch.ops.aten.add.Tensor``
+    # Name in the operator's schema (empty if it has none) and value of each that is given.
     arguments: tuple[tuple[str, Any], ...]
-    outputs: tuple[str, ...] = ()
-    name: str = ""
+    outputs: tuple[str, ...] = ()  # names of what it gives, those of lists one after another
+    name: str = ""  # of the call; empty if it has none
 
     def value(self, name: str) -> Any:
         """Value of the argument of that name; None if it is not given."""

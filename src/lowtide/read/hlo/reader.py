@@ -30,18 +30,13 @@ NAMES = {"bitcast", "domain", "opt-barrier", "optimization-barrier", "add-depend
 WITH_BODIES = {"while", "conditional", "call", "async-start"}
 """Instructions whose computations make tensors of their own."""
 
-Value = int | tuple["Value", ...]
-"""A tensor's id, or a tuple of values."""
+Value = int | tuple["Value", ...]  # a tensor's id, or a tuple of values
 
 
 def read_hlo(path: str | Path) -> Graph:
-    """Read scheduled HLO text, as ``jax.jit(f).lower(x).compile().as_text()`` or XLA's dump has it.
-
-    Raises
-    ------
-    InputError
-        Unreadable file, no scheduled HLO text, an instruction that is malformed or names what is not there.
-    """
+    """Read scheduled HLO text, as ``jax.jit(f).lower(x).compile().as_text()`` or XLA's dump has it. Raises
+    `InputError`: unreadable file, no scheduled HLO text, an instruction that is malformed or names what is not
+    there."""
     return parse_hlo(read_all(path, "HLO text"), str(path))
 
 

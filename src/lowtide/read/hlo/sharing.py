@@ -34,13 +34,8 @@ class Sharing:
         self.fused: dict[str, tuple[int, ...]] = {}
 
     def operands(self, one: Instruction, alike: list[int]) -> tuple[int, ...]:
-        """Those of the operands at positions `alike` (of the result's shape and layout) that it may lie over.
-
-        Raises
-        ------
-        InputError
-            A fused computation that is not there, or that holds a line that is no instruction.
-        """
+        """Those of the operands at positions `alike` (of the result's shape and layout) that it may lie over. Raises
+        `InputError`: a fused computation that is not there, or that holds a line that is no instruction."""
         if one.opcode in ELEMENTWISE:
             return tuple(k for k in alike if one.operands.count(one.operands[k]) == 1 or one.opcode != "map")
         if one.opcode in IN_PLACE:

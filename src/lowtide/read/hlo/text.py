@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from lowtide.errors import InputError
 
-MOST_DEPTH = 100
-"""Of tuples in tuples."""
+MOST_DEPTH = 100  # of tuples in tuples
 MOST_BYTES = 2**62
 
 _COMMENT = re.compile(r"/\*.*?\*/")
@@ -50,75 +49,38 @@ Shape = Array | tuple["Shape", ...]
 
 @dataclass(frozen=True)
 class Instruction:
-    """A line of a computation.
-
-    Attributes
-    ----------
-    name, opcode
-        Of the instruction.
-    shape
-        What it makes; `written` is the same as the text has it, layout included.
-    operands
-        Names.
-    after
-        Names of those that run before for no value's sake.
-    root
-        Whether it is what the computation gives.
-    place
-        File and line, for messages.
-    number
-        A parameter's number, or the index of a tuple's element.
-    calls
-        Names of the computations that it runs.
-    kind
-        A fusion's.
-    """
+    """A line of a computation. `name`, `opcode`: of the instruction."""
 
     name: str
-    shape: Shape
+    shape: Shape  # what it makes; `written` is the same as the text has it, layout included
     written: str
     opcode: str
-    operands: tuple[str, ...]
-    after: tuple[str, ...]
-    root: bool
-    place: str
-    number: int | None = None
-    calls: tuple[str, ...] = ()
-    kind: str = ""
+    operands: tuple[str, ...]  # names
+    after: tuple[str, ...]  # names of those that run before for no value's sake
+    root: bool  # whether it is what the computation gives
+    place: str  # file and line, for messages
+    number: int | None = None  # a parameter's number, or the index of a tuple's element
+    calls: tuple[str, ...] = ()  # names of the computations that it runs
+    kind: str = ""  # a fusion's
 
 
 @dataclass(frozen=True)
 class Module:
-    """A text.
+    """A text."""
 
-    Attributes
-    ----------
-    name
-        The module's.
-    entry
-        Name of the computation that a call runs.
-    computations
-        Of each the first line of its body and the line that ends it, counted from 0.
-    donated
-        Indices of an element of what the entry gives, and the parameter and indices of the element whose memory it
-        is written to.
-    """
-
-    name: str
-    entry: str
+    name: str  # the module's
+    entry: str  # name of the computation that a call runs
+    # Of each the first line of its body and the line that ends it, counted from 0.
     computations: dict[str, tuple[int, int]]
+    # Indices of an element of what the entry gives, and the parameter and indices of the element whose memory it is
+    # written to.
     donated: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...]
     lines: tuple[str, ...]
     source: str
 
     def instructions(self, name: str) -> list[Instruction]:
-        """Of a computation, in the order in which they run.
-
-        Raises
-        ------
-        InputError
-            No such computation, or a line that is no instruction.
-        """
+        """Of a computation, in the order in which they run. Raises `InputError`: no such computation, or a line that is
+        no instruction."""
         if name not in self.computations:
             raise InputError(f"there is no computation {name[:80]}, which the text runs; is it whole?", self.source)
         begin, end = self.computations[name]
@@ -127,13 +89,8 @@ class Module:
 
 
 def module(text: str, source: str) -> Module:
-    """A text's computations, found but not yet read.
-
-    Raises
-    ------
-    InputError
-        No HLO text, none that is scheduled, no entry computation, or a computation that does not end.
-    """
+    """A text's computations, found but not yet read. Raises `InputError`: no HLO text, none that is scheduled, no entry
+    computation, or a computation that does not end."""
     lines = tuple(text.splitlines())
     head = next((line for line in lines if line.strip()), "")
     if not head.startswith("HloModule "):

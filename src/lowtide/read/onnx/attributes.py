@@ -74,14 +74,8 @@ def nesting(node: NodeProto, limit: int) -> int:
 
 def plain_values(node: NodeProto, place: str) -> tuple[dict[str, Any], int]:
     """All attributes of a node by name, as `lowtide.graph.Op` describes them, graphs by their index among the bodies;
-    and how many bodies there are.
-
-    Raises
-    ------
-    InputError
-        An attribute of one of ONNX's own operators is of another kind than it must be, or a stride, a dilation or a
-        number of groups below 1.
-    """
+    and how many bodies there are. Raises `InputError`: an attribute of one of ONNX's own operators is of another kind
+    than it must be, or a stride, a dilation or a number of groups below 1."""
     values: dict[str, Any] = {}
     checked = node.domain in _CHECKED_DOMAINS
     bodies = 0

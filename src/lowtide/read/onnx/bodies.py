@@ -26,23 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a body takes from outside.
+    """What a body takes from outside."""
 
-    Attributes
-    ----------
-    captured
-        Tensors that live outside and are counted there.
-    constants
-        Those of them that are constants.
-    values
-        Those of them whose values are known: shapes inside may hang on them.
-    shapes
-        What the user says of tensors, in the model's own graph alone.
-    """
-
-    captured: Collection[str] = frozenset()
-    constants: Collection[str] = frozenset()
+    captured: Collection[str] = frozenset()  # tensors that live outside and are counted there
+    constants: Collection[str] = frozenset()  # those of them that are constants
+    # Those of them whose values are known: shapes inside may hang on them.
     values: Mapping[str, TensorProto] = field(default_factory=dict)
+    # What the user says of tensors, in the model's own graph alone.
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -62,27 +52,14 @@ def body_graphs(
 ) -> tuple[Graph, ...]:
     """A node's bodies that may run, in the order of the file; what they capture has size 0.
 
-    Parameters
-    ----------
-    node, label
-        The node, and its name for messages.
-    types
-        Types in the graph around it.
-    constants
-        The constants of that graph, with their values where known.
-    value_of
-        What is known of values in that graph: of an If whose condition is known, one branch runs.
-    model
-        Gives the opsets and the local functions.
-    place
-        Put before every message.
-    read
-        Reads the body as a graph.
-
-    Raises
-    ------
-    InputError
-        A body is malformed, or a tensor in it has no static shape.
+    `node`, `label`: the node, and its name for messages.
+    `types`: types in the graph around it.
+    `constants`: the constants of that graph, with their values where known.
+    `value_of`: what is known of values in that graph: of an If whose condition is known, one branch runs.
+    `model`: gives the opsets and the local functions.
+    `place`: put before every message.
+    `read`: reads the body as a graph.
+    Raises `InputError`: a body is malformed, or a tensor in it has no static shape.
     """
     given = _input_types(node, types)
     bodies = []

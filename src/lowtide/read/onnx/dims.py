@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
 
 
-_FLOATS = frozenset({FLOAT, 10, 11, 16})
-"""TensorProto.DataType: float32, float16, float64, bfloat16."""
+_FLOATS = frozenset({FLOAT, 10, 11, 16})  # TensorProto.DataType: float32, float16, float64, bfloat16
 _NAMELESS = frozenset({"?", "-1", "None"})
 """What exporters write where they have no name: two of these need not be of one size."""
 
@@ -42,29 +41,14 @@ def bind_dimensions(
 ) -> dict[str, tuple[int, ...]]:
     """Give every free dimension of the graph inputs its size, in `graph` itself.
 
-    Parameters
-    ----------
-    graph
-        Its inputs, outputs and declared values are changed: a symbolic name becomes its size wherever it
-        occurs.
-    dims
-        Size by symbolic name, or by ``"INPUT:AXIS"``. Binding a named dimension by its place binds the name. A shape by
-        an input's name says the sizes of all its axes.
-    place
-        Put before every message.
-    works
-        Whether the model can be read with sizes for what is left free: asked for those that a message offers.
-
-    Returns
-    -------
-    dict
-        Shapes in `dims` of what is no graph input.
-
-    Raises
-    ------
-    InputError
-        A dimension left free (all of them are named), a key that names no free dimension, a size below 1, two
-        sizes for one name, a shape that the input does not have, or an input whose rank is unknown.
+    `graph`: its inputs, outputs and declared values are changed: a symbolic name becomes its size wherever it occurs.
+    `dims`: size by symbolic name, or by ``"INPUT:AXIS"``. Binding a named dimension by its place binds the name. A
+      shape by an input's name says the sizes of all its axes.
+    `place`: put before every message.
+    `works`: whether the model can be read with sizes for what is left free: asked for those that a message offers.
+    Returns: shapes in `dims` of what is no graph input.
+    Raises `InputError`: a dimension left free (all of them are named), a key that names no free dimension, a size below
+      1, two sizes for one name, a shape that the input does not have, or an input whose rank is unknown.
     """
     sizes, shapes = split_dims(dims)
     constant = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
@@ -137,15 +121,9 @@ def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:
 def check_shapes(
     shapes: Mapping[str, tuple[int, ...]], names: Iterable[str], types: Mapping[str, TensorType], place: str
 ) -> None:
-    """See that shapes are of tensors, and are what the model says where it says something.
-
-    Raises
-    ------
-    ForeignDimensionError
-        There is no such tensor.
-    InputError
-        Its shape is another, or has a negative size.
-    """
+    """See that shapes are of tensors, and are what the model says where it says something. Raises
+    `ForeignDimensionError`: there is no such tensor. Raises `InputError`: its shape is another, or has a negative
+    size."""
     known = set(names) if shapes else set()
     for name, shape in shapes.items():
         if name not in known:

@@ -38,18 +38,9 @@ def follow_types(
     """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas; and what is
     known of values then.
 
-    Parameters
-    ----------
-    model
-        Not changed.
-    declared
-        Types by name.
-    node_types
-        Asked for a node's output types where no row of ours has them (for nodes with bodies, which know more).
-    shapes
-        What the user says of tensors whose shape nothing tells.
-    values
-        Of graph inputs.
+    `model`: not changed. `declared`: types by name. `node_types`: asked for a node's output types where no row of ours
+    has them (for nodes with bodies, which know more). `shapes`: what the user says of tensors whose shape nothing
+    tells. `values`: of graph inputs.
     """
     walk = _Walk(model, dict(declared), shapes, values)
     version = opset_version(model)

@@ -38,25 +38,14 @@ _BY_NAME: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class FreeDim:
-    """A dimension of graph input `input` without a size.
+    """A dimension of graph input `input` without a size."""
 
-    Attributes
-    ----------
-    input, axis
-        Where it is.
-    name
-        ``""`` for one without a name.
-    shape
-        All dimensions of the input, None where free.
-    is_float
-        Whether the input is of floating-point numbers.
-    """
-
+    # input, axis: where it is.
     input: str
     axis: int
-    name: str
-    shape: tuple[int | None, ...] = ()
-    is_float: bool = True
+    name: str  # ``""`` for one without a name
+    shape: tuple[int | None, ...] = ()  # all dimensions of the input, None where free
+    is_float: bool = True  # whether the input is of floating-point numbers
 
     @property
     def key(self) -> str:
@@ -75,15 +64,9 @@ class FreeDim:
 
 
 def likely_sizes(free: Sequence[FreeDim], works: Callable[[Mapping[str, int]], bool]) -> dict[str, int]:
-    """A size for each free dimension, by `FreeDim.key`: the first set of usual ones for which `works` holds.
-
-    Parameters
-    ----------
-    free
-        In the order of the file.
-    works
-        Whether the model can be read with these sizes. Asked at most eight times; not where there is one set.
-    """
+    """A size for each free dimension, by `FreeDim.key`: the first set of usual ones for which `works` holds. `free`: in
+    the order of the file. `works`: whether the model can be read with these sizes. Asked at most eight times; not where
+    there is one set."""
     first: dict[str, FreeDim] = {}
     for dim in free:
         first.setdefault(dim.key, dim)

@@ -20,8 +20,7 @@ from lowtide.read.onnx.types import TensorType, constant_of_node
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
 
-MOST_ELEMENTS = 4096
-"""Of a tensor whose value is followed."""
+MOST_ELEMENTS = 4096  # of a tensor whose value is followed
 
 _OF_SHAPES = frozenset({"Shape", "Size"})
 _NO_LARGER = frozenset(
@@ -38,15 +37,8 @@ _LARGER = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "T
 
 
 class Values:
-    """What is known of a model's tensors in addition to their types.
-
-    Parameters
-    ----------
-    model
-        Its small initializers are taken; not changed.
-    given
-        Values of graph inputs.
-    """
+    """What is known of a model's tensors in addition to their types. `model`: its small initializers are taken; not
+    changed. `given`: values of graph inputs."""
 
     def __init__(self, model: ModelProto, given: Iterable[TensorProto] = ()) -> None:
         self._opsets = list(model.opset_import)

@@ -65,24 +65,12 @@ def read_onnx(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     Loop, Scan) is one op: the tensors that its bodies capture are inputs, and its bodies are graphs in which those
     have size 0. A call of a local function is an op without workspace.
 
-    Parameters
-    ----------
-    path
-        The file. External data in its folder is looked at only for small integer tensors that a shape hangs on.
-    dims
-        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``, and shapes of tensors by their names: of
-        inputs, and of what only the running model knows otherwise.
-
-    Returns
-    -------
-    Graph
-        Sizes are bytes; elements below 8 bits are packed. A folded tensor without a known shape has size 0.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is no ONNX model or is cut short; its graph is malformed; a dimension is left
-        free or `dims` names none; a tensor has no static shape or a type without a fixed size.
+    `path`: the file. External data in its folder is looked at only for small integer tensors that a shape hangs on.
+    `dims`: sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``, and shapes of tensors by their names: of
+      inputs, and of what only the running model knows otherwise.
+    Returns: sizes are bytes; elements below 8 bits are packed. A folded tensor without a known shape has size 0.
+    Raises `InputError`: the file cannot be read, is no ONNX model or is cut short; its graph is malformed; a dimension
+      is left free or `dims` names none; a tensor has no static shape or a type without a fixed size.
     """
     path = Path(path)
     place = str(path)

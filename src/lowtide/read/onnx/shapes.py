@@ -43,32 +43,16 @@ def tensor_types(
 ) -> tuple[dict[str, TensorType], ModelProto, ValueOf]:
     """Static type of every tensor that is no folded constant, and of those where known.
 
-    Parameters
-    ----------
-    model
-        Without free dimensions. Not changed.
-    structure
-        Of the same model.
-    place
-        Put before every message.
-    node_types
-        Asked for a node's output types where ONNX infers none (for nodes with bodies, which know more).
-    folder
-        The folder of external data. Only small integer tensors are read from it, and only if a shape needs them.
-    scope
-        Shapes that the user gives, and known values of graph inputs.
-
-    Returns
-    -------
-    types, model, value_of
-        The types by name, the model whose subgraphs hold what was inferred, and, of a model with bodies, what is known
-        of values.
-
-    Raises
-    ------
-    InputError
-        A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse); a name
-        in `scope.shapes` that is no tensor, or one whose shape the model declares to be another.
+    `model`: without free dimensions. Not changed.
+    `structure`: of the same model.
+    `place`: put before every message.
+    `node_types`: asked for a node's output types where ONNX infers none (for nodes with bodies, which know more).
+    `folder`: the folder of external data. Only small integer tensors are read from it, and only if a shape needs them.
+    `scope`: shapes that the user gives, and known values of graph inputs.
+    Returns: the types by name, the model whose subgraphs hold what was inferred, and, of a model with bodies, what is
+      known of values.
+    Raises `InputError`: a tensor without a static type, or of a type that has no fixed size (sequence, optional, map,
+      sparse); a name in `scope.shapes` that is no tensor, or one whose shape the model declares to be another.
     """
     wanted = [t.name for t in structure.tensors]
     types = _declared_types(model.graph)

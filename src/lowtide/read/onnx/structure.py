@@ -30,27 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Structure:
-    """An ONNX graph without sizes.
+    """An ONNX graph without sizes."""
 
-    Attributes
-    ----------
-    tensors
-        Every tensor, with size 0; its position is its id.
-    ops
-        The ops that run, in file order; of a file that is not sorted, in its stable topological order.
-    folded
-        The ops that read constants only, in the same order.
-    with_bodies
-        Ids of the ops that have bodies.
-    sorted_nodes
-        Ids of all ops in that order, where it is not the file's; else empty.
-    """
-
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[Tensor, ...]  # every tensor, with size 0; its position is its id
+    # The ops that run, in file order; of a file that is not sorted, in its stable topological order.
     ops: tuple[Op, ...]
-    folded: tuple[Op, ...]
-    with_bodies: frozenset[int]
-    sorted_nodes: tuple[int, ...] = ()
+    folded: tuple[Op, ...]  # the ops that read constants only, in the same order
+    with_bodies: frozenset[int]  # ids of the ops that have bodies
+    sorted_nodes: tuple[int, ...] = ()  # ids of all ops in that order, where it is not the file's; else empty
 
 
 _DECLARED_AS = {Kind.CONSTANT: "is an initializer", Kind.INPUT: "is a graph input"}
@@ -72,19 +59,9 @@ def captured(node: NodeProto) -> list[str]:
 def read_structure(model: ModelProto, place: str, constants: Collection[str] = ()) -> Structure:
     """Ids, ops and folded ops of a model's graph.
 
-    Parameters
-    ----------
-    model
-        With or without the weights.
-    place
-        Put before every message.
-    constants
-        Graph inputs that are constants although the graph holds no initializer for them (captured ones).
-
-    Raises
-    ------
-    InputError
-        A name made twice, or read but never made; a cycle; a graph output that no node makes.
+    `model`: with or without the weights. `place`: put before every message. `constants`: graph inputs that are
+    constants although the graph holds no initializer for them (captured ones). Raises `InputError`: a name made twice,
+    or read but never made; a cycle; a graph output that no node makes.
     """
     graph = model.graph
     kinds = _declared(graph, place, constants)

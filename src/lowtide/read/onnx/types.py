@@ -20,13 +20,7 @@ FLOAT, UINT8, INT32, INT64, STRING, BOOL = 1, 2, 6, 7, 8, 9
 
 
 def check_utf8(names: Iterable[str | bytes], place: str) -> None:
-    """Refuse names that are not UTF-8; protobuf gives those as bytes.
-
-    Raises
-    ------
-    InputError
-        There is one.
-    """
+    """Refuse names that are not UTF-8; protobuf gives those as bytes. Raises `InputError`: there is one."""
     for name in names:
         if isinstance(name, bytes):
             raise InputError(f"the name {name!r} is not UTF-8: the file is damaged; export it again", place)
@@ -48,13 +42,8 @@ def element_name(element: int) -> str:
 
 
 def size_bytes(kind: TensorType, name: str, place: str) -> int:
-    """Bytes of a tensor; elements below 8 bits are packed.
-
-    Raises
-    ------
-    InputError
-        A negative dimension, an element type without a fixed size, or more than 2^62 bytes.
-    """
+    """Bytes of a tensor; elements below 8 bits are packed. Raises `InputError`: a negative dimension, an element type
+    without a fixed size, or more than 2^62 bytes."""
     if kind.shape and min(kind.shape) < 0:
         raise InputError(f"tensor {name!r} has shape {list(kind.shape)}: a dimension is negative; mend it", place)
     bits = ELEMENT_BITS.get(element_name(kind.element))
@@ -101,26 +90,15 @@ def constant_type(tensor: TensorProto) -> TensorType:
 
 
 def constant_size(tensor: TensorProto, place: str) -> int:
-    """Bytes of an initializer; one of strings counts the characters that are in the file.
-
-    Raises
-    ------
-    InputError
-        As `size_bytes`.
-    """
+    """Bytes of an initializer; one of strings counts the characters that are in the file. Raises `InputError`: as
+    `size_bytes`."""
     if tensor.data_type == STRING:
         return sum(map(len, tensor.string_data))
     return size_bytes(constant_type(tensor), tensor.name, place)
 
 
 def sparse_size(tensor: SparseTensorProto, place: str) -> int:
-    """Bytes of a sparse initializer: its values and its indices.
-
-    Raises
-    ------
-    InputError
-        As `size_bytes`.
-    """
+    """Bytes of a sparse initializer: its values and its indices. Raises `InputError`: as `size_bytes`."""
     name = tensor.values.name
     return size_bytes(constant_type(tensor.values), name, place) + size_bytes(
         constant_type(tensor.indices), name, place

@@ -32,6 +32,7 @@ Record = tuple[int, int, int, int, int]
 LENGTH_DELIMITED = 2
 GRAPH_FIELD = 7
 """Field of ModelProto that holds the GraphProto."""
+_METADATA_FIELD = 14
 NODE_FIELD = 1
 """Field of GraphProto that holds a NodeProto."""
 
@@ -57,13 +58,8 @@ class WireError(ValueError):
 
 
 def records(data: Buffer, start: int, end: int) -> Iterator[Record]:
-    """Walk the records of the message ``data[start:end]``.
-
-    Raises
-    ------
-    WireError
-        A record that runs over the end, or that no protobuf writer writes.
-    """
+    """Walk the records of the message ``data[start:end]``. Raises `WireError`: a record that runs over the end, or that
+    no protobuf writer writes."""
     at = start
     while at < end:
         begin = at
@@ -80,6 +76,20 @@ def records(data: Buffer, start: int, end: int) -> Iterator[Record]:
         if tag < 8:
             raise WireError(f"there is no protobuf record at byte {begin}")
         yield tag >> 3, wire, begin, body, at
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The texts that an ONNX file says of itself, by their keys, of equal ones the last; none if it cannot be read."""
+    found: dict[str, str] = {}
+    try:
+        with open_bytes(path) as data:
+            for field, wire, _, body, end in records(data, 0, len(data)):
+                if (field, wire) == (_METADATA_FIELD, LENGTH_DELIMITED):
+                    entry = {f: bytes(data[a:b]).decode(errors="replace") for f, _, _, a, b in records(data, body, end)}
+                    found[entry.get(1, "")] = entry.get(2, "")
+    except (WireError, InputError):
+        return {}
+    return found
 
 
 def _varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
@@ -119,10 +129,7 @@ def skeleton(data: Buffer, keep_bytes: int = KEEP_BYTES) -> bytes:
 
     Every other record stays, unknown ones included, in its order.
 
-    Raises
-    ------
-    WireError
-        As `records`.
+    Raises `WireError`: as `records`.
     """
     return b"".join(_shrink(data, 0, len(data), "model", keep_bytes, 0))
 
@@ -162,30 +169,15 @@ def varint(value: int) -> bytes:
 
 
 def load_model(path: Path) -> tuple[ModelProto, str]:
-    """Parse an ONNX file, without its weights if it is large, and digest it.
-
-    Returns
-    -------
-    model, sha256
-        The message, and the hex digest of the file's bytes.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or holds no ModelProto with a graph.
-    """
+    """Parse an ONNX file, without its weights if it is large, and digest it. Returns: the message, and the hex digest
+    of the file's bytes. Raises `InputError`: the file cannot be read or holds no ModelProto with a graph."""
     with open_bytes(path) as data:
         return parse_model(data, str(path)), hashlib.sha256(data).hexdigest()
 
 
 def parse_model(data: Buffer, place: str) -> ModelProto:
-    """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`).
-
-    Raises
-    ------
-    InputError
-        The bytes hold no ModelProto with opsets and a graph that has nodes and outputs.
-    """
+    """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`). Raises
+    `InputError`: the bytes hold no ModelProto with opsets and a graph that has nodes and outputs."""
     from google.protobuf.message import DecodeError
 
     try:

@@ -21,26 +21,9 @@ _NUMBERS = ("as_sym_int", "as_sym_ints", "as_sym_float", "as_sym_floats", "as_sy
 
 
 def trace_of(graph: ExportedGraph, name: str, sizes: Sizes, place: str, depth: int = 0) -> Trace:
-    """A graph of an archive as a trace.
-
-    Parameters
-    ----------
-    graph
-        The program's, or a body's.
-    name
-        Name of the trace.
-    sizes
-        Works out shapes, and remembers the symbols that have no size.
-    place
-        Put before every message.
-    depth
-        How many bodies lie around it.
-
-    Raises
-    ------
-    InputError
-        A tensor's size or type is not understood, or bodies are nested too deep.
-    """
+    """A graph of an archive as a trace. `graph`: the program's, or a body's. `name`: name of the trace. `sizes`: works
+    out shapes, and remembers the symbols that have no size. `place`: put before every message. `depth`: how many bodies
+    lie around it. Raises `InputError`: a tensor's size or type is not understood, or bodies are nested too deep."""
     if depth > MAX_NESTED:
         raise InputError(f"its bodies are nested more than {MAX_NESTED} deep; export it without some of them", place)
     forms = {key: sizes.form(key, meta) for key, meta in graph.tensor_values.items()}

@@ -29,21 +29,10 @@ class Pt2File(ModelFile):
 def read_pt2(path: str | Path, dims: Dims = NO_DIMS, *, example: bool = False, place: str = "") -> Graph:
     """Read a torch.export archive; neither torch nor the weights are needed, and nothing in it is executed.
 
-    Parameters
-    ----------
-    path
-        What `torch.export.save` wrote.
-    dims
-        Sizes of the symbols of a program with dynamic shapes (``s0``), or of an input's axis (``"x:0"``).
-    example
-        Give symbols that have no size in `dims` the one that they had when the program was exported.
-    place
-        What the graph and every message call the file; empty: its path.
-
-    Raises
-    ------
-    InputError
-        Not such an archive, or one that does not fit together; a symbol without a size; a size for none.
+    `path`: what `torch.export.save` wrote. `dims`: sizes of the symbols of a program with dynamic shapes (``s0``), or
+    of an input's axis (``"x:0"``). `example`: give symbols that have no size in `dims` the one that they had when the
+    program was exported. `place`: what the graph and every message call the file; empty: its path. Raises `InputError`:
+    not such an archive, or one that does not fit together; a symbol without a size; a size for none.
     """
     path = Path(path)
     place = place or str(path)

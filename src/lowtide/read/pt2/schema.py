@@ -190,13 +190,8 @@ class Archive:
 
 
 def open_archive(path: Path) -> Archive:
-    """Find the one graph of an archive.
-
-    Raises
-    ------
-    InputError
-        Not a zip file, damaged, no graph or several, or a graph of more than 1 GiB.
-    """
+    """Find the one graph of an archive. Raises `InputError`: not a zip file, damaged, no graph or several, or a graph
+    of more than 1 GiB."""
     place = str(path)
     try:
         with open_regular(path) as (file, _), zipfile.ZipFile(file) as archive:

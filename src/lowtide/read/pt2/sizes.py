@@ -75,13 +75,8 @@ class Sizes:
         self.used: set[str] = set()
 
     def form(self, name: str, meta: TensorMeta) -> Form:
-        """Shape and strides of a tensor.
-
-        Raises
-        ------
-        InputError
-            An unknown element type or expression, or a size that is negative or too large.
-        """
+        """Shape and strides of a tensor. Raises `InputError`: an unknown element type or expression, or a size that is
+        negative or too large."""
         if meta.dtype not in ELEMENT_BYTES:
             raise InputError(
                 f"tensor {name!r} has an element type of number {meta.dtype}, which is not known", self._place

@@ -15,10 +15,7 @@ def control_dependencies(data: bytes | None, subgraphs: int, place: str) -> list
 
     Format: `tensorflow/lite/experimental/remat/metadata_util.cc` (varints, signed ones in zigzag).
 
-    Raises
-    ------
-    InputError
-        The metadata is cut short, of an unknown version, or for another number of subgraphs.
+    Raises `InputError`: the metadata is cut short, of an unknown version, or for another number of subgraphs.
     """
     if data is None:
         return []

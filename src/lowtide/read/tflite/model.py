@@ -141,13 +141,8 @@ class TfliteFile(ModelFile):
     kernels: str = ""
 
     def offline_plan(self) -> list[int] | None:
-        """Offset or -1 of TFLM's offline plan for each tensor of all subgraphs; None if there is no plan.
-
-        Raises
-        ------
-        InputError
-            A plan that TFLM refuses: empty, or for another number of tensors.
-        """
+        """Offset or -1 of TFLM's offline plan for each tensor of all subgraphs; None if there is no plan. Raises
+        `InputError`: a plan that TFLM refuses: empty, or for another number of tensors."""
         words = self.offline_words
         if words is None:
             return None
@@ -163,13 +158,8 @@ class TfliteFile(ModelFile):
 
 
 def parse_file(data: Buffer, place: str) -> TfliteFile:
-    """Read all of a .tflite file that plans hang on.
-
-    Raises
-    ------
-    InputError
-        As `parse_tflite` and `lowtide.read.tflite.dependencies.control_dependencies`.
-    """
+    """Read all of a .tflite file that plans hang on. Raises `InputError`: as `parse_tflite` and
+    `lowtide.read.tflite.dependencies.control_dependencies`."""
     model = parse_tflite(data, place)
     extent = model.metadata_extent(CONTROL_DEPENDENCIES)
     listed = bytes(data[extent.at : extent.at + extent.size]) if extent is not None else None
@@ -195,13 +185,8 @@ def _offline_words(model: TfliteModel, data: Buffer) -> tuple[int, ...] | None:
 
 
 def parse_tflite(data: Buffer, place: str) -> TfliteModel:
-    """Read the structure of a .tflite file.
-
-    Raises
-    ------
-    InputError
-        No TFLite model, cut short, an offset that leads out of the file, an index that names nothing.
-    """
+    """Read the structure of a .tflite file. Raises `InputError`: no TFLite model, cut short, an offset that leads out
+    of the file, an index that names nothing."""
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise InputError("not a TFLite model: its bytes 4 to 7 are not TFL3; give a .tflite file", place)
     try:

@@ -156,10 +156,8 @@ def _parsed(text: str) -> dict[int, tuple[Field, ...]]:
     return kinds
 
 
-OPTIONS: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN)
-"""Fields of each kind of builtin options that has some."""
-OPTIONS_2: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN_2)
-"""Those of the newer union."""
+OPTIONS: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN)  # fields of each kind of builtin options that has some
+OPTIONS_2: Mapping[int, tuple[Field, ...]] = _parsed(_BUILTIN_2)  # those of the newer union
 
 
 def options_of(operator: Table) -> dict[str, Any]:
@@ -167,10 +165,7 @@ def options_of(operator: Table) -> dict[str, Any]:
 
     Defaults are filled in; an operator whose file holds no options has none.
 
-    Raises
-    ------
-    WireError
-        A table or a vector leads out of the file.
+    Raises `WireError`: a table or a vector leads out of the file.
     """
     values: dict[str, Any] = {}
     for kinds, kind, slot in ((OPTIONS, _TYPE, _OPTIONS), (OPTIONS_2, _TYPE_2, _OPTIONS_2)):

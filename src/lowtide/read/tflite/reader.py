@@ -22,14 +22,8 @@ from lowtide.read.tflite.schema import STATEFUL
 
 
 def read_tflite(path: str | Path) -> Graph:
-    """Read a .tflite file.
-
-    Raises
-    ------
-    InputError
-        Unreadable file, no TFLite model, cut short, an index or offset that leads nowhere, a shape that is not
-        fixed, or a graph that `Graph` refuses.
-    """
+    """Read a .tflite file. Raises `InputError`: unreadable file, no TFLite model, cut short, an index or offset that
+    leads nowhere, a shape that is not fixed, or a graph that `Graph` refuses."""
     with open_bytes(Path(path)) as data:
         file = parse_file(data, str(path))
         digest = hashlib.sha256(data).hexdigest()
@@ -39,13 +33,8 @@ def read_tflite(path: str | Path) -> Graph:
 def graph_of(
     model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]]], source: str, sha256: str, index: int = 0
 ) -> Graph:
-    """Graph of a subgraph. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
-
-    Raises
-    ------
-    InputError
-        A tensor without a fixed size, or a graph that `Graph` refuses.
-    """
+    """Graph of a subgraph. `dependencies`: per subgraph, pairs of operators, the first to run before the second. Raises
+    `InputError`: a tensor without a fixed size, or a graph that `Graph` refuses."""
     main = model.subgraphs[index]
     written = {t for op in main.ops for t in op.outputs}
     read = {t for op in main.ops for t in op.inputs}

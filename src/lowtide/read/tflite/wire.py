@@ -18,8 +18,7 @@ from typing import Any
 
 from lowtide.files import Buffer
 
-READ_LIMIT = 1 << 20
-"""As many elements may be read from any file, and as many again for each of its bytes."""
+READ_LIMIT = 1 << 20  # as many elements may be read from any file, and as many more for each of its bytes
 
 _NUMBERS = {form: struct.Struct(f"<{form}") for form in "bBhHiIqQfd"}
 
@@ -69,26 +68,15 @@ class Flatbuffer:
         return struct.unpack_from(layout, self.data, at)
 
     def offset(self, at: int) -> int:
-        """Where the offset at `at` leads.
-
-        Raises
-        ------
-        WireError
-            It leads nowhere, or out of the file.
-        """
+        """Where the offset at `at` leads. Raises `WireError`: it leads nowhere, or out of the file."""
         to = at + self.number("I", at)
         if to == at or to > self.size - 4:
             raise WireError(f"the offset at byte {at} leads to {to}, and the file ends at {self.size}")
         return to
 
     def count(self, at: int, element_bytes: int) -> int:
-        """Length of the vector at `at`, which must all be in the file.
-
-        Raises
-        ------
-        WireError
-            It has more elements than the file holds.
-        """
+        """Length of the vector at `at`, which must all be in the file. Raises `WireError`: it has more elements than
+        the file holds."""
         n = self.number("I", at)
         if n * element_bytes > self.size - at - 4:
             raise WireError(f"the vector at byte {at} has {n} elements, more than the file holds")

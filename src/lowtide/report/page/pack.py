@@ -20,10 +20,8 @@ from lowtide.read.onnx.wire import varint
 from lowtide.report.peak import modules
 from lowtide.report.view import KINDS, PlanView
 
-SMALL_BYTES = 2000
-"""Data shorter than this is stored as it is."""
-SLOW_BYTES = 10**6
-"""From so many on the best compression takes seconds, and gains little."""
+SMALL_BYTES = 2000  # data shorter than this is stored as it is
+SLOW_BYTES = 10**6  # from so many on the best compression takes seconds, and gains little
 
 
 @dataclass(frozen=True)

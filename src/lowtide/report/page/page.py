@@ -15,24 +15,16 @@ from lowtide.report.page.words import head_html, words_html
 from lowtide.report.svg import text, timeline_svg
 from lowtide.report.view import PlanView
 
-SCRIPTS = ("data.js", "panel.js", "page.js")
-"""The parts of the page's script, in order: no part stands alone."""
+SCRIPTS = ("data.js", "panel.js", "page.js")  # the parts of the page's script, in order: no part works alone
 
 TITLES = ("after", "before")
 """What two plans are called: the one that the report is about, and the one that it is held beside."""
 
 
 def page(view: PlanView, before: PlanView | None = None) -> str:
-    """The report of a plan; with `before` next to that of another plan.
-
-    Parameters
-    ----------
-    view
-        The plan that the report is about.
-    before
-        Another plan, of the same model or of a model with ops of the same names: its bytes stand grey behind the
-        plan's, when the same op runs, and its figures come after.
-    """
+    """The report of a plan; with `before` next to that of another plan. `view`: the plan that the report is about.
+    `before`: another plan, of the same model or of a model with ops of the same names: its bytes stand grey behind the
+    plan's, when the same op runs, and its figures come after."""
     views = [view] if before is None else [view, before]
     titles = [view.plan.graph] if before is None else list(TITLES)
     body = [head_html(view, before)]
@@ -46,15 +38,8 @@ def page(view: PlanView, before: PlanView | None = None) -> str:
 
 
 def page_of_several(views: Sequence[PlanView], names: Sequence[str]) -> str:
-    """The report of plans of one model, by name: their front, and one of them at a time.
-
-    Parameters
-    ----------
-    views
-        Two or more.
-    names
-        What the plans are called.
-    """
+    """The report of plans of one model, by name: their front, and one of them at a time. `views`: two or more. `names`:
+    what the plans are called."""
     body = [f"<h1>{text(views[0].plan.graph) or 'a graph'}: {len(views)} plans</h1>", front_html(views, names)]
     for k, (shown, name) in enumerate(zip(views, names, strict=True)):
         still = timeline_svg(shown, prefix=f"still{k}")

@@ -10,8 +10,7 @@ from lowtide.report.svg import short, text
 from lowtide.report.view import PlanView
 from lowtide.report.wording import caveats, made_line, numbers, peak_line, proof_sentence, share_of, today_line
 
-MOST_ROWS = 200
-"""Of a table that stands in the page whether it is opened or not."""
+MOST_ROWS = 200  # of a table that is in the page whether it is opened or not
 
 
 def head_html(view: PlanView, before: PlanView | None = None) -> str:

@@ -18,8 +18,7 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.geometry import filter_elements, tflite_window
 from lowtide.ops.index import Window
 
-_WORD = 4
-"""Bytes of a float, of a scale, and of a sum of products of 8-bit numbers."""
+_WORD = 4  # bytes of a float, of a scale, and of a sum of products of 8-bit numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,22 +19,9 @@ Axes = Sequence[int]
 
 
 def einsum_chunks(equation: str, shapes: Sequence[Axes], width: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Bytes of each chunk: those taken before the output, and after.
-
-    Parameters
-    ----------
-    equation
-        Such as ``"bij,bjk->bik"``.
-    shapes
-        Of the operands.
-    width
-        Bytes of an element.
-
-    Returns
-    -------
-    tuple or None
-        None if it is not known: three operands or more, diagonals, and axes summed on one side of two.
-    """
+    """Bytes of each chunk: those taken before the output, and after. `equation`: such as ``"bij,bjk->bik"``. `shapes`:
+    of the operands. `width`: bytes of an element. Returns: none if it is not known: three operands or more, diagonals,
+    and axes summed on one side of two."""
     left_hand, arrow, wanted = equation.replace(" ", "").partition("->")
     terms = left_hand.split(",")
     if len(terms) != len(shapes) or len(terms) > 2:

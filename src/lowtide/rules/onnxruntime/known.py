@@ -47,13 +47,10 @@ MEASURED = frozenset(_ONNX.split()).union(
 )
 """Kernels that take what `lowtide.rules.onnxruntime.rule.chunks` says, most of them nothing."""
 
-CONDITIONAL = "If"
-"""The op that runs one of its bodies; what it makes is there before."""
-MOST_CONDITIONAL = 4
-"""A block is tried with each choice of branches up to so many conditional ops."""
+CONDITIONAL = "If"  # the op that runs one of its bodies; what it makes is there before
+MOST_CONDITIONAL = 4  # a block is tried with each choice of branches up to so many conditional ops
 
-UNTYPED = "ops without a type"
-"""What is named for those of a graph that says no types."""
+UNTYPED = "ops without a type"  # what is named for those of a graph that says no types
 _CONVERTED = frozenset({"float16", "bfloat16"})
 _RULE = OnnxRuntimeRule()
 _ANY_TYPE = ALIAS | {"Cast", "Constant", "Shape", "Size"}

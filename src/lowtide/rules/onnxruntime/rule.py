@@ -38,8 +38,7 @@ MAY_INPLACE: Mapping[str, int] = MappingProxyType(
 )  # fmt: skip
 """Kernels that may write over an input, with that input's position; -1 is the last of three or more."""
 
-CHUNK_BYTES = 256
-"""What the arena gives is a multiple of this."""
+CHUNK_BYTES = 256  # what the arena gives is a multiple of this
 
 SEGMENT_BYTES = 65536
 """What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""

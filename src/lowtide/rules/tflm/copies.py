@@ -23,8 +23,7 @@ Shape = tuple[int, ...]
 Run = tuple[int | None, int, int]
 """Element that is read first (None: the place is filled), element that is written first, how many."""
 
-MOST_RUNS = 1 << 16
-"""With more pieces than this no distance is worked out: nothing of the kind fits a microcontroller."""
+MOST_RUNS = 1 << 16  # with more slices than this no distance is worked out: nothing of the kind fits a microcontroller
 
 
 def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
@@ -288,5 +287,4 @@ _COPIES: Mapping[str, Callable[[Op, Sequence[Tensor], Shape], int | None]] = {
     "RESIZE_NEAREST_NEIGHBOR": _nearest,
 }
 
-COPIED = tuple(_COPIES)
-"""The operators that this module knows."""
+COPIED = tuple(_COPIES)  # the operators that this module knows

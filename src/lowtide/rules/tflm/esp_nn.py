@@ -13,8 +13,7 @@ from __future__ import annotations
 from lowtide.graph import Graph, Op
 from lowtide.rules.tflm.kernels import KernelWindow, window_of
 
-_CACHE = 32768
-"""`L1D_BUDGET` of `esp_nn_conv_esp32p4.c`."""
+_CACHE = 32768  # `L1D_BUDGET` of `esp_nn_conv_esp32p4.c`
 _MOST_IMAGE = 40 * 1024
 _MOST_WIDE = 48 * 1024
 

@@ -29,13 +29,8 @@ def custom_numbers(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def map_numbers(data: bytes) -> dict[str, int]:
-    """Integers and truth values of the map that a flexbuffer is.
-
-    Raises
-    ------
-    ValueError, IndexError, KeyError, struct.error
-        The bytes are no flexbuffer, or cut short.
-    """
+    """Integers and truth values of the map that a flexbuffer is. Raises `ValueError`, `IndexError`, `KeyError`,
+    `struct.error`: the bytes are no flexbuffer, or cut short."""
     width, kind = data[-1], data[-2] >> 2
     if kind != _MAP:
         return {}

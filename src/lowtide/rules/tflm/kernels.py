@@ -381,17 +381,10 @@ def raster_distance(
 ) -> int:
     """Distance of a kernel that walks the output's pixels and reads a window of the input for each.
 
-    Parameters
-    ----------
-    image
-        Batches, rows and columns of the input.
-    pixel_in, pixel_out
-        Bytes of a pixel.
-    first_row, first_column
-        For each row and column of the output the lowest row and column that is read; None if nothing is.
-    within
-        Largest end of a write, from the pixel's first byte, less the first byte that is read of the window's pixels
-        after it, for the same pixel; None if nothing is.
+    `image`: batches, rows and columns of the input. `pixel_in`, `pixel_out`: bytes of a pixel. `first_row`,
+    `first_column`: for each row and column of the output the lowest row and column that is read; None if nothing is.
+    `within`: largest end of a write, from the pixel's first byte, less the first byte that is read of the window's
+    pixels after it, for the same pixel; None if nothing is.
     """
     batches, in_rows, in_columns = image
     rows, columns = len(first_row), len(first_column)

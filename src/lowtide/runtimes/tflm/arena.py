@@ -24,8 +24,7 @@ from lowtide.runtimes.tflm.planner import tflm_head
 from lowtide.target import Target
 from lowtide.transform.tflite_file import TfliteParts
 
-MOST_BYTES = 256 * 2**20
-"""Files above this size are no models for microcontrollers: they get no offline plan."""
+MOST_BYTES = 256 * 2**20  # files above this size are no models for microcontrollers: they get no offline plan
 
 
 def _in_file(graph: Graph) -> Graph:
@@ -68,10 +67,7 @@ class Tflm(Runtime):
         one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs without a consumer) is placed as
         TFLM places it.
 
-        Raises
-        ------
-        InputError
-            TFLM cannot take an offline plan for this file.
+        Raises `InputError`: TFLM cannot take an offline plan for this file.
         """
         if isinstance(graph.file, TfliteParts):
             return self.required(*_numbered(graph.file, order, offsets))
@@ -86,13 +82,8 @@ class Tflm(Runtime):
         return replace(arena, parts=parts)
 
     def of_unmodified(self, graph: Graph) -> Required | None:
-        """TFLM's arena for the file with the offline plan that it holds, or by its own planner.
-
-        Raises
-        ------
-        InputError
-            The file's offline plan is for another number of tensors.
-        """
+        """TFLM's arena for the file with the offline plan that it holds, or by its own planner. Raises `InputError`:
+        the file's offline plan is for another number of tensors."""
         graph = _in_file(graph)
         file = graph.file
         if not isinstance(file, TfliteFile):

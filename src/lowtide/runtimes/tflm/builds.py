@@ -19,13 +19,10 @@ X86_64 = Abi(8)
 I386 = Abi(4, wide=4)
 BITS_32 = Abi(4)
 """Arm, RISC-V, Xtensa (ESP32) and WebAssembly."""
-SHORT_ENUMS = Abi(4, enum=1)
-"""arm-none-eabi-gcc as it comes: -fshort-enums."""
+SHORT_ENUMS = Abi(4, enum=1)  # arm-none-eabi-gcc as it comes: -fshort-enums
 
-REQUESTS_PER_OP = 12
-"""Scratch requests that TFLM holds room for while an operator is prepared."""
-PLANNER_BUFFER = 40
-"""Bytes of `GreedyMemoryPlanner` for each buffer that it places."""
+REQUESTS_PER_OP = 12  # scratch requests that TFLM holds room for while an operator is prepared
+PLANNER_BUFFER = 40  # bytes of `GreedyMemoryPlanner` for each buffer that it places
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,7 @@ class Build:
         return self.size("2pi")
 
 
-PIP = Build()
-"""The package tflite-micro of 2026-10-23 for x86-64, with the reference kernels."""
+PIP = Build()  # the package tflite-micro of 2026-10-23 for x86-64, with the reference kernels
 
 
 def build_for(target: Target) -> Build:

@@ -28,8 +28,7 @@ OPTIONS: Mapping[str, str] = {
 }  # fmt: skip
 """Options that are parsed into the arena; other operators have none there."""
 
-_PIP_ROWS = (32, 8)
-"""Options of FULLY_CONNECTED in the pip package of 2026-10-23, seen from what it takes."""
+_PIP_ROWS = (32, 8)  # options of FULLY_CONNECTED in the pip package of 2026-10-23, seen from what it takes
 
 _COMPARISON = "7ib"
 _REDUCTION = "11i"

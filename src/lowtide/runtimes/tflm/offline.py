@@ -9,8 +9,7 @@ from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.read.tflite.model import TfliteModel
 
-ONLINE = -1
-"""Offset of a tensor that TFLM is to place itself."""
+ONLINE = -1  # offset of a tensor that TFLM is to place itself
 
 
 def offline_offsets(plan: Plan) -> dict[int, int] | None:
@@ -24,11 +23,8 @@ def listed_offsets(model: TfliteModel, offsets: Mapping[int, int]) -> list[int]:
     What is not planned is left to TFLM (-1), but for tensors that nothing touches: TFLM gives them memory all the same,
     so they lie at 0, where they obstruct no other. (Those larger than the plan lose their elements.)
 
-    Raises
-    ------
-    InputError
-        TFLM would leave a variable tensor of another subgraph without memory: it asks for the offset of the tensor of
-        the same index in subgraph 0; or an offset does not fit its 32 bits.
+    Raises `InputError`: TFLM would leave a variable tensor of another subgraph without memory: it asks for the offset
+    of the tensor of the same index in subgraph 0; or an offset does not fit its 32 bits.
     """
     main = model.subgraphs[0]
     idle = set(idle_tensors(model))

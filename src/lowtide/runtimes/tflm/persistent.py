@@ -28,33 +28,16 @@ from lowtide.runtimes.tflm.planner import requests
 
 @dataclass(frozen=True, slots=True)
 class ArenaParts:
-    """The parts of the smallest arena other than the planned one, in bytes; of two arenas, if the build has these.
+    """The parts of the smallest arena other than the planned one, in bytes; of two arenas, if the build has these."""
 
-    Attributes
-    ----------
-    persistent_bytes
-        The tail, once TFLM has started.
-    planning_bytes
-        Least arena, or head's arena, in which TFLM can make its plan, whatever the plan takes.
-    preparing_bytes
-        The same in which it can prepare its kernels without spoiling what they look at; to within some 16 bytes.
-    optional_bytes
-        What of the tail a kernel may go on without, where it does not look whether it got it.
-    scratch_bytes
-        Most scratch of an operator; it is in the planned part.
-    exact
-        Whether all of it is known for the build; else TFLM needs at least this much.
-    unknown
-        Operator types of which it is not known what their kernels keep, or ask for as scratch.
-    """
-
-    persistent_bytes: int
-    planning_bytes: int
+    persistent_bytes: int  # the tail, once TFLM has started
+    planning_bytes: int  # least arena, or head's arena, in which TFLM can make its plan, whatever the plan takes
+    # The same in which it can prepare its kernels without spoiling what they look at; to within some 16 bytes.
     preparing_bytes: int
-    optional_bytes: int
-    scratch_bytes: int
-    exact: bool
-    unknown: tuple[str, ...]
+    optional_bytes: int  # what of the tail a kernel may go on without, where it does not look whether it got it
+    scratch_bytes: int  # most scratch of an operator; it is in the planned part
+    exact: bool  # whether all of it is known for the build; else TFLM needs at least this much
+    unknown: tuple[str, ...]  # operator types of which it is not known what their kernels keep, or ask for as scratch
 
     def smallest_arena(self, head_bytes: int) -> int:
         """Smallest kTensorArenaSize, a multiple of 16, for an arena that begins at a multiple of 16."""

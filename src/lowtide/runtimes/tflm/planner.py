@@ -60,28 +60,10 @@ def tflm_head(
 ) -> Head | None:
     """Head that TFLM makes of a file.
 
-    Parameters
-    ----------
-    model
-        The file.
-    graph
-        Its subgraph 0.
-    order
-        Operators of subgraph 0, in the order in which they run; the other subgraphs are as in the file.
-    offline
-        Offset or -1 for each tensor of all subgraphs, one after another; None: there is no offline plan.
-    rule
-        Whose kernels run: their scratch is in the head.
-
-    Returns
-    -------
-    Head
-        None if there are too many buffers to play it through.
-
-    Raises
-    ------
-    InputError
-        Subgraphs that run one another in a circle.
+    `model`: the file. `graph`: its subgraph 0. `order`: operators of subgraph 0, in the order in which they run; the
+    other subgraphs are as in the file. `offline`: offset or -1 for each tensor of all subgraphs, one after another;
+    None: there is no offline plan. `rule`: whose kernels run: their scratch is in the head. Returns: none if there are
+    too many buffers to play it through. Raises `InputError`: subgraphs that run one another in a circle.
     """
     starts = [0]
     for subgraph in model.subgraphs:

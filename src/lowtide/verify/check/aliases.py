@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     Units = np.ndarray[Any, np.dtype[np.int64]]
 
-MOST_UNITS = 2**28
-"""Units of all that is watched at once; a plan of more is refused."""
+MOST_UNITS = 2**28  # units of all that is watched at once; a plan of more is refused
 
 
 class _Rows(NamedTuple):
@@ -53,13 +52,8 @@ def has_aliases(plan: Plan) -> bool:
 
 
 def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with tensors inside others.
-
-    Raises
-    ------
-    VerificationError
-        ``aliases``: a tensor is unknown, inside two others, or where the target's kernels cannot write.
-    """
+    """The graph with tensors inside others. Raises `VerificationError`: ``aliases``: a tensor is unknown, inside two
+    others, or where the target's kernels cannot write."""
     listed = [r for r in plan.rewrites or () if isinstance(r, TensorAlias)]
     inside: dict[int, TensorAlias] = {}
     for r in listed:
@@ -144,20 +138,9 @@ def _without_rows(graph: Graph, op: Op, target: Target, inside: Mapping[int, Ten
 
 
 def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
-    """``aliases``: along the plan's order, every byte in shared memory is there when it is read.
-
-    Parameters
-    ----------
-    user
-        The graph without aliases.
-    graph
-        What `aliased` made of it.
-
-    Raises
-    ------
-    VerificationError
-        ``aliases``: an op writes over what it reads, finds what is not there, or an output is spoilt at the end.
-    """
+    """``aliases``: along the plan's order, every byte in shared memory is there when it is read. `user`: the graph
+    without aliases. `graph`: what `aliased` made of it. Raises `VerificationError`: ``aliases``: an op writes over what
+    it reads, finds what is not there, or an output is spoilt at the end."""
     inside = {r.tensor: r for r in plan.rewrites or () if isinstance(r, TensorAlias)}
     above = {t: (r.of, _rows(user, r)) for t, r in inside.items()}
     in_rows = {t for t in inside if _in_rows(user, t, inside)}

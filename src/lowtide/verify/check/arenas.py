@@ -11,13 +11,9 @@ from lowtide.spill_plan import PlanMemory
 
 
 def check_arenas(plan: Plan, memories: list[PlanMemory], arenas: RuntimeArenas, parts: RuntimeParts | None) -> str:
-    """Check `runtime_arenas`: each array is in a memory of the size that the parts give; the others are empty.
-
-    Raises
-    ------
-    VerificationError
-        ``runtime_arenas``: a memory that is not there or holds other bytes, or tensors with a residency.
-    """
+    """Check `runtime_arenas`: each array is in a memory of the size that the parts give; the others are empty. Raises
+    `VerificationError`: ``runtime_arenas``: a memory that is not there or holds other bytes, or tensors with a
+    residency."""
     if parts is None:
         raise VerificationError("runtime_arenas", "the plan has no parts that lie in its memories")
     if plan.residency or plan.workspace_memories:

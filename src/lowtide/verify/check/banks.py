@@ -24,8 +24,7 @@ from lowtide.verify.check.arenas import arenas_never_fit
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
-MOST_TRIES = 20_000
-"""Ways of dividing an op's storages among the memories that are tried before it is left open."""
+MOST_TRIES = 20_000  # ways of dividing an op's storages among the memories that are tried before it is left open
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,9 @@ class _Banks:
 def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> Plan:
     """Check `memories` and `residency`, and give the plan with offsets in memories put end to end.
 
-    Raises
-    ------
-    VerificationError
-        ``memories``: two of one name, none, or less or more in them than is said; ``residency``: a tensor without one,
-        with two, in no memory, beyond its memory's end, for less than its life, or unlike what shares its storage.
+    Raises `VerificationError`: ``memories``: two of one name, none, or less or more in them than is said;
+    ``residency``: a tensor without one, with two, in no memory, beyond its memory's end, for less than its life, or
+    unlike what shares its storage.
     """
     banks = _end_to_end(plan)
     home: dict[int, tuple[str, int]] = {}

@@ -49,10 +49,7 @@ def least_permitted(graph: Graph, memory: CheckedMemory, plan: Plan, target: Tar
     A bound over orders is one for plans that may change nothing. Where ops may be recomputed or tensors leave memory,
     each op needs what it touches. Where ops may be cut, or are fused with those they read from, nothing is known here.
 
-    Parameters
-    ----------
-    graph, memory
-        The user's own.
+    `graph`, `memory`: the user's own.
     """
     words = set(plan.allow or ())
     kinds = {type(r) for r in plan.rewrites or ()}
@@ -71,14 +68,9 @@ def next_footprint(memory: CheckedMemory, above: int) -> int:
 
 
 def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, str]:
-    """Check `lower_bound_bytes`, `optimal` and the certificate. Returns what was seen, and a note.
-
-    Raises
-    ------
-    VerificationError
-        ``bound``: above the peak, or above what the certificate gives; ``optimal``: not whether they are
-        equal; ``certificate``: it does not hold.
-    """
+    """Check `lower_bound_bytes`, `optimal` and the certificate. Returns what was seen, and a note. Raises
+    `VerificationError`: ``bound``: above the peak, or above what the certificate gives; ``optimal``: not whether they
+    are equal; ``certificate``: it does not hold."""
     bound, peak, single = plan.lower_bound_bytes, plan.peak_bytes, largest_single_op(graph, memory)
     if bound > peak:
         raise VerificationError("bound", f"the lower bound is {format_size(bound)}, above the peak")
@@ -121,19 +113,9 @@ def check_budget(
 
     A plan that fits is possible, and an interrupted search says over budget at most.
 
-    Parameters
-    ----------
-    least
-        Bytes, without the reserve, that no plan needs less than (`least_permitted`); None: nothing is known.
-    statuses
-        Those that several memories leave open.
-    alone
-        Whether one op by itself, with its sizes rounded up, does not fit.
-
-    Raises
-    ------
-    VerificationError
-        ``required`` or ``status``.
+    `least`: bytes, without the reserve, that no plan needs less than (`least_permitted`); None: nothing is known.
+    `statuses`: those that several memories leave open. `alone`: whether one op by itself, with its sizes rounded up,
+    does not fit. Raises `VerificationError`: ``required`` or ``status``.
     """
     reserve = plan.reserve_bytes or 0
     base = plan.peak_bytes if plan.arena_bytes is None or target.allocates_one_by_one else plan.arena_bytes

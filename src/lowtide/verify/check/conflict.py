@@ -47,11 +47,8 @@ def check_conflict(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simul
     Sizes are rounded up to the alignment. Where an output may share some bytes of an input, the sum may be above what
     is needed, never below. Without a step, the proof is the planner's, and is not repeated here.
 
-    Raises
-    ------
-    VerificationError
-        ``conflict``: a plan that fits has one, a member is not live at the step or shares its bytes with another, or
-        they fit.
+    Raises `VerificationError`: ``conflict``: a plan that fits has one, a member is not live at the step or shares its
+    bytes with another, or they fit.
     """
     conflict = plan.conflict
     if conflict is None:

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from lowtide.certificates import CutCertificate, FlowArc
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
+from lowtide.sizes import format_count
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import ancestors, descendants, needed
 
@@ -66,14 +67,9 @@ class _CutOp:
 
 
 def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) -> str:
-    """Check a cut certificate; the bound that it proves is `certificate.value_bytes`.
-
-    Raises
-    ------
-    VerificationError
-        ``certificate``: unknown op, an arc that is none, a capacity exceeded, bytes lost or made on the
-        way, a value that the flow does not reach, an in-place case left out, or a downset that is none.
-    """
+    """Check a cut certificate; the bound that it proves is `certificate.value_bytes`. Raises `VerificationError`:
+    ``certificate``: unknown op, an arc that is none, a capacity exceeded, bytes lost or made on the way, a value that
+    the flow does not reach, an in-place case left out, or a downset that is none."""
     v, claimed = certificate.op, certificate.value_bytes
     if v not in memory.workspace:
         raise _fail(f"the cut is at op {v}, which is no op to run")
@@ -92,7 +88,7 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
     if reached != claimed:
         raise _fail(f"{at.label} needs {reached} bytes after the downset, and {claimed} are proved")
     arcs = sum(len(flow) for _, flow in cases)
-    return f"a flow of {arcs:,} arcs proves {claimed:,} B at {at.label}, which its downset reaches"
+    return f"no order needs less while {at.label} runs; proved by a flow of {format_count(arcs, 'arc')}"
 
 
 def _check_cases(at: _CutOp, tensors: Sequence[int | None]) -> None:

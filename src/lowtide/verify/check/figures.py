@@ -29,31 +29,17 @@ _KNOWN = {
 
 
 def check_counts(plan: Plan) -> None:
-    """See that what a search reports of itself can be read; whether it is true cannot be checked afterwards.
-
-    Raises
-    ------
-    VerificationError
-        ``search``: text, or less than nothing, under a name of `Figures` that is of numbers.
-    """
+    """See that what a search reports of itself can be read; whether it is true cannot be checked afterwards. Raises
+    `VerificationError`: ``search``: text, or less than nothing, under a name of `Figures` that is of numbers."""
     for name, value in (plan.search or {}).items():
         if name in _COUNTS and (isinstance(value, str) or (isinstance(value, int | float) and value < 0)):
             raise VerificationError("search", f"search.{name} is {value!r}, which counts nothing")
 
 
 def check_figures(graph: Graph, plan: Plan, target: Target, *, thorough: bool) -> str:
-    """Check what the figures say of the plan: what was seen, or nothing if there are none.
-
-    Parameters
-    ----------
-    thorough
-        Whether to follow the order under the rules of a runtime that is not the target's.
-
-    Raises
-    ------
-    VerificationError
-        ``runtime_figures``: bytes that are not the plan's, or a figure of a runtime that has nothing to do with it.
-    """
+    """Check what the figures say of the plan: what was seen, or nothing if there are none. `thorough`: whether to
+    follow the order under the rules of a runtime that is not the target's. Raises `VerificationError`:
+    ``runtime_figures``: bytes that are not the plan's, or a figure of a runtime that has nothing to do with it."""
     own = target.rule or target.name
     kinds = [(figure.runtime, figure.what) for figure in plan.runtime_figures or ()]
     if len(set(kinds)) < len(kinds) or not _KNOWN.issuperset(kinds):
@@ -76,7 +62,11 @@ def check_figures(graph: Graph, plan: Plan, target: Target, *, thorough: bool) -
             needed = _in_use(graph, plan)
             if figure.planned_bytes < needed or (figure.what == "in use" and figure.planned_bytes > needed):
                 raise _wrong(figure, f"the plan's order needs {needed}")
-    return "" if not plan.runtime_figures else "those of the plan; today's as the plan has them (--run measures them)"
+    return (
+        ""
+        if not plan.runtime_figures
+        else "follow from the plan; those of today were not checked (--run measures them)"
+    )
 
 
 def _wrong(figure: RuntimeFigure, why: str) -> VerificationError:

@@ -41,19 +41,9 @@ _NANO = 1_000_000_000
 
 
 def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> Report:
-    """Check a plan whose ops run in parts.
-
-    Parameters
-    ----------
-    verify
-        Checks a plan without parts.
-
-    Raises
-    ------
-    VerificationError
-        ``fission``: the ops cannot run in these parts, or times do not add up; or what else does not hold, of the plan
-        or of a body's.
-    """
+    """Check a plan whose ops run in parts. `verify`: checks a plan without parts. Raises `VerificationError`:
+    ``fission``: the ops cannot run in these parts, or times do not add up; or what else does not hold, of the plan or
+    of a body's."""
     claim = plan.fission
     assert claim is not None, plan.graph
     memory = work_out(graph, target)
@@ -289,8 +279,8 @@ class _Region:
     families: Mapping[str, PlanFamily]
     rows: int = 0
     made: dict[int, int | None] = field(default_factory=dict)  # dimension of rows; None: a sum
-    read: dict[int, int | None] = field(default_factory=dict)  # likewise; None: whole
-    shared: dict[int, int] = field(default_factory=dict)  # bytes that each part of an op reads or makes whole
+    read: dict[int, int | None] = field(default_factory=dict)  # likewise; None: all of it
+    shared: dict[int, int] = field(default_factory=dict)  # bytes that each part of an op reads or makes entirely
 
     def __post_init__(self) -> None:
         ids = [v for v, _ in self.part.ops]
@@ -458,13 +448,7 @@ class _Region:
 
 def _around(graph: Graph, loops: Mapping[int, Op]) -> Graph:
     """The graph with these ops in the place of those that run in parts: of what can come next always the first as the
-    file has it, a region as its first op has.
-
-    Raises
-    ------
-    VerificationError
-        ``fission``: regions wait for each other.
-    """
+    file has it, a region as its first op has. Raises `VerificationError`: ``fission``: regions wait for each other."""
     loop_of = {v: loop.id for v, loop in loops.items()}
     ops: dict[int, Op] = {}  # as their first ops stand
     for op in graph.ops:

@@ -16,17 +16,8 @@ from lowtide.rewrites import CutRegion
 
 def check_halos(rounds: Sequence[tuple[Graph, Plan]], plan: Plan) -> str | None:
     """``halos``: the multiplications that the plan says it adds are those of its parts; None: no row runs twice.
-
-    Parameters
-    ----------
-    rounds
-        The graph that each round of the plan cuts, and what is said of it.
-
-    Raises
-    ------
-    VerificationError
-        The plan gives another figure, or none where rows are recomputed.
-    """
+    `rounds`: the graph that each round of the plan cuts, and what is said of it. Raises `VerificationError`: the plan
+    gives another figure, or none where rows are recomputed."""
     extra, ops = Fraction(0), 0
     for graph, one in rounds:
         recomputed = [c for r in one.rewrites or () if isinstance(r, CutRegion) for c in r.ops if c.begins is not None]

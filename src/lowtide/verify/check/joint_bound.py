@@ -24,8 +24,7 @@ _UNITS = 2**36
 _FREE = 2**60
 """No limit."""
 
-Predict = Callable[[str, float, float], float]
-"""Predicted seconds of an op of a type, of so many operations and bytes."""
+Predict = Callable[[str, float, float], float]  # predicted seconds of an op of a type, of so many operations and bytes
 
 
 class CheckedStep:

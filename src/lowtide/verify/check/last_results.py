@@ -24,30 +24,21 @@ from lowtide.ops.forms import Concat, Reshape
 from lowtide.ops.index import FIXED
 from lowtide.ops.meaning import Meaning
 
-_MOST = 2**16
-"""Elements of a result whose paths are listed."""
+_MOST = 2**16  # elements of a result whose paths are listed
 
 Element = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the check of regions knows of a graph.
-
-    Attributes
-    ----------
-    sizes
-        Bytes of tensors, of those that may share a storage the largest.
-    group
-        The same number for tensors that may share a storage.
-    given_all, made_before, cut, overwrites, meaning
-        Whether all of a tensor is given to an op; what is made before tensors, and these; whether an op may be cut;
-        whether the untiled op may write its result over what it reads; what it means.
-    """
+    """What the check of regions knows of a graph."""
 
     graph: Graph
-    sizes: Callable[[Iterable[int]], int]
-    group: Mapping[int, int]
+    sizes: Callable[[Iterable[int]], int]  # bytes of tensors, of those that may share a storage the largest
+    group: Mapping[int, int]  # the same number for tensors that may share a storage
+    # given_all, made_before, cut, overwrites, meaning: whether all of a tensor is given to an op; what is made before
+    # tensors, and these; whether an op may be cut; whether the untiled op may write its result over what it reads; what
+    # it means.
     given_all: Callable[[Op, int], bool]
     made_before: Callable[[Collection[int]], set[int]]
     cut: Callable[[int], bool]
@@ -95,8 +86,7 @@ def _other_bytes(facts: Facts, given: Collection[int], result: int) -> int:
     return min(untiled, facts.sizes([result])) if facts.cut(op.id) else untiled
 
 
-Found = tuple[int, frozenset[int]]
-"""Bytes of paths, and the groups of all tensors that they lead through."""
+Found = tuple[int, frozenset[int]]  # bytes of paths, and the groups of all tensors that they lead through
 
 
 @dataclass

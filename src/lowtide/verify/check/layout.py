@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.sizes import round_up
+from lowtide.sizes import format_count, round_up
 from lowtide.target import Target
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -27,12 +27,8 @@ from lowtide.verify.check.order import Simulation
 
 def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
     """``offsets``: every tensor with bytes has one, its root's and its displacement. Storage to the root's offset.
-
-    Raises
-    ------
-    VerificationError
-        ``offsets``: of a tensor that is not there, none for one with bytes, or two of one storage that do not agree.
-    """
+    Raises `VerificationError`: ``offsets``: of a tensor that is not there, none for one with bytes, or two of one
+    storage that do not agree."""
     offsets = by_number(plan.offsets or {}, "offsets")
     for t in offsets:
         if t not in graph.tensor_by_id:
@@ -69,13 +65,8 @@ def workspace_offsets(plan: Plan, memory: CheckedMemory) -> dict[int, int]:
 
 
 def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target) -> str:
-    """``fixed``: every tensor that has memory and a fixed offset under the target has that offset.
-
-    Raises
-    ------
-    VerificationError
-        ``fixed``: a tensor has another offset.
-    """
+    """``fixed``: every tensor that has memory and a fixed offset under the target has that offset. Raises
+    `VerificationError`: ``fixed``: a tensor has another offset."""
     at = {r.tensor: r.offset for r in plan.residency or ()} or by_number(plan.offsets or {}, "offsets")
     count = 0
     for t in graph.tensors:
@@ -114,13 +105,8 @@ class _Layout:
 
 
 def check_layout(graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Simulation) -> tuple[str, dict[int, int]]:
-    """Check alignment, the arena's end, in-place pairs and overlaps. Returns what was seen and offsets.
-
-    Raises
-    ------
-    VerificationError
-        ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
-    """
+    """Check alignment, the arena's end, in-place pairs and overlaps. Returns what was seen and offsets. Raises
+    `VerificationError`: ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``."""
     at = storage_offsets(graph, plan, memory)
     layout = _Layout(graph, plan, memory, simulation, at, workspace_offsets(plan, memory))
     on_input = _on_input(graph, memory, simulation, at)
@@ -131,7 +117,8 @@ def check_layout(graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Si
     bound = plan.arena_lower_bound_bytes or 0
     if placed and plan.runtime_parts is None and bound > round_up(end, plan.alignment):
         raise VerificationError("arena", f"everything ends at {end}; the bound of its arena, {bound}, cannot hold")
-    return f"{len(at):,} storages end at {end:,} of {plan.arena_bytes or 0:,} B, no two live ones overlap", at
+    blocks = f"{format_count(len(at), 'block')} of memory, of which no two overlap while both are live"
+    return f"{blocks}; the last ends at {end:,} of {plan.arena_bytes or 0:,} B", at
 
 
 def _check_storages(layout: _Layout, on_input: Collection[int]) -> int:

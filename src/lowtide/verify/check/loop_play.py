@@ -47,27 +47,15 @@ class Event:
 
 @dataclass
 class LoopPlay:
-    """A loop as the checker plays it.
-
-    Attributes
-    ----------
-    access
-        Of each op.
-    along
-        Axes of each op.
-    dims
-        Dimensions of each tensor that is kept or written in tiles.
-    given
-        Inputs that are streamed in.
-    """
+    """A loop as the checker plays it."""
 
     graph: Graph
     loop: PlanLoop
     ops: list[Op] = field(init=False)
-    access: dict[int, Access] = field(init=False)
-    along: dict[int, tuple[int, ...]] = field(init=False)
-    dims: dict[int, tuple[int, ...]] = field(init=False)
-    given: list[int] = field(init=False)
+    access: dict[int, Access] = field(init=False)  # of each op
+    along: dict[int, tuple[int, ...]] = field(init=False)  # axes of each op
+    dims: dict[int, tuple[int, ...]] = field(init=False)  # dimensions of each tensor that is kept or written in tiles
+    given: list[int] = field(init=False)  # inputs that are streamed in
     _tables: dict[int, list[tuple[int, _Table, _Table]]] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)
     _sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -342,15 +330,8 @@ def _rows(index: Index | None, at: Mapping[int, Rows], size: int) -> Rows:
 
 
 def ids_of(table: Mapping[str, T]) -> list[tuple[int, T]]:
-    """A table of the plan with ids for keys.
-
-    Raises
-    ------
-    VerificationError
-        ``loops``: an id is written otherwise than in the other tables, which look it up by its text.
-    ValueError
-        A key is no number.
-    """
+    """A table of the plan with ids for keys. Raises `VerificationError`: ``loops``: an id is written otherwise than in
+    the other tables, which look it up by its text. Raises `ValueError`: a key is no number."""
     for key in table:
         if str(int(key)) != key:
             raise fail(f"{key!r} is no id")

@@ -15,8 +15,7 @@ from lowtide.rewrites import PlanLineBuffer, PlanLoop
 from lowtide.sizes import round_up
 from lowtide.verify.check.loop_play import fail
 
-Held = dict[int, dict[int, tuple[int, int]]]
-"""Of each line buffer what its slots have: tensor and position."""
+Held = dict[int, dict[int, tuple[int, int]]]  # of each line buffer what its slots have: tensor and position
 
 
 def kept_bytes(loop: PlanLoop, plan: Plan) -> int:
@@ -40,18 +39,10 @@ def check_sums_apart(graph: Graph, loop: PlanLoop) -> None:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Line buffers of a loop that share bytes.
+    """Line buffers of a loop that share bytes."""
 
-    Attributes
-    ----------
-    buffers
-        Those with memory of their own.
-    on
-        Of each the others that it shares bytes with.
-    """
-
-    buffers: Mapping[int, PlanLineBuffer]
-    on: Mapping[int, tuple[int, ...]]
+    buffers: Mapping[int, PlanLineBuffer]  # those with memory of their own
+    on: Mapping[int, tuple[int, ...]]  # of each the others that it shares bytes with
 
     @classmethod
     def of(cls, loop: PlanLoop) -> Sharing:
@@ -65,13 +56,8 @@ class Sharing:
         return cls(buffers, on)
 
     def write(self, held: Held, buffer: int, slot: int, reading: Collection[tuple[int, int]]) -> None:
-        """Write a slot, which empties the slots of other buffers in its bytes.
-
-        Raises
-        ------
-        VerificationError
-            ``loops``: it shares bytes with a slot that is being read.
-        """
+        """Write a slot, which empties the slots of other buffers in its bytes. Raises `VerificationError`: ``loops``:
+        it shares bytes with a slot that is being read."""
         mine = self.buffers[buffer]
         begin = (mine.offset or 0) + slot * mine.bytes
         for other in self.on[buffer]:

@@ -30,13 +30,8 @@ _OWN = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 
 
 def looped(graph: Graph, plan: Plan) -> Graph:
-    """The graph with an op for each of the plan's loops.
-
-    Raises
-    ------
-    VerificationError
-        ``loops``: an op is in two loops, others read what one keeps in line buffers, or a loop waits for another one.
-    """
+    """The graph with an op for each of the plan's loops. Raises `VerificationError`: ``loops``: an op is in two loops,
+    others read what one keeps in line buffers, or a loop waits for another one."""
     if plan.version < 2:
         raise fail("a plan with loops is version 2")
     if plan.rewrites:
@@ -149,12 +144,7 @@ def _in_order(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
     """``loops``: replay each loop; reads find their line buffers filled, buffers share no byte, inputs come in order.
-
-    Parameters
-    ----------
-    graph
-        The user's.
-    """
+    `graph`: the user's."""
     if target.rule:
         raise fail(f"target {target.name} loops over no rows")
     if plan.proved_over is None:

@@ -54,43 +54,23 @@ class CheckedStorage(NamedTuple):
 
 @dataclass(frozen=True)
 class CheckedMemory:
-    """A graph under a target, as the checker sees it.
+    """A graph under a target, as the checker sees it."""
 
-    Attributes
-    ----------
-    storages
-        Every storage that occupies memory at some time.
-    storage_of
-        Tensor id to index in `storages`; what costs nothing (constants, unread inputs) is absent. Of a tensor in
-        several, the one that goes by it, or the first.
-    place
-        Tensor id to root tensor id and bytes from the root's start, for every tensor.
-    workspace
-        Op id to bytes, counted constants that it reads included.
-    overwritable
-        Op id to the input tensors that its output may be put over, once their storage dies there.
-    saved
-        For each of those, the bytes that it can save.
-    behind
-        For each of those that need not be hit exactly, bytes by which the output begins below the input at least.
-    touches
-        Op id to the indices of the storages that it touches.
-    alias_of
-        Tensor id to the tensor whose memory it shares: the graph's aliases and the target's views.
-    views
-        Ids of the tensors that are views: nothing is written when they are made.
-    """
-
-    storages: tuple[CheckedStorage, ...]
+    storages: tuple[CheckedStorage, ...]  # every storage that occupies memory at some time
+    # Tensor id to index in `storages`; what costs nothing (constants, unread inputs) is absent. Of a tensor in several,
+    # the one that goes by it, or the first.
     storage_of: dict[int, int]
-    place: dict[int, tuple[int, int]]
-    workspace: dict[int, int]
+    place: dict[int, tuple[int, int]]  # tensor id to root tensor id and bytes from the root's start, for every tensor
+    workspace: dict[int, int]  # op id to bytes, counted constants that it reads included
+    # Op id to the input tensors that its output may be put over, once their storage dies there.
     overwritable: dict[int, tuple[int, ...]]
-    saved: dict[int, dict[int, int]]
+    saved: dict[int, dict[int, int]]  # for each of those, the bytes that it can save
+    # For each of those that need not be hit exactly, bytes by which the output begins below the input at least.
     behind: dict[int, dict[int, int]]
-    touches: dict[int, tuple[int, ...]]
+    touches: dict[int, tuple[int, ...]]  # op id to the indices of the storages that it touches
+    # Tensor id to the tensor whose memory it shares: the graph's aliases and the target's views.
     alias_of: dict[int, int]
-    views: frozenset[int]
+    views: frozenset[int]  # ids of the tensors that are views: nothing is written when they are made
 
     def saving(self, op: int, before: Collection[int]) -> int:
         """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""

@@ -49,10 +49,8 @@ def check_spilling(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[lis
 
     `memory` is `counted_memory` of the plan.
 
-    Raises
-    ------
-    VerificationError
-        ``memories``, ``residency``, ``overlap``, ``workspace``, ``in_place``, ``moves``, ``traffic``.
+    Raises `VerificationError`: ``memories``, ``residency``, ``overlap``, ``workspace``, ``in_place``, ``moves``,
+    ``traffic``.
     """
     sizes = {m.name: m.capacity_bytes for m in plan.memories or []}
     if not sizes or len(sizes) != len(plan.memories or []) or HOST in sizes or min(sizes.values()) <= 0:

@@ -36,21 +36,9 @@ class _Span:
 def check_offline_plan(graph: Graph, target: Target, listed: Sequence[int], tensors: int) -> Report:
     """Check the offsets of a file, in its own order.
 
-    Parameters
-    ----------
-    graph
-        Subgraph 0 of the file.
-    target
-        TFLM's rules.
-    listed
-        Offsets or -1, for the tensors of all subgraphs, one after another, as the file has them.
-    tensors
-        Number of tensors of all subgraphs.
-
-    Raises
-    ------
-    VerificationError
-        ``offline_plan``: for another number of tensors, or an offset below -1; ``alignment``; ``overlap``.
+    `graph`: subgraph 0 of the file. `target`: TFLM's rules. `listed`: offsets or -1, for the tensors of all subgraphs,
+    one after another, as the file has them. `tensors`: number of tensors of all subgraphs. Raises `VerificationError`:
+    ``offline_plan``: for another number of tensors, or an offset below -1; ``alignment``; ``overlap``.
     """
     if len(listed) != tensors:
         raise VerificationError(

@@ -15,25 +15,15 @@ from lowtide.verify.check.memory import CheckedMemory
 
 @dataclass(frozen=True)
 class Simulation:
-    """An order run step by step.
+    """An order run step by step."""
 
-    Attributes
-    ----------
-    footprint
-        Bytes at each step.
-    first, last
-        Per storage, the steps between which it is live, both inclusive; -1 is before step 0, and the number of
-        steps is the end.
-    in_place
-        Op id to the input tensor that it wrote over, exactly.
-    over
-        Op id to the input tensors that die there and that its output may lie over in part.
-    """
-
-    footprint: tuple[int, ...]
+    footprint: tuple[int, ...]  # bytes at each step
+    # first, last: per storage, the steps between which it is live, both inclusive; -1 is before step 0, and the number
+    # of steps is the end.
     first: tuple[int, ...]
     last: tuple[int, ...]
-    in_place: Mapping[int, int]
+    in_place: Mapping[int, int]  # op id to the input tensor that it wrote over, exactly
+    # Op id to the input tensors that die there and that its output may lie over in part.
     over: Mapping[int, tuple[int, ...]]
 
     @property
@@ -45,19 +35,9 @@ class Simulation:
 def simulate(
     graph: Graph, memory: CheckedMemory, order: Sequence[int], claimed: Mapping[int, int] | None = None
 ) -> Simulation:
-    """Run an order of op ids with the set of live storages in hand.
-
-    Parameters
-    ----------
-    claimed
-        Op id to the input that the op writes over, and no op else does. Without it every op that can does; so
-        does, with or without, an op whose output may lie over an input in part.
-
-    Raises
-    ------
-    VerificationError
-        ``in_place``: a claimed input is still needed after the op.
-    """
+    """Run an order of op ids with the set of live storages in hand. `claimed`: op id to the input that the op writes
+    over, and no op else does. Without it every op that can does; so does, with or without, an op whose output may lie
+    over an input in part. Raises `VerificationError`: ``in_place``: a claimed input is still needed after the op."""
     storages = memory.storages
     waiting = [set(b.users) for b in storages]
     live = {i for i, b in enumerate(storages) if b.at_start}
@@ -104,13 +84,8 @@ def simulate(
 
 
 def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
-    """``ids``: the plan's ops, folded ops and tensors are those of the graph, with their names and sizes.
-
-    Raises
-    ------
-    VerificationError
-        ``ids``: the first op or tensor that is missing, listed twice, unknown or different.
-    """
+    """``ids``: the plan's ops, folded ops and tensors are those of the graph, with their names and sizes. Raises
+    `VerificationError`: ``ids``: the first op or tensor that is missing, listed twice, unknown or different."""
     op_of = {op.id: op for op in graph.ops}
     folded = {op.id: op for op in graph.folded}
     seen = Counter(op.id for op in plan.ops)
@@ -150,7 +125,8 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
         if t.id not in tensors and t.kind is not Kind.CONSTANT:
             raise VerificationError("ids", f"the plan does not list {t.label}")
     ops, tensors = format_count(len(op_of), "op"), format_count(len(graph.tensors), "tensor")
-    return f"{ops}, {len(folded):,} folded, {tensors}: as in the graph"
+    constant = f", {format_count(len(folded), 'op')} of constants alone" if folded else ""
+    return f"{ops}{constant} and {tensors}, as in the graph that the plan is for"
 
 
 def check_new_names(user: Graph, graph: Graph) -> None:
@@ -162,13 +138,8 @@ def check_new_names(user: Graph, graph: Graph) -> None:
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> str:
-    """``order``: every op once, after the ops that make its inputs and those it is `after`.
-
-    Raises
-    ------
-    VerificationError
-        ``order``: the first op that is unknown, runs twice or too early, or is missing.
-    """
+    """``order``: every op once, after the ops that make its inputs and those it is `after`. Raises `VerificationError`:
+    ``order``: the first op that is unknown, runs twice or too early, or is missing."""
     makers = graph.producer
     op_of = {op.id: op for op in graph.ops}
     done: set[int] = set()
@@ -191,7 +162,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
     for v in op_of:
         if v not in done:
             raise VerificationError("order", f"{op_of[v].label} is not run")
-    return f"{format_count(len(order), 'op')}, each once and after what it needs"
+    return f"{format_count(len(order), 'op')}: each runs once, after all ops whose results it reads"
 
 
 def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
@@ -199,10 +170,7 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
 
     Pairs that may overlap in part are judged with the offsets (`check_layout`), and are not in the result.
 
-    Raises
-    ------
-    VerificationError
-        ``in_place``: the first pair that the target does not allow, or the second one of an op.
+    Raises `VerificationError`: ``in_place``: the first pair that the target does not allow, or the second one of an op.
     """
     claimed: dict[int, int] = {}
     if len(set(plan.in_place)) < len(plan.in_place):

@@ -37,13 +37,8 @@ from lowtide.verify.check.windows import windows_differ
 
 
 def parted(graph: Graph, plan: Plan) -> Graph:
-    """The tiled graph, its ops in the plan's order.
-
-    Raises
-    ------
-    VerificationError
-        ``parts``: an op, a tensor or an output that does not follow.
-    """
+    """The tiled graph, its ops in the plan's order. Raises `VerificationError`: ``parts``: an op, a tensor or an output
+    that does not follow."""
     return _Parts(graph, plan).run()
 
 

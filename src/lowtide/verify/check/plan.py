@@ -121,26 +121,10 @@ def _check_target(graph: Graph, plan: Plan, target: Target) -> None:
 def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
     """Check everything that a plan says.
 
-    Parameters
-    ----------
-    graph
-        The model that the plan is for.
-    target
-        The target that the plan was made under.
-    replay_bytes
-        Whether to replay the arena after the checks of the offsets; it finds nothing that they do not.
-
-    Returns
-    -------
-    Report
-        Each check that held, in order.
-
-    Raises
-    ------
-    InputError
-        The plan is for another model.
-    VerificationError
-        The first check that failed; `failure` is a key of `FAILURES`.
+    `graph`: the model that the plan is for. `target`: the target that the plan was made under. `replay_bytes`: whether
+    to replay the arena after the checks of the offsets; it finds nothing that they do not. Returns: each check that
+    held, in order. Raises `InputError`: the plan is for another model. Raises `VerificationError`: the first check that
+    failed; `failure` is a key of `FAILURES`.
     """
     _check_target(graph, plan, target)
     check_counts(plan)
@@ -189,7 +173,9 @@ def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> 
         return _verify_spilling(subject.graph, plan, target, checks, own)
     steps = simulate(subject.graph, subject.memory, plan.order, claimed_pairs(subject.graph, plan, subject.memory))
     partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
-    checks.append(HeldRule("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
+    over = format_count(len(plan.in_place), "op") if plan.in_place else "no op"
+    written = f"{over} written over an input that nothing reads later{partly}"
+    checks.append(HeldRule("in_place", written))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
@@ -277,8 +263,8 @@ def _check_memories(
     checks += _check_arena(subject, placed, steps, replay_bytes=replay_bytes)
     checks += [HeldRule("fixed", check_fixed(subject.graph, plan, subject.memory, target))] if target.fixed else []
     if (placed.arena_lower_bound_bytes or 0) <= load:
-        return checks, "arena bound: most bytes live at once in this order, counted here"
-    return checks, "arena bound: above the load; --prove searches again"
+        return checks, "arena bound: the most bytes that are live at once in this order, counted again"
+    return checks, "arena bound: more than the most bytes that are live at once; --prove proves it again"
 
 
 def _check_claims(subject: _Subject, own: Simulation, steps: Simulation, *, thorough: bool) -> list[HeldRule]:

@@ -22,28 +22,15 @@ from lowtide.verify.check.rewrites import why_not_recomputed
 
 @dataclass(frozen=True)
 class PricedGraph:
-    """The user's graph, what its ops cost, and what a plan may do in addition to holding values.
-
-    Attributes
-    ----------
-    units
-        Of each op what it costs, in integer units.
-    scale
-        Units of one of what is counted.
-    rates
-        Bytes per unit of time to the host and back; None: no transfers.
-    recompute
-        Whether ops may be recomputed.
-    saved
-        Bytes that each op may save by writing in place; left out: none.
-    """
+    """The user's graph, what its ops cost, and what a plan may do in addition to holding values."""
 
     graph: Graph
     memory: CheckedMemory
-    units: Mapping[int, int]
-    scale: float
-    rates: tuple[Fraction, Fraction] | None = None
-    recompute: bool = True
+    units: Mapping[int, int]  # of each op what it costs, in integer units
+    scale: float  # units of one of what is counted
+    rates: tuple[Fraction, Fraction] | None = None  # bytes per unit of time to the host and back; None: no transfers
+    recompute: bool = True  # whether ops may be recomputed
+    # Bytes that each op may save by writing in place; left out: none.
     saved: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
@@ -57,13 +44,8 @@ def proved_peak(priced: PricedGraph, extra: int, certificate: PriceCertificate) 
 
 
 def proved_units(priced: PricedGraph, budget: int, certificate: PriceCertificate) -> int:
-    """Units that recomputation and waiting for transfers cost at least, within `budget` bytes.
-
-    Raises
-    ------
-    VerificationError
-        ``recompute``: the flow is none, or the certificate speaks of another graph.
-    """
+    """Units that recomputation and waiting for transfers cost at least, within `budget` bytes. Raises
+    `VerificationError`: ``recompute``: the flow is none, or the certificate speaks of another graph."""
     touched, flow = _shown(priced, certificate)
     p, q = certificate.price
     return max(0, -(-(flow + p * (touched - budget)) // q))

@@ -12,20 +12,9 @@ from lowtide.verify.check.order import Simulation
 
 
 def check_profile(plan: Plan, memory: CheckedMemory, own: Simulation, steps: Simulation | None = None) -> str:
-    """``profile``: footprints, lives, sizes and workspaces are those of the orders, simulated.
-
-    Parameters
-    ----------
-    memory
-        Storages of the graph that the plan's order runs.
-    own, steps
-        The user's graph in its own order; the plan's order, None with moves.
-
-    Raises
-    ------
-    VerificationError
-        ``profile``: the first thing that differs.
-    """
+    """``profile``: footprints, lives, sizes and workspaces are those of the orders, simulated. `memory`: storages of
+    the graph that the plan's order runs. `own`, `steps`: the user's graph in its own order; the plan's order, None with
+    moves. Raises `VerificationError`: ``profile``: the first thing that differs."""
     claimed = plan.profile
     if claimed is None:
         return ""

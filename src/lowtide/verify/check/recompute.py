@@ -34,20 +34,9 @@ NONE_MOVED: Mapping[int, tuple[int, bool]] = {}
 def footprints_of_runs(
     graph: Graph, memory: CheckedMemory, order: Sequence[int], moved: Mapping[int, tuple[int, bool]] = NONE_MOVED
 ) -> list[int]:
-    """Bytes live at each step of a sequence of ops that may run more than once, nothing written in place.
-
-    Parameters
-    ----------
-    order
-        Ids of ops, and of transfers.
-    moved
-        Per id of a transfer the storage, and whether it is loaded: then its life begins anew, else it has been stored.
-
-    Raises
-    ------
-    VerificationError
-        ``order``: an op reads what no run before it has made.
-    """
+    """Bytes live at each step of a sequence of ops that may run more than once, nothing written in place. `order`: ids
+    of ops, and of transfers. `moved`: per id of a transfer the storage, and whether it is loaded: then its life begins
+    anew, else it has been stored. Raises `VerificationError`: ``order``: an op reads what no run before it has made."""
     makers = makers_of_storages(graph, memory)
     sizes: list[int] = []
     lives: list[tuple[int, int]] = []  # first and last step of each of them
@@ -102,13 +91,8 @@ def _runs(plan: Plan) -> list[int]:
 
 
 def units_of(graph: Graph, claim: Recomputation, swapping: Swapping | None) -> tuple[dict[int, int], float]:
-    """What each op costs in integer units, and how many of them one of what is counted has.
-
-    Raises
-    ------
-    VerificationError
-        ``recompute``: nanoseconds are counted and no transfers are spoken of, or the other way round.
-    """
+    """What each op costs in integer units, and how many of them one of what is counted has. Raises `VerificationError`:
+    ``recompute``: nanoseconds are counted and no transfers are spoken of, or the other way round."""
     if (claim.counted == "nanoseconds") != (swapping is not None):
         raise VerificationError("recompute", f"costs are {claim.counted}, which they are with transfers alone")
     if swapping is not None:
@@ -137,20 +121,10 @@ def check_recomputation(
 ) -> str:
     """Check what the plan says of recomputed ops, and of transfers.
 
-    Parameters
-    ----------
-    graph, memory
-        The user's own.
-    changed, changed_memory
-        The plan's, with clones and transfers.
-    footprint
-        Of the plan's order on its rewritten graph, step by step.
-
-    Raises
-    ------
-    VerificationError
-        ``recompute``: the sequence needs more without writing in place than there is room to save, costs are not what
-        the ops add up to, or the bound is more than is proved.
+    `graph`, `memory`: the user's own. `changed`, `changed_memory`: the plan's, with clones and transfers. `footprint`:
+    of the plan's order on its rewritten graph, step by step. Raises `VerificationError`: ``recompute``: the sequence
+    needs more without writing in place than there is room to save, costs are not what the ops add up to, or the bound
+    is more than is proved.
     """
     claim, order, moved = plan.recomputation, _runs(plan), _moved(memory, plan)
     assert claim is not None, plan.graph

@@ -39,18 +39,13 @@ from lowtide.verify.check.last_results import Facts, end_needs
 
 _OVER_REGIONS = ("orders_and_regions", "orders_and_joined_regions")
 
-Where = tuple[int, int]
-"""An op and an axis along which it is cut."""
+Where = tuple[int, int]  # an op and an axis along which it is cut
 
 
 def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
-    """Check what a plan says of all regions. Returns what was seen, empty if it says nothing.
-
-    Raises
-    ------
-    VerificationError
-        ``regions``: the bound is not proved at its op, is above the peak, or `proved_over` says more or less than that.
-    """
+    """Check what a plan says of all regions. Returns what was seen, empty if it says nothing. Raises
+    `VerificationError`: ``regions``: the bound is not proved at its op, is above the peak, or `proved_over` says more
+    or less than that."""
     bound = plan.region_bound
     if bound is None:
         if plan.proved_over in _OVER_REGIONS:
@@ -139,7 +134,7 @@ class _Search:
             meaning=self._meaning,
         )
 
-    # one op, whole or cut
+    # one op, untiled or cut
 
     def _untiled(self, op: int) -> int:
         if op not in self.all_run:

@@ -20,18 +20,9 @@ def fail(why: str) -> VerificationError:
 
 
 def with_replacements(graph: Graph, replacements: Iterable[Replacement], how: str) -> Graph:
-    """The graph with new ops where `Sections.op` or `Sums.op` was; all ops of `gone` are left out.
-
-    Parameters
-    ----------
-    how
-        What is done to an op, for messages: "as sums".
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: a new op or tensor has an id that is taken, an op is gone twice, or the result is no graph.
-    """
+    """The graph with new ops where `Sections.op` or `Sums.op` was; all ops of `gone` are left out. `how`: what is done
+    to an op, for messages: "as sums". Raises `VerificationError`: ``rewrites``: a new op or tensor has an id that is
+    taken, an op is gone twice, or the result is no graph."""
     ops = {op.id: [op] for op in graph.ops}
     tensors = {t.id: t for t in graph.tensors}
     taken = {op.id for op in (*graph.ops, *graph.folded)}

@@ -48,7 +48,8 @@ class ByteReplay:
     def text(self) -> str:
         """One line for a report."""
         taken = f"; {self.aliases:,} alias{'es' * (self.aliases > 1)} taken for views" if self.aliases else ""
-        return f"{self.reads:,} reads intact, {self.moved_bytes:,} B moved, as {self.mode}{taken}"
+        what = f"{self.reads:,} reads find the bytes that were written"
+        return f"{what} (simulated as {self.mode}, {self.moved_bytes:,} B moved){taken}"
 
 
 class _ReplayedArena(Protocol):
@@ -121,20 +122,9 @@ def replay(
     *,
     mode: str | None = None,
 ) -> ByteReplay:
-    """Play the plan's order through its arena.
-
-    Parameters
-    ----------
-    at
-        Offset of each storage with bytes.
-    mode
-        ``"bytes"`` or ``"intervals"``; by default what the arena's size allows.
-
-    Raises
-    ------
-    VerificationError
-        ``replay``: a tensor was read, or an output looked at, whose bytes were written over.
-    """
+    """Play the plan's order through its arena. `at`: offset of each storage with bytes. `mode`: ``"bytes"`` or
+    ``"intervals"``; by default what the arena's size allows. Raises `VerificationError`: ``replay``: a tensor was read,
+    or an output looked at, whose bytes were written over."""
     moved = sum(graph.tensor_by_id[t].size for op in graph.ops for t in (*op.inputs, *op.outputs))
     moved = 2 * moved + sum(memory.workspace.values())
     size = plan.arena_bytes or 0

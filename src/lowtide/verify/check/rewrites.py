@@ -21,13 +21,8 @@ from lowtide.verify.check.swaps import reading, swaps_of, with_loads, with_store
 
 
 def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with the plan's recomputed ops, tiles, loops and aliases.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``, ``parts``: as `with_ops`. ``aliases``: as `lowtide.verify.check.aliases.aliased`.
-    """
+    """The graph with the plan's recomputed ops, tiles, loops and aliases. Raises `VerificationError`: ``rewrites``,
+    ``parts``: as `with_ops`. ``aliases``: as `lowtide.verify.check.aliases.aliased`."""
     changed = with_ops(graph, plan)
     return aliased(changed, plan, target) if has_aliases(plan) else changed
 
@@ -38,13 +33,8 @@ _WORDS = {Recompute: {"recompute"}, Sums: {"recompute"}, Swap: {"swap"}, TensorA
 
 
 def check_allowed(plan: Plan) -> None:
-    """See that a plan changes nothing but what it says it may.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: a change that the plan's words do not allow.
-    """
+    """See that a plan changes nothing but what it says it may. Raises `VerificationError`: ``rewrites``: a change that
+    the plan's words do not allow."""
     words = set(plan.allow or ())
     for r in plan.all_rewrites:
         rematerialised = isinstance(r, Recompute) and plan.spilling is not None and plan.spilling.rematerialise
@@ -57,13 +47,9 @@ def check_allowed(plan: Plan) -> None:
 def with_ops(graph: Graph, plan: Plan) -> Graph:
     """The graph with the plan's ops, each tensor where it was.
 
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
-        does not read what it replaces, or of an op that may give something else the second time.
-        ``parts``: as `lowtide.verify.check.parts.parted`.
-        ``loops``: as `lowtide.verify.check.loops.looped`.
+    Raises `VerificationError`: ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other
+    sizes, for an op that does not read what it replaces, or of an op that may give something else the second time.
+    ``parts``: as `lowtide.verify.check.parts.parted`. ``loops``: as `lowtide.verify.check.loops.looped`.
     """
     if plan.loops:
         return looped(graph, plan)
@@ -89,13 +75,8 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
 
 def before_cuts(graph: Graph, plan: Plan) -> Graph:
     """The graph that a plan cuts: the user's, with products by sections, norms and means as sums, and recomputed ops.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: as `with_ops`, `lowtide.verify.check.sections.with_sections`, and
-        `lowtide.verify.check.sums.with_sums`.
-    """
+    Raises `VerificationError`: ``rewrites``: as `with_ops`, `lowtide.verify.check.sections.with_sections`, and
+    `lowtide.verify.check.sums.with_sums`."""
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     if any(isinstance(r, Sections) for r in plan.rewrites or ()):
         from lowtide.verify.check.sections import with_sections  # it loads numpy, which is slow to load
@@ -214,7 +195,7 @@ def why_not_recomputed(graph: Graph, op: Op) -> str | None:
     memory, named = {chain[-1] for chain in read}, {t for chain in read for t in chain}
     for other in graph.ops:
         written = [t for t in other.outputs if _chain(above, t)[-1] in memory]
-        if names_only(other.type):  # what it makes is there already, unless it is the whole
+        if names_only(other.type):  # what it makes is there already, unless it is all of it
             written = [t for t in written if above[t] is None]
         came_first = graph.index_of[other.id] < graph.index_of[op.id] and not named.isdisjoint(other.outputs)
         if written and not came_first:

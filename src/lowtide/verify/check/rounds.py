@@ -12,8 +12,7 @@ from lowtide.rewrites import ConcatElimination, CutRegion, Recompute, Sections, 
 from lowtide.verify.check.part_rows import fail
 from lowtide.verify.check.parts import has_cuts, parted
 
-Before = Callable[[Graph, Plan], Graph]
-"""The graph that a plan cuts, of the one that it speaks of."""
+Before = Callable[[Graph, Plan], Graph]  # the graph that a plan cuts, of the one that it speaks of
 
 _TILES = CutRegion | ConcatElimination | Split
 _BEFORE_TILES = Sections | Sums | Recompute
@@ -21,13 +20,8 @@ _BEFORE_TILES = Sections | Sums | Recompute
 
 
 def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph, Plan]]:
-    """The plan's cuts, round by round: the graph that each cuts, and what is said of it.
-
-    Raises
-    ------
-    VerificationError
-        ``parts``: as `lowtide.verify.check.parts.parted`, or a round that cuts nothing, or does more than cut.
-    """
+    """The plan's cuts, round by round: the graph that each cuts, and what is said of it. Raises `VerificationError`:
+    ``parts``: as `lowtide.verify.check.parts.parted`, or a round that cuts nothing, or does more than cut."""
     result = []
     for k, listed in enumerate(plan.rounds or ()):
         one = replace(

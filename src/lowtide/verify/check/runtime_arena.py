@@ -24,8 +24,7 @@ from lowtide.verify.check.tflm_head import tflm_heads
 Chunk = list[int | None]
 _KEPT = 2**62
 """Owners from here on are never given back."""
-_BODY = 2**32
-"""Owners inside a body begin so far from those of the graph around it."""
+_BODY = 2**32  # owners inside a body begin so far from those of the graph around it
 
 
 def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
@@ -38,14 +37,9 @@ def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
 
 
 def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
-    """Check the block of a runtime with an arena of its own: what was seen.
-
-    Raises
-    ------
-    VerificationError
-        ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or
-        the plan has one although its target has no such runtime.
-    """
+    """Check the block of a runtime with an arena of its own: what was seen. Raises `VerificationError`:
+    ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or the
+    plan has one although its target has no such runtime."""
     return CHECKS.get(target.rule, _no_block)(graph, plan, target, memory)
 
 
@@ -62,7 +56,9 @@ def _as_planned(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory)
     if block is not None and block < plan.peak_bytes:
         raise VerificationError("runtime_arena", f"{block} bytes do not hold a peak of {plan.peak_bytes}")
     return (
-        "" if block is None else f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
+        ""
+        if block is None
+        else f"{format_size(block)} by LiteRT's own planner, taken from the plan (--run measures it)"
     )
 
 
@@ -269,9 +265,9 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         _check_heads(plan, parts, heads, apart=apart)
         if parts.arenas:
             _check_beyond(graph, plan, target, parts)
-        seen = "the head played through once more, "
-    kept = "the persistent one, and what is needed at least, as the plan has it (--run measures)"
-    return f"{format_size(needed)} follow from the parts; {seen}{kept}"
+        seen = "the planned part was simulated again, "
+    kept = "the persistent part and the least that is needed were taken from the plan (--run measures them)"
+    return f"{format_size(needed)} is the sum of its parts; {seen}{kept}"
 
 
 def _check_heads(plan: Plan, parts: RuntimeParts, heads: dict[str, int], *, apart: bool) -> None:
@@ -326,5 +322,4 @@ def _check_libraries(block: int, parts: RuntimeParts, *, apart: bool) -> None:
         raise VerificationError("runtime_arena", what)
 
 
-CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
-"""By the rule that a target names."""
+CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}  # by the rule that a target names

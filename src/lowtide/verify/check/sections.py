@@ -27,14 +27,9 @@ _SAME_ORDER = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 
 def with_sections(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's products by sections.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: an op that is no product with constant weights, ops behind it that do something else than the
-        sections say, an op that reads what is gone, or other numbers of ops and tensors.
-    """
+    """The graph with the plan's products by sections. Raises `VerificationError`: ``rewrites``: an op that is no
+    product with constant weights, ops behind it that do something else than the sections say, an op that reads what is
+    gone, or other numbers of ops and tensors."""
     listed = [r for r in plan.rewrites or () if isinstance(r, Sections)]
     if not listed:
         return graph

@@ -14,12 +14,8 @@ from lowtide.verify.check.memory import work_out
 
 def check_shared(members: Sequence[tuple[Graph, Plan, Target]]) -> str:
     """Each plan holds by itself (`verify_plan`); here, what one model keeps shares no byte with what another one uses.
-
-    Raises
-    ------
-    VerificationError
-        ``shared``: arenas of different sizes, or two models of which one writes where the other keeps something.
-    """
+    Raises `VerificationError`: ``shared``: arenas of different sizes, or two models of which one writes where the other
+    keeps something."""
     sizes = {plan.arena_bytes for _, plan, _ in members}
     if len(sizes) > 1:
         raise VerificationError("shared", f"the plans have arenas of {sorted(s or 0 for s in sizes)} bytes, not one")

@@ -19,13 +19,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def with_merges(graph: Graph, merges: Sequence[PlanMerge]) -> Graph:
-    """The step with these products as one, one merge after the other.
-
-    Raises
-    ------
-    VerificationError
-        ``fission``: the ops are not what they are said to be, or not the only readers of what goes.
-    """
+    """The step with these products as one, one merge after the other. Raises `VerificationError`: ``fission``: the ops
+    are not what they are said to be, or not the only readers of what goes."""
     for merge in merges:
         graph = _Claim(graph, merge).checked().graph()
     return graph

@@ -27,14 +27,9 @@ from lowtide.verify.check.memory import work_out
 
 
 def in_the_fast_memory(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan, str]:
-    """The tiled graph without its transfers, the plan without what these carry, and that in words.
-
-    Raises
-    ------
-    VerificationError
-        ``streams``: what is streamed is no tensor of the user's that is sliced or concatenated, shares its memory, or
-        moves other bytes than the plan says.
-    """
+    """The tiled graph without its transfers, the plan without what these carry, and that in words. Raises
+    `VerificationError`: ``streams``: what is streamed is no tensor of the user's that is sliced or concatenated, shares
+    its memory, or moves other bytes than the plan says."""
     if plan.streams is None:
         return graph, plan, "none"
     return _Streams(graph, plan, target).run()

@@ -28,13 +28,8 @@ _OPERAND_SINCE = {"ReduceSum": 13, "ReduceMean": 18, "ReduceSumSquare": 18}
 
 
 def with_sums(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's norms and means as sums.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: an op that is no norm or mean, or other ops around it, or other numbers of ops and tensors.
-    """
+    """The graph with the plan's norms and means as sums. Raises `VerificationError`: ``rewrites``: an op that is no
+    norm or mean, or other ops around it, or other numbers of ops and tensors."""
     sums = [r for r in plan.rewrites or () if isinstance(r, Sums)]
     if not sums:
         return graph
@@ -209,13 +204,8 @@ def _written(nodes: Sequence[Node], given: dict[str, int], r: Sums) -> tuple[lis
 
 
 def check_recomputed_operations(graph: Graph, plan: Plan) -> str:
-    """``recompute``: what recomputed ops cost in a plan that cuts, by the operations of the user's own ops.
-
-    Raises
-    ------
-    VerificationError
-        The plan gives another figure, or a bound that is none.
-    """
+    """``recompute``: what recomputed ops cost in a plan that cuts, by the operations of the user's own ops. Raises
+    `VerificationError`: the plan gives another figure, or a bound that is none."""
     given = plan.recomputation
     assert given is not None, plan.graph
     flops = {op.id: op.flops or 0 for op in graph.ops}

@@ -24,13 +24,8 @@ def swaps_of(plan: Plan) -> list[Swap]:
 
 
 def with_stores(graph: Graph, swaps: Sequence[Swap], ops: dict[int, Op], names: Mapping[int, str]) -> None:
-    """Add the stores to the ops of a graph.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: one stores what no op makes, what shares another tensor's memory, or what is stored already.
-    """
+    """Add the stores to the ops of a graph. Raises `VerificationError`: ``rewrites``: one stores what no op makes, what
+    shares another tensor's memory, or what is stored already."""
     stored: set[int] = set()
     for s in swaps:
         tensor = graph.tensor_by_id.get(s.tensor)
@@ -50,13 +45,9 @@ def with_loads(
     names: Mapping[int, str],
     user_tensor: Mapping[int, int],
 ) -> None:
-    """Add the loads, and let ops read what they make; `user_tensor`: of each tensor of a clone the user's own.
-
-    Raises
-    ------
-    VerificationError
-        ``rewrites``: a load makes a tensor that is there, or is for an op that does not read what was stored.
-    """
+    """Add the loads, and let ops read what they make; `user_tensor`: of each tensor of a clone the user's own. Raises
+    `VerificationError`: ``rewrites``: a load makes a tensor that is there, or is for an op that does not read what was
+    stored."""
     for s in swaps:
         if not s.loads:
             raise VerificationError("rewrites", f"tensor {s.tensor} is stored, and never loaded")
@@ -85,15 +76,8 @@ def reading(op: Op, instead: Mapping[int, int]) -> Op:
 
 
 def time_of(changed: Graph, memory: CheckedMemory, plan: Plan, units: Mapping[int, int]) -> int:
-    """Nanoseconds until the last op of a plan has ended.
-
-    Parameters
-    ----------
-    changed, memory
-        The plan's graph, with clones and transfers, and its memory.
-    units
-        Nanoseconds of each op that runs, by id.
-    """
+    """Nanoseconds until the last op of a plan has ended. `changed`, `memory`: the plan's graph, with clones and
+    transfers, and its memory. `units`: nanoseconds of each op that runs, by id."""
     swapping = plan.swapping
     assert swapping is not None, plan.graph
     there: dict[int, int] = {}
@@ -124,20 +108,9 @@ def _takes(size: int, rate: float) -> int:
 
 
 def check_swapping(plan: Plan, sizes: Mapping[int, int], ran: int, took: int) -> str:
-    """Check the bytes of transfers and the time that ops wait for them.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of each stored tensor's storage.
-    ran, took
-        Nanoseconds of all runs, and until the last has ended.
-
-    Raises
-    ------
-    VerificationError
-        ``recompute``: a rate is none, or bytes or waiting are not what they add up to.
-    """
+    """Check the bytes of transfers and the time that ops wait for them. `sizes`: bytes of each stored tensor's storage.
+    `ran`, `took`: nanoseconds of all runs, and until the last has ended. Raises `VerificationError`: ``recompute``: a
+    rate is none, or bytes or waiting are not what they add up to."""
     swapping = plan.swapping
     assert swapping is not None, plan.graph
     swaps = swaps_of(plan)

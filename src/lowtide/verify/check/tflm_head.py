@@ -14,8 +14,7 @@ from lowtide.rules.tflm.rule import ALIGNMENT, TflmRule
 from lowtide.sizes import round_up
 from lowtide.target import Target
 
-Span = tuple[int, int, int, int]
-"""Offset, end, first step and last step of a tensor, all inclusive but the end."""
+Span = tuple[int, int, int, int]  # offset, end, first step and last step of a tensor, all inclusive but the end
 
 
 def tflm_heads(graph: Graph, plan: Plan, target: Target) -> dict[str, int] | None:

@@ -16,14 +16,9 @@ _NOT_OF_MOVES = ("recomputation", "swapping", "loops")
 
 
 def check_read(plan: Plan, target: Target) -> None:
-    """See that each field of a plan is one that is read in a plan of its kind.
-
-    Raises
-    ------
-    VerificationError
-        ``unread``: recomputed rows where nothing is cut, costs of runs where loops or moves are, a runtime's parts
-        under a target of another one, and the like.
-    """
+    """See that each field of a plan is one that is read in a plan of its kind. Raises `VerificationError`: ``unread``:
+    recomputed rows where nothing is cut, costs of runs where loops or moves are, a runtime's parts under a target of
+    another one, and the like."""
     cuts = has_cuts(plan)
     changes = plan.rewrites or plan.loops or plan.fission
     unread = (

@@ -23,17 +23,9 @@ Rows = tuple[int, int]
 def windows_differ(
     graph: Graph, op: Op, attributes: Mapping[str, Any], given: Sequence[Rows], rows: Sequence[Rows]
 ) -> str | None:
-    """What a tile's windows see otherwise than those of the untiled operator; None: nothing.
-
-    Parameters
-    ----------
-    attributes
-        Of the tile.
-    given
-        Rows of each dimension of the first operand that the tile has; those outside the tensor are padding.
-    rows
-        Of each dimension of the result.
-    """
+    """What a tile's windows see otherwise than those of the untiled operator; None: nothing. `attributes`: of the tile.
+    `given`: rows of each dimension of the first operand that the tile has; those outside the tensor are padding.
+    `rows`: of each dimension of the result."""
     if op.type not in _WINDOWED:
         return None
     operand, result = (graph.tensor_by_id[t].shape or () for t in (op.inputs[0], op.outputs[0]))

@@ -23,8 +23,7 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Swap
 from lowtide.sizes import format_count
 
-_Marks = tuple[tuple[int, int, int], ...]
-"""Stretches of bytes, begin and end, and the op that wrote each; -1: none did."""
+_Marks = tuple[tuple[int, int, int], ...]  # stretches of bytes, begin and end, and the op that wrote each; -1: none did
 
 
 @dataclass
@@ -148,17 +147,9 @@ class _Copies:
 def check_writes(graph: Graph, changed: Graph, plan: Plan) -> str | None:
     """``writes``: no op reads bytes that were written over too early or too late. None where nothing is written over.
 
-    Parameters
-    ----------
-    graph
-        The user's, whose own order says who reads what.
-    changed
-        With the plan's new ops, of which the plan's order speaks.
-
-    Raises
-    ------
-    VerificationError
-        ``writes``: the first op that reads what another op wrote than in own order, or what is left at the end.
+    `graph`: the user's, whose own order says who reads what. `changed`: with the plan's new ops, of which the plan's
+    order speaks. Raises `VerificationError`: ``writes``: the first op that reads what another op wrote than in own
+    order, or what is left at the end.
     """
     own = _Shared(graph)
     if not own.roots:

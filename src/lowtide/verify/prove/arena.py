@@ -47,19 +47,8 @@ def prove_arena(
     graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 300_000
 ) -> Proof | None:
     """Re-prove the bound of a plan's arena, by search where it is above the load; None if there is nothing to prove.
-
-    Parameters
-    ----------
-    seconds
-        Wall time for the search.
-    max_states
-        Piles to look at before giving up.
-
-    Raises
-    ------
-    VerificationError
-        ``arena``: there is a placement below the bound.
-    """
+    `seconds`: wall time for the search. `max_states`: piles to look at before giving up. Raises `VerificationError`:
+    ``arena``: there is a placement below the bound."""
     bound = plan.arena_lower_bound_bytes
     if plan.moves is not None or plan.memories is not None or not bound:
         return None

@@ -25,10 +25,7 @@ def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[CheckedMem
 
     Constants count there while ops read them only, which is no more than they do, and sizes as ops are counted.
 
-    Raises
-    ------
-    VerificationError
-        ``traffic``: the peak that the proof names is not enough, or sizes are rounded up.
+    Raises `VerificationError`: ``traffic``: the peak that the proof names is not enough, or sizes are rounded up.
     """
     proof, bound, unit = plan.traffic_proof, plan.traffic_lower_bound_bytes or 0, target.alignment
     parts = [] if proof is None else proof.parts

@@ -47,8 +47,7 @@ from lowtide.verify.prove.live_at_once import peak_to_refute
 from lowtide.verify.prove.traffic import check_proof, prove_traffic
 from lowtide.verify.report import Proof
 
-SLICE = 500
-"""States that a direction looks at before it is the other's turn."""
+SLICE = 500  # states that a direction looks at before it is the other's turn
 
 
 @dataclass(frozen=True)
@@ -64,17 +63,9 @@ class Refutation:
 def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 2_000_000) -> Proof:
     """Re-prove the plan's bound, by a second search where the certificate is one of a search.
 
-    Parameters
-    ----------
-    seconds
-        Wall time for the search.
-    max_states
-        Sets of ops to look at before giving up; each takes about the number of ops in bits.
-
-    Raises
-    ------
-    VerificationError
-        ``bound`` or ``certificate``: the certificate does not hold, or an order exists that it rules out.
+    `seconds`: wall time for the search. `max_states`: sets of ops to look at before giving up; each takes about the
+    number of ops in bits. Raises `VerificationError`: ``bound`` or ``certificate``: the certificate does not hold, or
+    an order exists that it rules out.
     """
     began = time.perf_counter()
     if plan.moves is not None:
@@ -151,15 +142,9 @@ def refute(
     max_states: int = 2_000_000,
     one_op_rule: bool = True,
 ) -> Refutation:
-    """Look for an order of peak at most `budget` bytes, depth first, each set of ops once.
-
-    Parameters
-    ----------
-    directions
-        True is forward, False backward; several take turns of `SLICE` states, and the first to end decides.
-    one_op_rule
-        False switches the rule of this page off, for tests.
-    """
+    """Look for an order of peak at most `budget` bytes, depth first, each set of ops once. `directions`: true is
+    forward, False backward; several take turns of `SLICE` states, and the first to end decides. `one_op_rule`: false
+    switches the rule of this page off, for tests."""
     deadline = time.perf_counter() + seconds
     turns = deque(_search(graph, memory, budget, forward, one_op_rule) for forward in directions)
     states = 0

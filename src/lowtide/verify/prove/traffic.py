@@ -60,33 +60,18 @@ class PricedStorage:
 
 @dataclass(frozen=True)
 class SearchedPart:
-    """Ops 0, 1, ..., and what they need.
+    """Ops 0, 1, ..., and what they need."""
 
-    Attributes
-    ----------
-    before
-        Per op, those that run earlier in every order, as bits.
-    need
-        Per op, bytes of its workspace and of all it touches.
-    saves
-        Per op, pairs: if these ops (bits) have run, it needs so many bytes less.
-    touched
-        Per op, its items as bits.
-    gate
-        Until this op runs there is room for everything; -1: there never is.
-    windows
-        Ops (bits) that cost so much at least, whatever else runs.
-    """
-
-    before: tuple[int, ...]
-    need: tuple[int, ...]
+    before: tuple[int, ...]  # per op, those that run earlier in every order, as bits
+    need: tuple[int, ...]  # per op, bytes of its workspace and of all it touches
+    # Per op, pairs: if these ops (bits) have run, it needs so many bytes less.
     saves: tuple[tuple[tuple[int, int], ...], ...]
-    touched: tuple[int, ...]
+    touched: tuple[int, ...]  # per op, its items as bits
     items: tuple[PricedStorage, ...]
     capacity: int
     write_once: bool = True
-    gate: int = -1
-    windows: tuple[tuple[int, int], ...] = ()
+    gate: int = -1  # until this op runs there is room for everything; -1: there never is
+    windows: tuple[tuple[int, int], ...] = ()  # ops (bits) that cost so much at least, whatever else runs
 
 
 @dataclass(frozen=True)
@@ -277,7 +262,7 @@ class _PartBuilder:
         self.graph = graph
         self.memory = counted_memory(graph, plan, target)
         self.unit = target.alignment
-        # Sizes are rounded up here: whatever lies in the memory with its offsets aligned does so in the rounded one.
+        # Sizes are rounded up here: whatever is in the memory with its offsets aligned does so in the rounded one.
         self.capacity = round_up((plan.memories or [])[0].capacity_bytes, self.unit)
         self.at = {op.id: k for k, op in enumerate(graph.ops)}
         producer = {t: k for k, op in enumerate(graph.ops) for t in op.outputs}
@@ -439,13 +424,8 @@ class Replayed:
 
 
 def prove_traffic(graph: Graph, plan: Plan, target: Target, *, seconds: float, max_states: int) -> Replayed:
-    """Search the parts of a plan's proof a second time; its bound holds if the result is no less.
-
-    Raises
-    ------
-    VerificationError
-        ``traffic``: a part needs less than the proof says.
-    """
+    """Search the parts of a plan's proof a second time; its bound holds if the result is no less. Raises
+    `VerificationError`: ``traffic``: a part needs less than the proof says."""
     check_proof(graph, plan, target)
     proof, bound = plan.traffic_proof or TrafficProof(kind="none"), plan.traffic_lower_bound_bytes or 0
     deadline = time.perf_counter() + seconds

@@ -45,18 +45,8 @@ def as_sequence(
     step: Step, model: Any, loss_fn: Callable[..., Any], batch: Sequence[Any], ratio: float
 ) -> tuple[int, ...]:
     """torch's choice at that ratio as ids of a step's ops in the order in which the two halves run them: those of the
-    forward pass that stand in the backward half run again.
-
-    Parameters
-    ----------
-    step
-        Of `compile_step` for the same module, loss and batch, without an optimizer.
-
-    Raises
-    ------
-    InputError
-        The halves have other ops than the step.
-    """
+    forward pass that stand in the backward half run again. `step`: of `compile_step` for the same module, loss and
+    batch, without an optimizer. Raises `InputError`: the halves have other ops than the step."""
     joint, forward, backward, _ = _split(model, loss_fn, batch, ratio)
     number = _numbers(step, joint)
     first, second = (

@@ -32,21 +32,7 @@ from lowtide_research.zoo.published.cases import HMCOS
 
 @dataclass(frozen=True, kw_only=True)
 class AllocateSuite(TableSuite[Row]):
-    """Buffers placed by every allocator, beside the load bound.
-
-    Attributes
-    ----------
-    parts
-        Keys of `PARTS`; all of them if empty, without ``"instances"`` where there are none.
-    networks
-        Of HMCOS's, by name; all of them if empty.
-    instances
-        Directory of ``*.csv`` as minimalloc's; a number before the ending (``A.1048576.csv``) is the capacity.
-    allocators
-        Names of `lowtide_research.bench.placing.allocators`; all if empty.
-    time
-        Seconds of wall time of each search, for an order and for its arena.
-    """
+    """Buffers placed by every allocator, beside the load bound."""
 
     name: ClassVar[str] = "allocate"
     words: ClassVar[str] = "what arenas need, by every allocator, and HMCOS's Table 1"
@@ -56,13 +42,16 @@ class AllocateSuite(TableSuite[Row]):
     )
     examples: ClassVar[tuple[str, ...]] = ("--part instances --instances DIR", "--part hmcos-1 -o results")
 
+    # Keys of `PARTS`; all of them if empty, without ``"instances"`` where there are none.
     parts: Sequence[str] = listed("instances, hmcos-1 (default: all there is input for)", "--part")
-    networks: Sequence[str] = listed("of HMCOS's (default: all)")
+    networks: Sequence[str] = listed("of HMCOS's (default: all)")  # of HMCOS's, by name; all of them if empty
+    # Directory of ``*.csv`` as minimalloc's; a number before the ending (``A.1048576.csv``) is the capacity.
     instances: str | Path | None = field(
         default=None, metadata=flag("place the buffers of every *.csv there (minimalloc's format)", "DIR")
     )
+    # Names of `lowtide_research.bench.placing.allocators`; all if empty.
     allocators: Sequence[str] = listed("greedy rules, engines (default: all)")
-    time: float = time_limit(20.0, "each search")
+    time: float = time_limit(20.0, "each search")  # seconds of wall time of each search, for an order and for its arena
 
     def rows(self, watch: Watch) -> Iterator[Row]:
         """Check the names and directories; then part by part."""

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import Field, fields
 from typing import Any, cast, get_origin, get_type_hints
 
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
-from lowtide.cli.values import dim, name_list, printing, seed
+from lowtide.cli.values import name_list, printing, seed
 from lowtide_research.bench.options import Flag
 from lowtide_research.bench.output import make_directory, write
 from lowtide_research.bench.registry import suites
 from lowtide_research.bench.suite import Suite, Watch, run
 
-COUNT_SECONDS = 5.0
-"""How often it is said how many of many are done."""
-LIMITS = ("time", "search_memory", "seed")
-"""Options that stand behind those of the files."""
-DEST = "suite_{}"
-"""Where the parser keeps an option of a suite, apart from those of all commands."""
+COUNT_SECONDS = 5.0  # how often it is said how many of many are done
+LIMITS = ("time", "search_memory", "seed")  # options that stand behind those of the files
+DEST = "suite_{}"  # where the parser keeps an option of a suite, apart from those of all commands
 
 
 def add_suites(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +47,7 @@ def options_of(suite: type[Suite[Any]]) -> dict[str, Field[Any]]:
 
 
 def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[Any]]) -> None:
-    """Add a flag as the type of its field takes it: names by commas, words in a row, NAME=SIZE, a number, or text."""
+    """Add a flag as the type of its field takes it: names by commas, words in a row, a number, or text."""
     flag: Flag = option.metadata["flag"]
     name = flag.name or f"--{option.name.replace('_', '-')}"
     dest = DEST.format(option.name)
@@ -60,8 +57,6 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
         parser.add_argument(dest, nargs="*", **about)
     elif get_origin(kind) is Sequence:
         parser.add_argument(name, dest=dest, default="", type=name_list, **about)
-    elif get_origin(kind) is Mapping:
-        parser.add_argument(name, dest=dest, action="append", default=[], type=dim, **about)
     else:
         convert = seed if option.name == "seed" else kind if kind in (int, float) else str
         parser.add_argument(name, dest=dest, default=option.default, type=convert, **about)
@@ -70,8 +65,6 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
 def suite_of(options: argparse.Namespace) -> Suite[Any]:
     """The suite that was asked for, with its options."""
     given = {name: getattr(options, DEST.format(name)) for name in options_of(options.suite_type)}
-    if "dims" in given:
-        given["dims"] = dict(given["dims"])
     return options.suite_type(**given)
 
 

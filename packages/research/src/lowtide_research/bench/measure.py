@@ -25,52 +25,33 @@ CERTIFICATES = {CutCertificate: "cut", SearchCertificate: "search", NoCertificat
 
 @dataclass(frozen=True)
 class Cell:
-    """One method under one setting on one network; a row of the results. Sizes are bytes.
-
-    Attributes
-    ----------
-    form
-        Which ops were made one, as the paper does.
-    status
-        ``"ok"``, or why there is no full result: ``"time"`` and ``"memory"`` are limits, after which the best found
-        is given; after ``"unsupported"`` and ``"error"`` there is nothing.
-    lower_bound_bytes
-        What this method proved, at least the largest single op.
-    optimal
-        Whether the peak is the best bound that any method proved here.
-    certificate
-        Kind of this method's own proof.
-    reduced_ops
-        What was left to be ordered: see `registry.LEFT_TO_ORDER`.
-    cpu_seconds
-        Processor time of all threads for scheduling alone, the least of `runs` runs.
-    published
-        What the paper prints for this cell.
-    """
+    """One method under one setting on one network; a row of the results. Sizes are bytes."""
 
     part: str
     network: str
     ops: int
     target: str
-    form: str
+    form: str  # which ops were made one, as the paper does
     unit: str
     method: str
     setting: str
+    # ``"ok"``, or why there is no full result: ``"time"`` and ``"memory"`` are limits, after which the best found is
+    # given; after ``"unsupported"`` and ``"error"`` there is nothing.
     status: Literal["ok", "time", "memory", "unsupported", "error"]
     reason: str | None = None
     peak_bytes: int | None = None
-    lower_bound_bytes: int | None = None
-    optimal: bool = False
-    certificate: str = "none"
-    reduced_ops: int | None = None
+    lower_bound_bytes: int | None = None  # what this method proved, at least the largest single op
+    optimal: bool = False  # whether the peak is the best bound that any method proved here
+    certificate: str = "none"  # kind of this method's own proof
+    reduced_ops: int | None = None  # what was left to be ordered: see `registry.LEFT_TO_ORDER`
     states: int | None = None
     variables: int | None = None
-    cpu_seconds: float = 0.0
+    cpu_seconds: float = 0.0  # processor time of all threads for scheduling alone, the least of `runs` runs
     runs: int = 0
     constraint: str | None = None
     constraint_bytes: int | None = None
     within_constraint: bool | None = None
-    published: tuple[Figure, ...] = ()
+    published: tuple[Figure, ...] = ()  # what the paper prints for this cell
     counters: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -98,20 +79,9 @@ def measure(
     published: tuple[Figure, ...] = (),
     own_result: bool = False,
 ) -> Cell:
-    """Run a method; whatever it raises is a cell.
-
-    Parameters
-    ----------
-    limits
-        Makes those of a run, whose clock starts with it.
-    own_result
-        Whether the peak is that of Zhong et al.'s Algorithm 2 alone, even where a plain order is better.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C, also where the method ended by itself because of it.
-    """
+    """Run a method; whatever it raises is a cell. `limits`: makes those of a run, whose clock starts with it.
+    `own_result`: whether the peak is that of Zhong et al.'s Algorithm 2 alone, even where a plain order is better.
+    Raises `KeyboardInterrupt`: Ctrl-C, also where the method ended by itself because of it."""
     case, model = subject.case, subject.model
     about: dict[str, Any] = {
         "part": subject.part,

@@ -14,13 +14,8 @@ SUFFIX = ".graph.json"
 
 
 def build(network: str, directory: Path | None, label: str) -> Graph:
-    """Build a network of the zoo, or read ``file:NAME``.
-
-    Raises
-    ------
-    InputError
-        No such network, or no such file; `label` is what people call the network.
-    """
+    """Build a network of the zoo, or read ``file:NAME``. Raises `InputError`: no such network, or no such file; `label`
+    is what people call the network."""
     if not network.startswith(FILE):
         return zoo.build(network).graph()
     from lowtide.api import load
@@ -37,13 +32,7 @@ def graph_of(case: Case, directory: Path | None = None) -> Graph:
 
 
 def files_in(directory: str | Path, *endings: str) -> list[Path]:
-    """Files with one of these endings, the smallest first.
-
-    Raises
-    ------
-    InputError
-        There is none, or no such directory.
-    """
+    """Files with one of these endings, the smallest first. Raises `InputError`: there is none, or no such directory."""
     folder = Path(directory)
     try:
         sizes = sorted((p.stat().st_size, p.name) for p in folder.iterdir() if p.name.endswith(endings))
@@ -55,13 +44,8 @@ def files_in(directory: str | Path, *endings: str) -> list[Path]:
 
 
 def models_named(directory: str | Path, names: Sequence[str]) -> list[Path]:
-    """ONNX files of these names, without their ending, anywhere below a directory, in the order of the names.
-
-    Raises
-    ------
-    InputError
-        There is none of a name; the first such one is named.
-    """
+    """ONNX files of these names, without their ending, anywhere below a directory, in the order of the names. Raises
+    `InputError`: there is none of a name; the first such one is named."""
     paths = {path.stem: path for path in sorted(Path(directory).rglob("*.onnx"))}
     missing = [name for name in names if name not in paths]
     if missing:

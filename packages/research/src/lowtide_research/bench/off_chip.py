@@ -72,13 +72,7 @@ def study(limits: Callable[[], Limits]) -> Iterator[OffChip]:
 def paged_traffic(
     model: MemoryModel, order: Sequence[int], capacity_bytes: int, page_bytes: int = PAGE_BYTES
 ) -> Traffic:
-    """Run an order on a memory of pages under Belady's replacement.
-
-    Parameters
-    ----------
-    order
-        Positions in own order.
-    """
+    """Run an order on a memory of pages under Belady's replacement. `order`: positions in own order."""
     assert capacity_bytes >= page_bytes
     sizes, first_page = _pages(model, page_bytes)
     touches: list[tuple[int, bool]] = []

@@ -8,21 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Flag:
-    """How an option is given on the command line.
+    """How an option is given on the command line."""
 
-    Attributes
-    ----------
-    words
-        What ``--help`` says of it.
-    metavar
-        What stands for its value there.
-    name
-        The flag, if it is not ``--`` and the field's name; without dashes it is a positional argument.
-    """
-
-    words: str
-    metavar: str
-    name: str = ""
+    words: str  # what ``--help`` says of it
+    metavar: str  # what stands for its value there
+    name: str = ""  # the flag, if it is not ``--`` and the field's name; without dashes it is a positional argument
 
 
 def flag(words: str, metavar: str, name: str = "") -> dict[str, Flag]:

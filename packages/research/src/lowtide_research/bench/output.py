@@ -11,13 +11,8 @@ from lowtide_research.bench.suite import Results
 
 
 def write(results: Results[Any], directory: str | Path, label: str = "") -> list[Path]:
-    """Write a suite's files, ``SUITE[-LABEL].json`` and what it has beside it, together or not at all.
-
-    Raises
-    ------
-    InputError
-        That is not possible.
-    """
+    """Write a suite's files, ``SUITE[-LABEL].json`` and what it has beside it, together or not at all. Raises
+    `InputError`: that is not possible."""
     make_directory(directory)
     contents = results.suite.files(results, results.suite.stem(results, label))
     paths = [Path(directory) / name for name in contents]

@@ -19,10 +19,8 @@ from lowtide_research.schedule.zhong.method import Zhong
 from lowtide_research.schedule.zhong.problem import problem_of
 from lowtide_research.zoo.published.cases import ABLATION, CELLS, HMCOS, HRNET, NASNET_MOBILE, RANDWIRE, ZHONG, Case
 
-GRAPHS = "graphs"
-"""Part of the graphs in a directory."""
-FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")
-"""Tables that a part may have."""
+GRAPHS = "graphs"  # part of the graphs in a directory
+FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")  # tables that a part may have
 METHODS = ("own", "rpo", "lpmf", "serenity", "hmcos", "zhong", "exact")
 
 
@@ -34,35 +32,20 @@ class Run(NamedTuple):
     printed: str = ""
 
 
-OPTIMUM = Run(Exact(), "lowtide")
-"""What the settings of another method are to be compared with."""
+OPTIMUM = Run(Exact(), "lowtide")  # what the settings of another method are to be compared with
 
 Runs = Callable[[Case, MemoryModel, Sequence[str]], Iterator[Run]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A table of results.
+    """A table of results."""
 
-    Attributes
-    ----------
-    title
-        What it shows.
-    cases
-        Its networks.
-    runs
-        What is run on each; given the case, its graph under its target, and the names of methods asked for.
-    own_result
-        See `measure`.
-    tables
-        What is shown of it.
-    """
-
-    title: str
-    cases: tuple[Case, ...]
-    runs: Runs
-    own_result: bool = False
-    tables: tuple[str, ...] = FIGURES
+    title: str  # what it shows
+    cases: tuple[Case, ...]  # its networks
+    runs: Runs  # what is run on each; given the case, its graph under its target, and the names of methods asked for
+    own_result: bool = False  # see `measure`
+    tables: tuple[str, ...] = FIGURES  # what is shown of it
 
 
 def by_method(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:

@@ -13,66 +13,41 @@ from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.stop import Limits
 from lowtide_research.bench.timing import one_line, quickest
 
-OURS = "lowtide"
-"""All engines in turn, as `lowtide research plan` and `lowtide research allocate` ask them."""
+OURS = "lowtide"  # all engines in turn, as `lowtide research plan` and `lowtide research allocate` ask them
 OURS_TO_CAPACITY = "lowtide to capacity"
 
 
 @dataclass(frozen=True)
 class Row:
-    """An allocator on an instance; a row of the results. Sizes are bytes.
+    """An allocator on an instance; a row of the results. Sizes are bytes."""
 
-    Attributes
-    ----------
-    part
-        Key of `lowtide_research.bench.arena_tables.PARTS`.
-    instance
-        File or network.
-    target, alignment, order
-        Of a network: its memory rules, and which method's order.
-    allocator
-        A greedy rule, an engine, or `OURS`.
-    status
-        ``"ok"``, or why there is no height: ``"unsupported"``, ``"error"``; ``"time"`` if the limit ended the search
-        for the order.
-    capacity_bytes, fits
-        What the file's name says there is, and whether the height is within it.
-    peak_bytes
-        Exact bytes of the order's highest step.
-    load_bytes
-        The same with sizes rounded up to the alignment: no placement of these buffers is lower.
-    lower_bound_bytes
-        The best that any allocator of this run proved of these buffers.
-    optimal
-        Whether the height is that bound.
-    replayed
-        Whether the whole plan was checked and every byte replayed; all other heights are checked for overlaps.
-    cpu_seconds
-        Processor time of all threads, of placing alone (`plan_row`: of planning), the least of `runs` runs.
-    lost
-        Where the arena loses bytes, in words.
-    """
-
-    part: str
-    instance: str
+    part: str  # key of `lowtide_research.bench.arena_tables.PARTS`
+    instance: str  # file or network
     buffers: int
-    allocator: str
+    allocator: str  # a greedy rule, an engine, or `OURS`
+    # target, alignment, order: of a network: its memory rules, and which method's order.
     target: str = ""
     alignment: int = 1
     order: str = ""
+    # ``"ok"``, or why there is no height: ``"unsupported"``, ``"error"``; ``"time"`` if the limit ended the search for
+    # the order.
     status: Literal["ok", "time", "unsupported", "error"] = "ok"
     reason: str | None = None
+    # capacity_bytes, fits: what the file's name says there is, and whether the height is within it.
     capacity_bytes: int | None = None
     fits: bool | None = None
-    peak_bytes: int | None = None
+    peak_bytes: int | None = None  # exact bytes of the order's highest step
+    # The same with sizes rounded up to the alignment: no placement of these buffers is lower.
     load_bytes: int | None = None
     height_bytes: int | None = None
-    lower_bound_bytes: int | None = None
-    optimal: bool = False
+    lower_bound_bytes: int | None = None  # the best that any allocator of this run proved of these buffers
+    optimal: bool = False  # whether the height is that bound
+    # Whether the whole plan was checked and every byte replayed; all other heights are checked for overlaps.
     replayed: bool = False
+    # Processor time of all threads, of placing alone (`plan_row`: of planning), the least of `runs` runs.
     cpu_seconds: float = 0.0
     runs: int = 0
-    lost: str = ""
+    lost: str = ""  # where the arena loses bytes, in words
     counters: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -139,20 +114,8 @@ def allocators() -> dict[str, Allocator]:
 
 
 def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[str, Any]) -> Row:
-    """Run an allocator and check what it gives; whatever it raises is a row.
-
-    Parameters
-    ----------
-    seconds
-        Wall time that it may search.
-    about
-        Fields of the row: what the problem is.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C.
-    """
+    """Run an allocator and check what it gives; whatever it raises is a row. `seconds`: wall time that it may search.
+    `about`: fields of the row: what the problem is. Raises `KeyboardInterrupt`: Ctrl-C."""
     about = {**about, "buffers": len(problem.buffers), "allocator": allocator.name}
     try:
         reason = allocator.supports(problem)

@@ -33,8 +33,7 @@ from lowtide_research.bench.suite import Results, Suite, Watch
 from lowtide_research.bench.tables import json_text
 from lowtide_research.zoo.published.cases import Case, case_of
 
-NETWORK = "nasnet_a_imagenet"
-"""Of HMCOS's Figure 2."""
+NETWORK = "nasnet_a_imagenet"  # of HMCOS's Figure 2
 BINS = 60
 QUANTILES = (0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 
@@ -50,27 +49,12 @@ class Drawn:
     cpu_seconds: float
 
 
-Row: TypeAlias = Drawn | Cell
-"""The orders drawn, then each method."""
+Row: TypeAlias = Drawn | Cell  # the orders drawn, then each method
 
 
 @dataclass(frozen=True)
 class SpaceSuite(Suite[Row]):
-    """Random orders of a network, and methods to compare them with.
-
-    Attributes
-    ----------
-    network
-        Name of the zoo, a file, or a graph.
-    orders
-        How many to draw.
-    methods
-        Names of the methods to mark; the papers' if empty.
-    target
-        Memory rules; if None, those of the paper that the network is from, else ``"strict"``.
-    time, search_memory
-        Limits of each method.
-    """
+    """Random orders of a network, and methods to compare them with."""
 
     name: ClassVar[str] = "space"
     words: ClassVar[str] = "the peaks of random orders of one network, with the optimum and each method marked"
@@ -81,14 +65,18 @@ class SpaceSuite(Suite[Row]):
     examples: ClassVar[tuple[str, ...]] = ("", "--network swiftnet_cell_a --orders 100000")
     labelled: ClassVar[bool] = False
 
+    # Name of the zoo, a file, or a graph.
     network: str | Graph = field(
         default=NETWORK, metadata=flag("of the zoo, or a file (default: nasnet_a_imagenet)", "NAME")
     )
-    orders: int = field(default=1_000_000, metadata=flag("(default: 1000000)", "N"))
+    orders: int = field(default=1_000_000, metadata=flag("(default: 1000000)", "N"))  # how many to draw
+    # Names of the methods to mark; the papers' if empty.
     methods: Sequence[str] = listed("which to mark (default: the papers')")
+    # Memory rules; if None, those of the paper that the network is from, else ``"strict"``.
     target: str | None = field(
         default=None, metadata=flag("memory rules (default: those of the network's paper, or strict)", "NAME")
     )
+    # time, search_memory: limits of each method.
     time: float = time_limit()
     search_memory: int | str = memory_limit()
     seed: int = random_seed()

@@ -26,24 +26,7 @@ GRAPH_METHODS = ("own", "exact")
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSuite(TableSuite[Cell]):
-    """Methods on networks, each figure under its paper's own memory rules.
-
-    Attributes
-    ----------
-    networks
-        Names of the zoo; the papers' own if empty. With `parts`, only these of the parts' networks.
-    graphs
-        Directory of ``*.graph.json``, all of them planned, as they are, under `target`; without `networks` or `parts`
-        nothing else is. Parts take from it what the zoo does not hold.
-    methods
-        Names; the papers' if empty, for `graphs` the own order and the exact one.
-    parts
-        Keys of `PARTS`, or ``"all"``; ``"main"`` if empty.
-    target
-        Memory rules of networks that no paper measured.
-    time, search_memory
-        Limits of each cell: seconds of wall time, memory for states. A cell that they end says so.
-    """
+    """Methods on networks, each figure under its paper's own memory rules."""
 
     name: ClassVar[str] = "schedule"
     words: ClassVar[str] = "every method on the papers' networks, beside the published figures"
@@ -54,15 +37,22 @@ class ScheduleSuite(TableSuite[Cell]):
         "--graphs graphs -o results --label mine",
     )
 
+    # Names of the zoo; the papers' own if empty. With `parts`, only these of the parts' networks.
     networks: Sequence[str] = listed("of the zoo (default: the papers')")
+    # Directory of ``*.graph.json``, all of them planned, as they are, under `target`; without `networks` or `parts`
+    # nothing else is. Parts take from it what the zoo does not hold.
     graphs: str | Path | None = field(
         default=None, metadata=flag("plan every *.graph.json there; parts take from it what they lack", "DIR")
     )
+    # Names; the papers' if empty, for `graphs` the own order and the exact one.
     methods: Sequence[str] = listed("(default: the papers'; for --graphs own,exact)")
+    # Keys of `PARTS`, or ``"all"``; ``"main"`` if empty.
     parts: Sequence[str] = listed(
         "main, hmcos-3, serenity-2, zhong-4, zhong-5, zhong-6, zhong-9, zhong-solvers, ablation, or all", "--part"
     )
+    # Memory rules of networks that no paper measured.
     target: str = field(default="strict", metadata=flag("for networks without a paper (default: strict)", "NAME"))
+    # time, search_memory: limits of each cell: seconds of wall time, memory for states. A cell that they end says so.
     time: float = time_limit()
     search_memory: int | str = memory_limit()
     seed: int = random_seed()

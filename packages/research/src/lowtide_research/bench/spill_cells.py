@@ -108,25 +108,7 @@ WIDE_SCHEMES = ("belady exact", "greedy exact", "spill")
 
 @dataclass(frozen=True)
 class SpillCell:
-    """One scheme on one network at one budget. Sizes are bytes.
-
-    Attributes
-    ----------
-    budget
-        ``"M_R"``, ``"M_H"`` or ``"M_P"``.
-    same
-        Whether M_R is M_P, so that all three are one budget.
-    peak_proved
-        Whether M_P is proved least.
-    status
-        ``"ok"``, or the limit that ended it (then the best found is given), or why there is nothing.
-    lower_bound_bytes
-        What this scheme proved of all orders; `order_bound_bytes` of its own order (or as far as a solver says).
-    cpu_seconds
-        Processor time of all threads, the order included, the least of up to three runs where below 0.5 s.
-    proved_again
-        What ``verify --prove`` says of `lower_bound_bytes`; None where there is no bound, or only a solver's.
-    """
+    """One scheme on one network at one budget. Sizes are bytes."""
 
     part: str
     network: str
@@ -134,18 +116,22 @@ class SpillCell:
     family: Family
     setting: Setting
     ops: int
-    budget: str
+    budget: str  # ``"M_R"``, ``"M_H"`` or ``"M_P"``
     capacity_bytes: int
-    same: bool
-    peak_proved: bool
+    same: bool  # whether M_R is M_P, so that all three are one budget
+    peak_proved: bool  # whether M_P is proved least
     scheme: str
+    # ``"ok"``, or the limit that ended it (then the best found is given), or why there is nothing.
     status: Literal["ok", "time", "memory", "unsupported", "error"]
     reason: str | None = None
     traffic_bytes: int | None = None
+    # What this scheme proved of all orders; `order_bound_bytes` of its own order (or as far as a solver says).
     lower_bound_bytes: int = 0
     order_bound_bytes: int | None = None
     optimal: bool = False
+    # Processor time of all threads, the order included, the least of up to three runs where below 0.5 s.
     cpu_seconds: float = 0.0
+    # What ``verify --prove`` says of `lower_bound_bytes`; None where there is no bound, or only a solver's.
     proved_again: str | None = None
     published: tuple[Figure, ...] = ()
     counters: dict[str, Any] = field(default_factory=dict)
@@ -158,20 +144,13 @@ class SpillCell:
 
 @dataclass(frozen=True)
 class Subject:
-    """A network with what counts of it, and its two ends of memory; bytes.
-
-    Attributes
-    ----------
-    problem
-        Without a limit of memory.
-    least_bytes, proved
-        The least peak without spilling, and whether it is proved.
-    """
+    """A network with what counts of it, and its two ends of memory; bytes."""
 
     part: str
     network: Network
     setting: Setting
-    problem: SpillProblem
+    problem: SpillProblem  # without a limit of memory
+    # least_bytes, proved: the least peak without spilling, and whether it is proved.
     least_bytes: int
     proved: bool
 
@@ -214,20 +193,9 @@ class Subject:
 def measure(
     problem: SpillProblem, method: SpillMethod, about: dict[str, Any], limits: Callable[[], Limits]
 ) -> SpillCell:
-    """Run a scheme, and check its answer as a plan is checked; whatever it raises is a cell.
-
-    Parameters
-    ----------
-    about
-        Fields of the cell: what the problem is.
-    limits
-        Makes those of a run, whose clock starts with it.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C, also where the scheme ended by itself because of it.
-    """
+    """Run a scheme, and check its answer as a plan is checked; whatever it raises is a cell. `about`: fields of the
+    cell: what the problem is. `limits`: makes those of a run, whose clock starts with it. Raises `KeyboardInterrupt`:
+    Ctrl-C, also where the scheme ended by itself because of it."""
     try:
         reason = method.supports(problem)
         if reason is not None:

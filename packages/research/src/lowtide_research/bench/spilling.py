@@ -36,29 +36,12 @@ from lowtide_research.zoo.published.cases import FILE
 
 PARTS = ("networks", "wide", "sizes", "off-chip")
 
-Row: TypeAlias = SpillCell | ProgramSize | OffChip
-"""Of the first two parts, of ``"sizes"``, of ``"off-chip"``."""
+Row: TypeAlias = SpillCell | ProgramSize | OffChip  # of the first two parts, of ``"sizes"``, of ``"off-chip"``
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpillSuite(TableSuite[Row]):
-    """COSMA's networks in a small fast memory: traffic and times of every scheme; SERENITY's off-chip study.
-
-    Attributes
-    ----------
-    networks
-        Labels (``"NASNet-A"``) or names; all if empty. Those in files are left out without `graphs`.
-    graphs
-        Directory with the graph files of the ten human-designed networks.
-    schemes
-        Keys of `SCHEMES`; all if empty.
-    settings
-        Of `SETTINGS`; both if empty.
-    parts
-        Of `PARTS`; ``"networks"`` if empty.
-    time, search_memory
-        Limits of each cell: seconds of wall time, memory for states.
-    """
+    """COSMA's networks in a small fast memory: traffic and times of every scheme; SERENITY's off-chip study."""
 
     name: ClassVar[str] = "spill"
     words: ClassVar[str] = (
@@ -74,13 +57,19 @@ class SpillSuite(TableSuite[Row]):
         "--part wide,off-chip -o results --label more",
     )
 
+    # Labels (``"NASNet-A"``) or names; all if empty. Those in files are left out without `graphs`.
     networks: Sequence[str] = listed("COSMA's, by name (default: all)")
+    # Directory with the graph files of the ten human-designed networks.
     graphs: str | Path | None = field(
         default=None, metadata=flag("graph files of the ten human-designed networks", "DIR")
     )
+    # Keys of `SCHEMES`; all if empty.
     schemes: Sequence[str] = listed("such as 'belady own', cosma, spill (default: all)")
+    # Of `SETTINGS`; both if empty.
     settings: Sequence[str] = listed("activations, parameters (default: both)", metavar="A,B")
+    # Of `PARTS`; ``"networks"`` if empty.
     parts: Sequence[str] = listed("networks, wide, sizes, off-chip, or all", "--part")
+    # time, search_memory: limits of each cell: seconds of wall time, memory for states.
     time: float = time_limit()
     search_memory: int | str = memory_limit()
     seed: int = random_seed()

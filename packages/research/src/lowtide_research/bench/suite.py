@@ -28,21 +28,13 @@ def _quiet(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told of a run while it goes on; any of them may raise KeyboardInterrupt to end it.
+    """Who is told of a run while it goes on; any of them may raise KeyboardInterrupt to end it."""
 
-    Attributes
-    ----------
-    search
-        Called with the name of what is measured and the progress of its search.
-    count
-        Called with how many of how many are done, where they are too many for rows.
-    row
-        Called with each finished row.
-    """
-
+    # Called with the name of what is measured and the progress of its search.
     search: Callable[[str, Progress], None] = _quiet
+    # Called with how many of how many are done, where they are too many for rows.
     count: Callable[[int, int], None] = _quiet
-    row: Callable[[Any], None] = _quiet
+    row: Callable[[Any], None] = _quiet  # called with each finished row
 
     def named(self, name: str) -> Callable[[Progress], None]:
         """What a search of that name is to call."""
@@ -141,15 +133,8 @@ class Results(Generic[R]):
 
 
 def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
-    """Run a suite; the rows that are done when Ctrl-C comes are its results.
-
-    Raises
-    ------
-    InputError, MissingExtraError
-        As `Suite.rows`.
-    KeyboardInterrupt
-        Ctrl-C before any row was done.
-    """
+    """Run a suite; the rows that are done when Ctrl-C comes are its results. Raises `InputError`, `MissingExtraError`:
+    as `Suite.rows`. Raises `KeyboardInterrupt`: Ctrl-C before any row was done."""
     watch = watch or Watch()
     began = clock.process_time()
     done: list[R] = []

@@ -11,8 +11,7 @@ from lowtide.report.columns import columns
 from lowtide.sizes import parse_size
 from lowtide_research.bench.machine import Machine
 
-LEAST = "*"
-"""Stands behind what is proved least."""
+LEAST = "*"  # stands behind what is proved least
 
 
 @dataclass(frozen=True)
@@ -40,25 +39,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Page:
-    """What is shown of results.
+    """What is shown of results."""
 
-    Attributes
-    ----------
-    title
-        The heading of the Markdown.
-    about
-        What it was measured with and how, above the tables.
-    remarks
-        A line for each thing to be said below them.
-    bare
-        Whether a terminal shows the tables alone.
-    """
-
-    title: str
-    about: str
+    title: str  # the heading of the Markdown
+    about: str  # what it was measured with and how, above the tables
     tables: Sequence[Table]
-    remarks: Sequence[str] = ()
-    bare: bool = False
+    remarks: Sequence[str] = ()  # a line for each thing to be said below them
+    bare: bool = False  # whether a terminal shows the tables alone
 
     def text(self) -> str:
         """For a terminal."""

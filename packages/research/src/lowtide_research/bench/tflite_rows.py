@@ -15,28 +15,17 @@ _HEADS = (
 
 @dataclass(frozen=True, slots=True)
 class OverlapRow:
-    """What was seen of one kind of operator.
+    """What was seen of one kind of operator."""
 
-    Attributes
-    ----------
-    kind, dtype
-        Operator and type of its output.
-    shapes
-        How many shapes the rule gives an overlap for; each is tried for each input that may be overlapped.
-    equal
-        At the rule's distance, bit-equal to the plain run.
-    row_nearer_corrupt, element_nearer_corrupt
-        A row, an element nearer, and the outputs differ.
-    most_slack_bytes
-        Largest number of bytes by which the output could lie nearer, over all shapes, with outputs still equal.
-    """
-
+    # kind, dtype: operator and type of its output.
     kind: str
     dtype: str
-    shapes: int
-    equal: int
+    shapes: int  # how many shapes the rule gives an overlap for; each is tried for each input that may be overlapped
+    equal: int  # at the rule's distance, bit-equal to the plain run
+    # row_nearer_corrupt, element_nearer_corrupt: a row, an element nearer, and the outputs differ.
     row_nearer_corrupt: int
     element_nearer_corrupt: int
+    # Largest number of bytes by which the output could lie nearer, over all shapes, with outputs still equal.
     most_slack_bytes: int
 
 

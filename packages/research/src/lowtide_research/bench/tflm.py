@@ -14,13 +14,7 @@ from lowtide_research.bench.tflite_rows import OverlapRow, overlap_table
 
 @dataclass(frozen=True)
 class TfliteSuite(Suite[OverlapRow]):
-    """Single operators of random shape under TFLM, at the distances of the rule and nearer.
-
-    Attributes
-    ----------
-    overlap
-        Random shapes to try for each kind of operator.
-    """
+    """Single operators of random shape under TFLM, at the distances of the rule and nearer."""
 
     name: ClassVar[str] = "tflite"
     words: ClassVar[str] = "how far an output may overlap its input in TFLM, operator by operator"
@@ -30,6 +24,7 @@ class TfliteSuite(Suite[OverlapRow]):
     examples: ClassVar[tuple[str, ...]] = ("--overlap 100",)
     labelled: ClassVar[bool] = False
 
+    # Random shapes to try for each kind of operator.
     overlap: int = field(default=0, metadata=flag("try each kind of operator on N random shapes", "N"))
     seed: int = random_seed()
 

@@ -14,18 +14,9 @@ MOST_RUNS = 5
 
 
 def quickest(call: Callable[[], T], stopped: Callable[[T], str], most_runs: int = MOST_RUNS) -> tuple[T, float, int]:
-    """The last result, the least processor seconds of all threads, and the number of runs.
-
-    Parameters
-    ----------
-    stopped
-        Why a result's search ended; one that ``"time"`` or ``"memory"`` ended is not repeated.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        A result's search ended by ``"interrupt"``, that is Ctrl-C.
-    """
+    """The last result, the least processor seconds of all threads, and the number of runs. `stopped`: why a result's
+    search ended; one that ``"time"`` or ``"memory"`` ended is not repeated. Raises `KeyboardInterrupt`: a result's
+    search ended by ``"interrupt"``, that is Ctrl-C."""
     least, runs = float("inf"), 0
     while True:
         began = clock.process_time()

@@ -23,20 +23,12 @@ from lowtide_research.solvers.linear import Linear, Solver
 
 @dataclass(frozen=True)
 class Checkmate:
-    """Checkmate's integer program (Jain et al., 2020): the cheapest of those with these stages.
-
-    Attributes
-    ----------
-    solver
-        Of MathOpt.
-    most_ops
-        Larger graphs are refused: the program has a variable for each op, stage and reader.
-    """
+    """Checkmate's integer program (Jain et al., 2020): the cheapest of those with these stages."""
 
     name: ClassVar[str] = "checkmate"
     moves: ClassVar[bool] = False
-    solver: Solver = "highs"
-    most_ops: int = 60
+    solver: Solver = "highs"  # of MathOpt
+    most_ops: int = 60  # larger graphs are refused: the program has a variable for each op, stage and reader
 
     def __post_init__(self) -> None:
         if self.most_ops < 1:

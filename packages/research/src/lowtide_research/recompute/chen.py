@@ -19,17 +19,11 @@ from lowtide.stop import Limits
 
 @dataclass(frozen=True)
 class Chen:
-    """Segments that run again as a whole (Chen et al., 2016): the cheapest number of them that fits.
-
-    Attributes
-    ----------
-    segments
-        How many; 0: each number up to the ops before the turn is tried.
-    """
+    """Segments that run again as a whole (Chen et al., 2016): the cheapest number of them that fits."""
 
     name: ClassVar[str] = "chen"
     moves: ClassVar[bool] = False
-    segments: int = 0
+    segments: int = 0  # how many; 0: each number up to the ops before the turn is tried
 
     def __post_init__(self) -> None:
         if self.segments < 0:

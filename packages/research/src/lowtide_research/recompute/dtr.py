@@ -19,17 +19,11 @@ from lowtide.stop import Limits
 
 @dataclass(frozen=True)
 class Dtr:
-    """Dynamic Tensor Rematerialization (Kirisame et al., 2021), replayed along the best order.
-
-    Attributes
-    ----------
-    most_runs
-        Of an op on average, after which it is given up as thrashing.
-    """
+    """Dynamic Tensor Rematerialization (Kirisame et al., 2021), replayed along the best order."""
 
     name: ClassVar[str] = "dtr"
     moves: ClassVar[bool] = False
-    most_runs: int = 16
+    most_runs: int = 16  # of an op on average, after which it is given up as thrashing
 
     def __post_init__(self) -> None:
         if self.most_runs < 1:

@@ -18,17 +18,11 @@ from lowtide.stop import Limits, Progress
 
 @dataclass(frozen=True)
 class FastSA:
-    """Simulated annealing over sequences (FastSA, 2023): runs put in, taken away and moved at random.
-
-    Attributes
-    ----------
-    steps
-        Changes that are tried; it cools down over so many, and starts at the best order.
-    """
+    """Simulated annealing over sequences (FastSA, 2023): runs put in, taken away and moved at random."""
 
     name: ClassVar[str] = "fastsa"
     moves: ClassVar[bool] = False
-    steps: int = 1_000_000
+    steps: int = 1_000_000  # changes that are tried; it cools down over so many, and starts at the best order
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -20,32 +20,19 @@ from lowtide.stop import Limits
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_OPS = 150
-"""More than these take too long to be of use."""
+MOST_OPS = 150  # more than these take too long to be of use
 
 
 @dataclass(frozen=True)
 class Moccasin:
-    """Retention intervals on CP-SAT (Bartan et al., 2023): the cheapest for one order of first runs.
-
-    Attributes
-    ----------
-    runs
-        Of an op, at most.
-    first
-        First runs in the best order, or in the file's own.
-    most_ops
-        Larger graphs are refused.
-    workers
-        Threads of the solver; with more than one the same call may give another sequence of equal cost.
-    """
+    """Retention intervals on CP-SAT (Bartan et al., 2023): the cheapest for one order of first runs."""
 
     name: ClassVar[str] = "moccasin"
     moves: ClassVar[bool] = False
-    runs: int = 2
-    first: Literal["best", "own"] = "best"
-    most_ops: int = MOST_OPS
-    workers: int = 1
+    runs: int = 2  # of an op, at most
+    first: Literal["best", "own"] = "best"  # first runs in the best order, or in the file's own
+    most_ops: int = MOST_OPS  # larger graphs are refused
+    workers: int = 1  # threads of the solver; with more than one the same call may give another sequence of equal cost
 
     def __post_init__(self) -> None:
         if self.runs < 1 or self.most_ops < 1 or self.workers < 1:
@@ -67,23 +54,12 @@ class Moccasin:
 
 @dataclass(frozen=True)
 class Retained:
-    """What the solver found.
+    """What the solver found."""
 
-    Attributes
-    ----------
-    order
-        Positions as they run; empty if nothing was found.
-    cost
-        Units.
-    bound
-        Units that no such sequence costs less than.
-    proved
-        Whether it is proved cheapest of those with these first runs and so many runs of an op, or that there is none.
-    """
-
-    order: tuple[int, ...]
-    cost: int
-    bound: int
+    order: tuple[int, ...]  # positions as they run; empty if nothing was found
+    cost: int  # units
+    bound: int  # units that no such sequence costs less than
+    # Whether it is proved cheapest of those with these first runs and so many runs of an op, or that there is none.
     proved: bool
 
 
@@ -95,24 +71,9 @@ def why_not(problem: Sequenced, most_ops: int = MOST_OPS) -> str | None:
 def moccasin(
     problem: Sequenced, order: Sequence[int], budget: int, limits: Limits, *, runs: int = 2, workers: int = 1
 ) -> Retained:
-    """The cheapest sequence with these first runs.
-
-    Parameters
-    ----------
-    order
-        Positions, each once.
-    budget
-        Bytes, sizes as they are.
-    runs
-        Of an op, at most.
-    workers
-        Threads of the solver.
-
-    Raises
-    ------
-    MissingExtraError
-        OR-tools is not installed.
-    """
+    """The cheapest sequence with these first runs. `order`: positions, each once. `budget`: bytes, sizes as they are.
+    `runs`: of an op, at most. `workers`: threads of the solver. Raises `MissingExtraError`: OR-tools is not
+    installed."""
     from lowtide_research.solvers.linear import load
 
     load("the method moccasin")

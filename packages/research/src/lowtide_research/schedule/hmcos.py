@@ -46,34 +46,23 @@ Dissolve = Literal["next", "users", "makers"]
 
 @dataclass(frozen=True)
 class Hmcos:
-    """HMCOS's iterative scheduling of a hierarchical graph. Never worse than reverse post-order.
-
-    Attributes
-    ----------
-    hierarchy
-        Levels: none, sequences (3.1.1), sequences in cells (3.1.2, step 1), or the paper's groups (steps 1 to 4).
-    dissolve
-        Which groups Algorithm 1 takes apart: those that make what is alive at the peak and those that use it
-        ``"next"``, or all its ``"users"``; or, as printed, only its ``"makers"``.
-    soft_budget
-        Optimisation 1: what exceeds the last iteration's peak is dropped.
-    simple_first
-        Optimisation 2: a group gets its reverse post-order where that does not lift the peak so far.
-    memo
-        Optimisation 3: a group's schedules are kept by value context (equation 6), across states and iterations.
-    cell_output
-        Op types, separated by commas, of which one stands at the end of each cell.
-    """
+    """HMCOS's iterative scheduling of a hierarchical graph. Never worse than reverse post-order."""
 
     name: ClassVar[str] = "hmcos"
     slow: ClassVar[bool] = True
     left_counter: ClassVar[str] = "sequences"
 
+    # Levels: none, sequences (3.1.1), sequences in cells (3.1.2, step 1), or the paper's groups (steps 1 to 4).
     hierarchy: Hierarchy = "groups"
+    # Which groups Algorithm 1 takes apart: those that make what is alive at the peak and those that use it ``"next"``,
+    # or all its ``"users"``; or, as printed, only its ``"makers"``.
     dissolve: Dissolve = "next"
-    soft_budget: bool = True
+    soft_budget: bool = True  # optimisation 1: what exceeds the last iteration's peak is dropped
+    # Optimisation 2: a group gets its reverse post-order where that does not lift the peak so far.
     simple_first: bool = True
+    # Optimisation 3: a group's schedules are kept by value context (equation 6), across states and iterations.
     memo: bool = True
+    # Op types, separated by commas, of which one stands at the end of each cell.
     cell_output: str = "Concat,CONCATENATION,aten.cat"
 
     @property

@@ -36,28 +36,18 @@ class Solved:
 
 @dataclass(frozen=True)
 class Incremented:
-    """What was found of a graph.
+    """What was found of a graph."""
 
-    Attributes
-    ----------
-    order
-        Positions in the graph's own order.
-    peak, lower_bound
-        Bytes; equal where the order is proved least.
-    segments, searched, known
-        How many there are, how many of them the exact scheduler was asked, and how many it had been asked before. The
-        others need no search: as they run now, they stay within what another one needs.
-    states
-        That the exact scheduler expanded, beams included.
-    """
-
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # positions in the graph's own order
+    # peak, lower_bound: bytes; equal where the order is proved least.
     peak: int
     lower_bound: int
+    # segments, searched, known: how many there are, how many of them the exact scheduler was asked, and how many it had
+    # been asked before. The others need no search: as they run now, they stay within what another one needs.
     segments: int
     searched: int
     known: int
-    states: int
+    states: int  # that the exact scheduler expanded, beams included
 
 
 @dataclass
@@ -73,15 +63,8 @@ class Incremental:
         Where the search of a segment was left open and the segment has changed since, it is left open again soon: the
         order to begin with has what was found of it.
 
-        Parameters
-        ----------
-        order
-            To begin with, positions in the graph's own order: the best one before the graph changed.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            Ctrl-C came; what was solved until then is kept.
+        `order`: to begin with, positions in the graph's own order: the best one before the graph changed. Raises
+        `KeyboardInterrupt`: Ctrl-C came; what was solved until then is kept.
         """
         waists = Waists(model, order)
         segments = list(waists.segments())

@@ -23,32 +23,20 @@ from typing import Any
 
 from lowtide import _core
 from lowtide.analyse.model import MemoryModel
+from lowtide.optimize.loop_flow import members
 
-WIDEST = 400
-"""Ops of a minimum cut; a state whose cuts have more is taken for no waist."""
+WIDEST = 400  # ops of a minimum cut; a state whose cuts have more is taken for no waist
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Ops that run between two states, as a problem of the core.
+    """Ops that run between two states, as a problem of the core."""
 
-    Attributes
-    ----------
-    ops
-        Positions, ascending: those of the core's model, in its order.
-    order
-        In which they run in the order that was given: numbers of the core's model.
-    around
-        Bytes live throughout that none of them touches.
-    key
-        The same for problems that are the same, wherever they stand.
-    """
-
-    ops: tuple[int, ...]
-    order: tuple[int, ...]
-    around: int
+    ops: tuple[int, ...]  # positions, ascending: those of the core's model, in its order
+    order: tuple[int, ...]  # in which they run in the order that was given: numbers of the core's model
+    around: int  # bytes live throughout that none of them touches
     model: _core.Model
-    key: bytes
+    key: bytes  # the same for problems that are the same, wherever they stand
 
 
 class Waists:
@@ -57,12 +45,8 @@ class Waists:
     The ops of a chain that the core fuses (`_core.fused`) are one step: some best order runs them one right after the
     other, and what holds for ops holds for these. Sets of steps are the bits of a number.
 
-    Attributes
-    ----------
-    order
-        The order with the ops of each chain together, where their last one stood.
-    at
-        How many ops of it have run at each waist, ascending; its begin and its end are the first and the last.
+    `order`: the order with the ops of each chain together, where their last one stood. `at`: how many ops of it have
+    run at each waist, ascending; its begin and its end are the first and the last.
     """
 
     def __init__(self, model: MemoryModel, order: Sequence[int]) -> None:
@@ -122,15 +106,8 @@ class Waists:
         return found
 
     def _is_waist(self, low: int, at: int, high: int, ready: Set[int], last: Set[int]) -> bool:
-        """Whether the first `at` steps are a waist between the first `low` and the first `high`.
-
-        Parameters
-        ----------
-        ready
-            Steps that could run next.
-        last
-            Steps behind `low` that none of the steps before `at` needs.
-        """
+        """Whether the first `at` steps are a waist between the first `low` and the first `high`. `ready`: steps that
+        could run next. `last`: steps behind `low` that none of the steps before `at` needs."""
         live = self._live[at]
         first = min((self._preds[w][-1] + 1 if self._preds[w] else 0 for w in ready), default=at)
         until = max((self._succs[m][0] if self._succs[m] else high for m in last), default=at)
@@ -148,7 +125,7 @@ class Waists:
         """Whether no state has fewer bytes than the first `at` steps that lacks some of these steps; `behind`: that has
         some of them besides."""
         here = _between(0, at)
-        low, steps = here if behind else here & ~free, list(_members(free))
+        low, steps = here if behind else here & ~free, list(members(free))
         model, number = self.model, {v: k for k, v in enumerate(steps)}
         touched: dict[int, list[int]] = {}
         for k, v in enumerate(steps):
@@ -256,10 +233,3 @@ def _bits(ops: Iterable[int]) -> int:
     for v in ops:
         result |= 1 << v
     return result
-
-
-def _members(bits: int) -> Iterator[int]:
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest

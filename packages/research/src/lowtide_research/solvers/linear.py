@@ -30,24 +30,14 @@ error of its own making to stderr; both are left to their time limit."""
 
 @dataclass
 class Linear:
-    """A linear program in whole numbers, to be made less.
+    """A linear program in whole numbers, to be made less."""
 
-    Attributes
-    ----------
-    upper
-        Per column its upper limit; the lower one is in `lower`, 0 if absent.
-    lower
-        Columns whose lower limit is not 0.
-    rows
-        ``(lower, upper, {column: coefficient})``; None is no limit.
-    objective
-        Coefficient of each column that has one.
-    """
-
+    # Per column its upper limit; the lower one is in `lower`, 0 if absent.
     upper: list[int] = field(default_factory=list)
-    lower: dict[int, int] = field(default_factory=dict)
+    lower: dict[int, int] = field(default_factory=dict)  # columns whose lower limit is not 0
+    # ``(lower, upper, {column: coefficient})``; None is no limit.
     rows: list[tuple[int | None, int | None, dict[int, int]]] = field(default_factory=list)
-    objective: dict[int, int] = field(default_factory=dict)
+    objective: dict[int, int] = field(default_factory=dict)  # coefficient of each column that has one
 
     def column(self, upper: int = 1) -> int:
         """Add a column; its number."""
@@ -105,10 +95,7 @@ def run(
     Returns the values of the columns if there are any, the bound on the objective, and how it ended; "infeasible" is
     a solver's proof. `progress` is the best and the bound to report meanwhile.
 
-    Raises
-    ------
-    InputError
-        The solver cannot be used, for example because it has no licence.
+    Raises `InputError`: the solver cannot be used, for example because it has no licence.
     """
     mathopt = load("a solver")
     from ortools.util.python.solve_interrupter import SolveInterrupter

@@ -11,23 +11,16 @@ from lowtide.spill.orders import order_by
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
-OrderName = Literal["own", "exact", "hmcos"]
-"""Orders to spill from: the own one, and those of least peak."""
+OrderName = Literal["own", "exact", "hmcos"]  # orders to spill from: the own one, and those of least peak
 
 
 @dataclass(frozen=True)
 class Belady:
-    """Belady's replacement on TFLite's arena: whoever is used furthest in the future leaves. Proves nothing.
-
-    Attributes
-    ----------
-    order
-        The own order, or that of a scheduling method: of least peak, as the paper's MPMF.
-    """
+    """Belady's replacement on TFLite's arena: whoever is used furthest in the future leaves. Proves nothing."""
 
     name: ClassVar[str] = "belady"
 
-    order: OrderName = "own"
+    order: OrderName = "own"  # the own order, or that of a scheduling method: of least peak, as the paper's MPMF
 
     def supports(self, problem: SpillProblem) -> str | None:
         """See `why_not_apart`."""
@@ -43,16 +36,11 @@ class GreedySpill:
     """Greedy replacement on TFLite's arena: each time the set leaves that makes room for the least traffic.
 
     Proves nothing.
-
-    Attributes
-    ----------
-    order
-        The own order, or that of a scheduling method: of least peak, as the paper's MPMF.
     """
 
     name: ClassVar[str] = "greedy-spill"
 
-    order: OrderName = "own"
+    order: OrderName = "own"  # the own order, or that of a scheduling method: of least peak, as the paper's MPMF
 
     def supports(self, problem: SpillProblem) -> str | None:
         """See `why_not_apart`."""

@@ -75,13 +75,8 @@ def names() -> list[str]:
 
 
 def network(name: str) -> Network:
-    """Entry of the zoo: paper, configuration, parameters. What follows a colon in `name` is ignored.
-
-    Raises
-    ------
-    InputError
-        No network of that name.
-    """
+    """Entry of the zoo: paper, configuration, parameters. What follows a colon in `name` is ignored. Raises
+    `InputError`: no network of that name."""
     base = name.partition(":")[0]
     if base not in _NETWORKS:
         hint = did_you_mean(base[:80], _NETWORKS)
@@ -92,16 +87,9 @@ def network(name: str) -> Network:
 def build(name: str) -> Net:
     """Build a network, for example ``"nasnet_a_cifar"`` or ``"nasnet_a_cifar:n=400,filters=16"``.
 
-    Returns
-    -------
-    Net
-        `.graph()` gives the `Graph`, `.onnx(seed)` the model with random weights. Its name is `name` with the
-        parameters that differ from the default, in the order in which the entry lists them.
-
-    Raises
-    ------
-    InputError
-        No network of that name, an unknown parameter, or a value out of range.
+    Returns: `.graph()` gives the `Graph`, `.onnx(seed)` the model with random weights. Its name is `name` with the
+    parameters that differ from the default, in the order in which the entry lists them. Raises `InputError`: no network
+    of that name, an unknown parameter, or a value out of range.
     """
     entry = network(name)
     settings = entry.settings(name.partition(":")[2])

@@ -32,8 +32,7 @@ GENOTYPE = Genotype(
     reduction_concat=(4, 5, 6),
 )  # fmt: skip
 
-BOTTLENECK = 4
-"""Channels of a cell over those of its 1x7 and 3x3 convolutions."""
+BOTTLENECK = 4  # channels of a cell over those of its 1x7 and 3x3 convolutions
 
 _KERNELS: dict[str, tuple[tuple[int, int], ...]] = {
     "1x1": ((1, 1),),
@@ -43,13 +42,8 @@ _KERNELS: dict[str, tuple[tuple[int, int], ...]] = {
 
 
 def build_amoebanet_d(name: str, *, layers: int, filters: int, side: int) -> Net:
-    """Stem, two reduction cells, and three stacks of `layers` / 3 normal cells with a reduction cell between.
-
-    Raises
-    ------
-    InputError
-        `layers` is no multiple of three, `filters` none of 16, or `side` none of 32.
-    """
+    """Stem, two reduction cells, and three stacks of `layers` / 3 normal cells with a reduction cell between. Raises
+    `InputError`: `layers` is no multiple of three, `filters` none of 16, or `side` none of 32."""
     for what, value, factor in (("layers", layers, 3), ("filters", filters, 16), ("side", side, 32)):
         if value % factor:
             raise InputError(f"{what} is {value}; use a multiple of {factor}", f"zoo:{name}")

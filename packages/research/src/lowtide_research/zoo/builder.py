@@ -368,10 +368,7 @@ class Net:
 
         The same `seed` gives the same bytes.
 
-        Raises
-        ------
-        InputError
-            The net has no operators, or its weights do not fit one protobuf message (2 GiB).
+        Raises `InputError`: the net has no operators, or its weights do not fit one protobuf message (2 GiB).
         """
         import numpy as np
         from onnx import TensorProto, helper

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-Operation = tuple[str, int]
-"""Name of an operation, and the hidden state that it reads."""
+Operation = tuple[str, int]  # name of an operation, and the hidden state that it reads
 
 
 @dataclass(frozen=True)
@@ -53,19 +52,9 @@ STEM_FILTERS = 32
 
 
 def build_cells(name: str, genotype: Genotype, layout: CellLayout, n: int, filters: int) -> Net:
-    """Stack `n` normal cells three times, a reduction cell between stacks.
-
-    Parameters
-    ----------
-    name
-        Name of the graph.
-    genotype, layout
-        The cells, and the data set.
-    n
-        Normal cells per stack.
-    filters
-        Filters of the first cell. They double before every later reduction cell.
-    """
+    """Stack `n` normal cells three times, a reduction cell between stacks. `name`: name of the graph. `genotype`,
+    `layout`: the cells, and the data set. `n`: normal cells per stack. `filters`: filters of the first cell. They
+    double before every later reduction cell."""
     net = Net(name)
     x = net.input("image", (1, 3, layout.side, layout.side))
     newer = net.conv(x, STEM_FILTERS, 3, layout.stem_stride)

@@ -33,25 +33,14 @@ LAST_FILTERS = 2048
 
 @dataclass(frozen=True)
 class HrnetShape:
-    """What distinguishes the HRNets.
+    """What distinguishes the HRNets."""
 
-    Attributes
-    ----------
-    bottlenecks, bottleneck_width
-        Blocks of the first stage, and their inner channels.
-    modules
-        Modules of the second, third and fourth stage.
-    blocks
-        Residual blocks of each branch of a module.
-    widths
-        Channels of the four branches.
-    """
-
+    # bottlenecks, bottleneck_width: blocks of the first stage, and their inner channels.
     bottlenecks: int
     bottleneck_width: int
-    modules: tuple[int, int, int]
-    blocks: int
-    widths: tuple[int, int, int, int]
+    modules: tuple[int, int, int]  # modules of the second, third and fourth stage
+    blocks: int  # residual blocks of each branch of a module
+    widths: tuple[int, int, int, int]  # channels of the four branches
 
 
 SMALL_V1 = HrnetShape(1, 32, (1, 1, 1), 2, (16, 32, 64, 128))
@@ -60,13 +49,8 @@ W32 = HrnetShape(4, 64, (1, 4, 3), 4, (32, 64, 128, 256))
 
 
 def build_hrnet(name: str, *, shape: HrnetShape, side: int, bottleneck: int) -> Net:
-    """Stem, four stages, classification head; batch normalisation folded.
-
-    Raises
-    ------
-    InputError
-        `side` is no multiple of 32.
-    """
+    """Stem, four stages, classification head; batch normalisation folded. Raises `InputError`: `side` is no multiple of
+    32."""
     if side % 32:
         raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
     net = Net(name)

@@ -63,13 +63,8 @@ def build_half(name: str, **sizes: int) -> StepNet:
 
 
 def build_vit(name: str, *, batch: int, image: int, patch: int, layers: int, width: int, heads: int) -> StepNet:
-    """Patches, blocks, and scores of 1,000 classes for each patch.
-
-    Raises
-    ------
-    InputError
-        Patches do not divide the image, or are not as wide as the blocks.
-    """
+    """Patches, blocks, and scores of 1,000 classes for each patch. Raises `InputError`: patches do not divide the
+    image, or are not as wide as the blocks."""
     _multiple(name, image, patch, "image", "patch")
     if 3 * patch * patch != width:
         raise InputError(f"width {width} is not 3 patch^2 = {3 * patch * patch}; change one of them", f"zoo:{name}")

@@ -22,36 +22,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Network:
-    """An entry of the zoo.
+    """An entry of the zoo."""
 
-    Attributes
-    ----------
-    name
-        What stands after ``zoo:``.
-    paper
-        Source of the architecture.
-    configuration
-        What was chosen where the paper leaves a choice.
-    make
-        Builds the network; called with its graph name and one keyword per parameter.
-    parameters
-        What the name may set.
-    """
-
-    name: str
-    paper: str
-    configuration: str
-    make: Callable[..., Net]
-    parameters: Mapping[str, Parameter]
+    name: str  # what stands after ``zoo:``
+    paper: str  # source of the architecture
+    configuration: str  # what was chosen where the paper leaves a choice
+    make: Callable[..., Net]  # builds the network; called with its graph name and one keyword per parameter
+    parameters: Mapping[str, Parameter]  # what the name may set
 
     def settings(self, text: str) -> dict[str, int]:
-        """Every parameter's value, from the text after the colon (``n=400,filters=16``, may be empty).
-
-        Raises
-        ------
-        InputError
-            Unknown parameter, one given twice, or a value that is no integer in its range.
-        """
+        """Every parameter's value, from the text after the colon (``n=400,filters=16``, may be empty). Raises
+        `InputError`: unknown parameter, one given twice, or a value that is no integer in its range."""
         place = f"zoo:{self.name}"
         choices = ", ".join(f"{k} ({p.least} to {p.most})" for k, p in self.parameters.items()) or "none"
         given: dict[str, int] = {}

@@ -17,11 +17,9 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-Edges = set[tuple[int, int]]
-"""Undirected edges, the lower node first."""
+Edges = set[tuple[int, int]]  # undirected edges, the lower node first
 
-SEEDS = (0, 1, 2, 3, 4)
-"""Seeds whose networks are fixed: a test holds their wiring."""
+SEEDS = (0, 1, 2, 3, 4)  # seeds whose networks are fixed: a test holds their wiring
 
 _ATTEMPTS = 1000
 _SIDE, _CLASSES, _LAST_FILTERS = 224, 1000, 1280
@@ -82,13 +80,7 @@ def _connected(n: int, edges: Edges) -> bool:
 
 
 def draw_connected(nodes: int, draw: Callable[[int, Random], Edges], random: Random) -> Edges:
-    """Draw graphs until one is connected.
-
-    Raises
-    ------
-    InputError
-        No connected graph in 1,000 draws.
-    """
+    """Draw graphs until one is connected. Raises `InputError`: no connected graph in 1,000 draws."""
     for _ in range(_ATTEMPTS):
         edges = draw(nodes, random)
         if _connected(nodes, edges):
@@ -108,18 +100,9 @@ def build_randwire(
 ) -> Net:
     """Stem, `stages` random stages whose channels double, head.
 
-    Parameters
-    ----------
-    draw
-        Draws the edges of a stage of the given number of nodes; drawn again until connected.
-    stacked
-        Weighted sum as Unsqueeze, Concat, MatMul, Squeeze (as in HMCOS's networks); else as one Sum op with
-        the weights left out, which costs no copies.
-
-    Raises
-    ------
-    InputError
-        No connected graph in 1,000 draws.
+    `draw`: draws the edges of a stage of the given number of nodes; drawn again until connected. `stacked`: weighted
+    sum as Unsqueeze, Concat, MatMul, Squeeze (as in HMCOS's networks); else as one Sum op with the weights left out,
+    which costs no copies. Raises `InputError`: no connected graph in 1,000 draws.
     """
     random = Random(seed)
     net = Net(name)

@@ -18,13 +18,8 @@ CLASSES = 150
 
 
 def build_segformer(name: str, *, batch: int, side: int, depth: int) -> Net:
-    """The B0 model: `depth` blocks a stage; its result is a quarter of the image's side.
-
-    Raises
-    ------
-    InputError
-        `side` is no multiple of 32.
-    """
+    """The B0 model: `depth` blocks a stage; its result is a quarter of the image's side. Raises `InputError`: `side` is
+    no multiple of 32."""
     if side % 32:
         raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
     net = Net(name)

@@ -23,15 +23,8 @@ _WORDS = "abcdefgh"
 
 
 class StepNet(Net):
-    """A forward pass, to which `train` adds the rest of the step.
-
-    Parameters
-    ----------
-    name
-        Name of the graph.
-    dtype
-        Of all tensors.
-    """
+    """A forward pass, to which `train` adds the rest of the step. `name`: name of the graph. `dtype`: of all
+    tensors."""
 
     def __init__(self, name: str, dtype: str = "float32") -> None:
         super().__init__(name, merge=False, runnable=False)

@@ -16,8 +16,7 @@ from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.mixing import mix_type
 from lowtide_research.zoo.network import Network, Parameter
 
-MOST_BYTES = 100
-"""Largest random size of ``random_width`` and ``series_parallel``."""
+MOST_BYTES = 100  # largest random size of ``random_width`` and ``series_parallel``
 
 MOST_READS = 3
 MOST_BRANCHES = 4
@@ -91,13 +90,8 @@ def build_grid(name: str, *, side: int, seed: int) -> Net:
 
 
 def build_fft(name: str, *, points: int) -> Net:
-    """Butterflies on `points` complex numbers of 8 bytes; every point is an input and an output.
-
-    Raises
-    ------
-    InputError
-        `points` is no power of two.
-    """
+    """Butterflies on `points` complex numbers of 8 bytes; every point is an input and an output. Raises `InputError`:
+    `points` is no power of two."""
     if points & (points - 1):
         raise InputError(f"points is {points}; use a power of two", f"zoo:{name}")
     net = _net(name)

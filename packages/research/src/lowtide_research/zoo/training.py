@@ -15,13 +15,11 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-HALF, FULL = 2, 4
-"""Bytes of an activation, and of a statistic or a summed gradient."""
+HALF, FULL = 2, 4  # bytes of an activation, and of a statistic or a summed gradient
 
 FEED_FORWARD = 4
 
-Backward = Callable[[Value], Value]
-"""From the gradient of what a block made to the gradient of what it read."""
+Backward = Callable[[Value], Value]  # from the gradient of what a block made to the gradient of what it read
 
 
 def build_gpt_training(
@@ -31,10 +29,7 @@ def build_gpt_training(
 
     The forward pass is `ahead` micro-batches before the backward pass, as in a pipeline of so many stages.
 
-    Raises
-    ------
-    InputError
-        `heads` does not divide `width`.
+    Raises `InputError`: `heads` does not divide `width`.
     """
     if width % heads:
         raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")

@@ -8,18 +8,12 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Signal, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-FEED_FORWARD = 4
-"""Width of the feed-forward block over the model's width."""
+FEED_FORWARD = 4  # width of the feed-forward block over the model's width
 
 
 def build_transformer(name: str, *, layers: int, width: int, heads: int, seq: int) -> Net:
-    """Stack `layers` encoder layers of 33 ops on an input of shape (1, `seq`, `width`).
-
-    Raises
-    ------
-    InputError
-        `heads` does not divide `width`.
-    """
+    """Stack `layers` encoder layers of 33 ops on an input of shape (1, `seq`, `width`). Raises `InputError`: `heads`
+    does not divide `width`."""
     if width % heads:
         raise InputError(f"width {width} is no multiple of heads {heads}; change one of them", f"zoo:{name}")
     net = Net(name)

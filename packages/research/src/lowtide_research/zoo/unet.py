@@ -20,13 +20,8 @@ CLASSES = 2
 
 
 def build_unet(name: str, *, batch: int, side: int, filters: int) -> Net:
-    """Four levels down, four up; convolutions are padded, so that the crops of the paper fall away.
-
-    Raises
-    ------
-    InputError
-        `side` is no multiple of 16.
-    """
+    """Four levels down, four up; convolutions are padded, so that the crops of the paper fall away. Raises
+    `InputError`: `side` is no multiple of 16."""
     net = _net(name, side)
     x = net.input("image", (batch, 1, side, side))
     left: list[Value] = []
@@ -44,13 +39,7 @@ def build_unet(name: str, *, batch: int, side: int, filters: int) -> Net:
 
 
 def build_unet_plus(name: str, *, batch: int, side: int, filters: int) -> Net:
-    """Nested U-Net of five levels without deep supervision.
-
-    Raises
-    ------
-    InputError
-        `side` is no multiple of 16.
-    """
+    """Nested U-Net of five levels without deep supervision. Raises `InputError`: `side` is no multiple of 16."""
     net = _net(name, side)
     x = net.input("image", (batch, 3, side, side))
     rows: list[list[Value]] = [[] for _ in range(LEVELS)]

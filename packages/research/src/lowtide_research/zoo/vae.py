@@ -7,10 +7,8 @@ import math
 from lowtide_research.zoo.builder import Net, Signal, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-LEVELS = (512, 512, 256, 128)
-"""Channels of the levels, the smallest image first, in units of filters = 128."""
-BLOCKS = 3
-"""Of a level."""
+LEVELS = (512, 512, 256, 128)  # channels of the levels, the smallest image first, in units of filters = 128
+BLOCKS = 3  # of a level
 GROUPS = 32
 
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int64": 8, "uint8": 1}
 _LITTLE_ENDIAN = {"float32": "<f4", "int64": "<i8"}
 
-TINY = 1e-12
-"""Least variance that an estimate is taken for."""
+TINY = 1e-12  # least variance that an estimate is taken for
 
 Ints = tuple[int, ...]
 

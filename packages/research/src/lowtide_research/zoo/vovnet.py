@@ -13,20 +13,14 @@ from lowtide.errors import InputError
 from lowtide_research.zoo.builder import Net, Value
 from lowtide_research.zoo.network import Network, Parameter
 
-CONVOLUTIONS = 5
-"""Of a block, before its concat."""
+CONVOLUTIONS = 5  # of a block, before its concat
 CLASSES = 1000
 STEM = (64, 64, 128)
 
 
 def build_vovnet(name: str, *, batch: int, side: int, width: int, step: int, blocks: int) -> Net:
     """A stem, four stages of blocks, a classifier; stage k has `width` + k `step` filters and 2 `width` (k + 1) out.
-
-    Raises
-    ------
-    InputError
-        `side` is no multiple of 32.
-    """
+    Raises `InputError`: `side` is no multiple of 32."""
     if side % 32:
         raise InputError(f"side is {side}; use a multiple of 32", f"zoo:{name}")
     net = Net(name)

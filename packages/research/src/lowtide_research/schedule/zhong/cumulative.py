@@ -21,8 +21,7 @@ from collections.abc import Callable, Sequence
 from lowtide_research.schedule.zhong.problem import ReducedProblem
 from lowtide_research.schedule.zhong.program import PEAK, OrderProgram, unit_of, windows
 
-Term = tuple[int, int]
-"""``(constant, variable)``; variable 0 (which is M) stands for none."""
+Term = tuple[int, int]  # ``(constant, variable)``; variable 0 (which is M) stands for none
 
 
 def build(

@@ -25,17 +25,9 @@ MAX_NODES = 1000
 
 
 def cut_bound(problem: ReducedProblem, order: Sequence[int], least: int = 0, enough: int = UNLIMITED) -> int:
-    """Bytes that no order of the nodes beats.
-
-    Parameters
-    ----------
-    order
-        Any order; a node's footprint in it is above what a cut can prove at that node, so most need none.
-    least
-        A bound that is known already.
-    enough
-        Stop as soon as this is proved.
-    """
+    """Bytes that no order of the nodes beats. `order`: any order; a node's footprint in it is above what a cut can
+    prove at that node, so most need none. `least`: a bound that is known already. `enough`: stop as soon as this is
+    proved."""
     if problem.n > MAX_NODES:
         return least
     footprints = sorted(((f, -v) for v, f in zip(order, problem.footprints(order), strict=True)), reverse=True)

@@ -24,10 +24,10 @@ fused 25. (`tests/stress_zhong.py` meets such graphs, 3 in 10,000.) Hence every 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from lowtide.optimize.loop_flow import members
 from lowtide.stop import Limits
 from lowtide_research.schedule.zhong.problem import NodeStorage, ReducedProblem
 
@@ -46,15 +46,9 @@ def fuse(
 ) -> ReducedProblem:
     """Fuse until nothing more can be fused (Algorithm 1), or until the time is over.
 
-    Parameters
-    ----------
-    fusion
-        Which theorems to use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none.
-    bound
-        The paper's M: sub-graphs of more nodes are not looked at.
-    every_order
-        Whether Theorem IV.2 must hold in every order of the sub-graph, which keeps the optimum, or in its best
-        order only, as printed.
+    `fusion`: which theorems to use: both, IV.1 (``"monotonic"``), IV.2 (``"general"``), none. `bound`: the paper's M:
+    sub-graphs of more nodes are not looked at. `every_order`: whether Theorem IV.2 must hold in every order of the
+    sub-graph, which keeps the optimum, or in its best order only, as printed.
     """
     if fusion == "none" or not problem.n:
         return problem
@@ -131,7 +125,7 @@ class _Fuser:
         """Enlarge the sub-graph that reads storage `b` until it can be fused or has more than M nodes (Algorithm 1)."""
         users = self.users[b]
         seed = 0
-        for v in _bits(users):
+        for v in members(users):
             if self.ancestors[v] & users or self.problem.storages[b].at_start:
                 seed |= 1 << v
         while seed:
@@ -139,14 +133,14 @@ class _Fuser:
             if g is None:
                 return False
             if g & (g - 1) and g not in self.refused:
-                nodes = sorted(_bits(g), key=lambda v: (self.ancestors[v] & self.alive).bit_count())
+                nodes = sorted(members(g), key=lambda v: (self.ancestors[v] & self.alive).bit_count())
                 merged = self._general(nodes, g)
                 if merged is not None:
                     self._merge(*merged)
                     return True
                 self.refused.add(g)
             following = 0
-            for v in _bits(g):
+            for v in members(g):
                 for w in self.succs[v]:
                     following |= 1 << w
             following &= ~g
@@ -163,7 +157,7 @@ class _Fuser:
         while g != done:
             if g.bit_count() > self.bound:
                 return None
-            for v in _bits(g & ~done):
+            for v in members(g & ~done):
                 before, after = self.ancestors[v] & self.alive, self.descendants[v] & self.alive
                 some_before |= before
                 some_after |= after
@@ -172,7 +166,7 @@ class _Fuser:
             done = g
             g |= (some_before & ~all_before) | (some_after & ~all_after)
             related = g | some_before | some_after
-            for v in _bits(done):
+            for v in members(done):
                 for b in self.touched[v]:
                     g |= self.users[b] & ~related
         return g
@@ -314,13 +308,13 @@ class _Fuser:
 
     def result(self) -> ReducedProblem:
         """The fused graph, its nodes numbered in a topological order."""
-        nodes = sorted(_bits(self.alive), key=lambda v: ((self.ancestors[v] & self.alive).bit_count(), v))
+        nodes = sorted(members(self.alive), key=lambda v: ((self.ancestors[v] & self.alive).bit_count(), v))
         new = {v: i for i, v in enumerate(nodes)}
         storages, number = [], {}
         for b, storage in enumerate(self.problem.storages):
             if self.users[b] or (storage.at_start and storage.at_end):
                 number[b] = len(storages)
-                users = tuple(sorted(new[v] for v in _bits(self.users[b])))
+                users = tuple(sorted(new[v] for v in members(self.users[b])))
                 storages.append(NodeStorage(storage.size, users, storage.at_start, storage.at_end))
         return ReducedProblem(
             tuple(tuple(sorted(new[u] for u in self.preds[v])) for v in nodes),
@@ -334,11 +328,3 @@ class _Fuser:
 def _transient(touches: list[_Touch], done: int, left: int) -> int:
     """Bytes of the set's own storages that are live when the nodes `done` have run and `left` have not."""
     return sum(t.size for t in touches if (t.before or t.inside & done) and (t.after or t.inside & left))
-
-
-def _bits(mask: int) -> Iterator[int]:
-    """Positions of the bits that are set, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 Formulation = Literal["paper", "cumulative"]
 Status = Literal["optimal", "time", "memory", "interrupt"]
 
-MAX_VARIABLES = 100_000
-"""Larger programs are not built: the solvers do nothing with them in any time that one waits."""
+MAX_VARIABLES = 100_000  # larger programs are not built: the solvers do nothing with them in any time that one waits
 
 HANDING_OVER = 0.5
 """What MathOpt takes to hand a program to the solver, and the solver to read it, over what building it took."""
@@ -61,23 +60,10 @@ def solve(
 ) -> PartSolution:
     """Find the order of least peak.
 
-    Parameters
-    ----------
-    start
-        An order of the nodes; the result is no worse.
-    cuts
-        Whether M starts from the bound by minimum cuts; else from what the largest single node needs.
-    floor
-        Bytes below which the peak need not go.
-    seconds
-        Wall time for the solver, if less than what `limits` leave.
-
-    Raises
-    ------
-    MissingExtraError
-        OR-tools is not installed.
-    InputError
-        The solver cannot be used, for example because it has no licence.
+    `start`: an order of the nodes; the result is no worse. `cuts`: whether M starts from the bound by minimum cuts;
+    else from what the largest single node needs. `floor`: bytes below which the peak need not go. `seconds`: wall time
+    for the solver, if less than what `limits` leave. Raises `MissingExtraError`: OR-tools is not installed. Raises
+    `InputError`: the solver cannot be used, for example because it has no licence.
     """
     began = time.perf_counter()
     left = limits.left_seconds if seconds is None else min(limits.left_seconds, seconds)

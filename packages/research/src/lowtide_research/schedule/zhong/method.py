@@ -22,32 +22,20 @@ from lowtide_research.schedule.zhong.partition import Partition, partition
 from lowtide_research.schedule.zhong.problem import ReducedProblem, as_printed, problem_of
 from lowtide_research.schedule.zhong.program import count_variables
 
-MAX_OPS = 20_000
-"""Ancestors are kept as bits, so that memory grows with the square of the ops."""
-AGAIN_SECONDS = 0.1
-"""If more is left when all parts had their share, the part that has the peak gets it."""
+MAX_OPS = 20_000  # ancestors are kept as bits, so that memory grows with the square of the ops
+AGAIN_SECONDS = 0.1  # If more is left when all parts had their share, the part that has the peak gets it
 
 
 @dataclass(frozen=True)
 class ZhongRun:
-    """What one call did. `schedule` is the result; the rest is for tables.
-
-    Attributes
-    ----------
-    fused
-        The graph after fusion.
-    algorithm_peak_bytes
-        Peak of Algorithm 2's own order, which `schedule` leaves for the own order or RPO if one of those is better.
-    solved
-        The integer programs that were built, in the order in which they were solved.
-    fusion_seconds, partition_seconds, solver_seconds, seconds
-        Wall time of each stage, and of all.
-    """
+    """What one call did. `schedule` is the result; the rest is for tables."""
 
     schedule: Schedule
-    fused: ReducedProblem
+    fused: ReducedProblem  # the graph after fusion
+    # Peak of Algorithm 2's own order, which `schedule` leaves for the own order or RPO if one of those is better.
     algorithm_peak_bytes: int
-    solved: tuple[PartSolution, ...]
+    solved: tuple[PartSolution, ...]  # the integer programs that were built, in the order in which they were solved
+    # fusion_seconds, partition_seconds, solver_seconds, seconds: wall time of each stage, and of all.
     fusion_seconds: float
     partition_seconds: float
     solver_seconds: float
@@ -88,57 +76,36 @@ class Zhong:
 
     Proves nothing to lowtide: a solver's bound has no certificate. Where the order is optimal as far as the solver can
     tell (one part, solved to the end), or meets the bound by cuts, the counter `ilp_optimal` says so.
-
-    Attributes
-    ----------
-    solver
-        Which solver orders the parts. SCIP and HiGHS run to their time limit even if interrupted, in the background.
-    formulation
-        The paper's variables (op i runs at step t, equations 1 to 10), or cumulative ones (op i has run by step t),
-        which have the same optimum and which every solver is faster with.
-    fusion
-        Which theorems fuse: ``monotonic`` is IV.1, ``general`` is IV.2.
-    bound
-        Largest sub-graph that Theorem IV.2 is tried on, in nodes (the paper's M, which it does not state).
-    every_order
-        Whether Theorem IV.2 must hold for every order of the sub-graph. The printed condition, for its best order
-        only, loses the optimum on some graphs.
-    pruning
-        Whether to leave out variables by (7) to (10).
-    partition
-        How to divide: not at all, by the number of tensors cut, or by their bytes.
-    cuts
-        Whether bounds by minimum cuts (`cut`, not the paper's) say what need not be asked of a solver.
-    parts
-        Number of parts. 0 begins with as many as keep the mean at `part_nodes` or below, and halves their number while
-        the peak is above the bound by cuts and the part that has it is a program of `part_variables` or fewer.
-    part_nodes, part_variables
-        See `parts`.
-    imbalance
-        How much a part may differ from the mean size, as a fraction of it.
-    printed_outputs
-        Whether to read (1) to (6) as printed: unread outputs weigh nothing, graph outputs need not stay.
-    ilp_seconds
-        Time limit of each integer program, in seconds; 0 shares the method's time among those that are left.
     """
 
     name: ClassVar[str] = "zhong"
     slow: ClassVar[bool] = True
     left_counter: ClassVar[str] = "ops_after"
 
+    # Which solver orders the parts. SCIP and HiGHS run to their time limit even if interrupted, in the background.
     solver: Solver = "cp_sat"
+    # The paper's variables (op i runs at step t, equations 1 to 10), or cumulative ones (op i has run by step t), which
+    # have the same optimum and which every solver is faster with.
     formulation: Formulation = "cumulative"
-    fusion: Fusion = "both"
+    fusion: Fusion = "both"  # which theorems fuse: ``monotonic`` is IV.1, ``general`` is IV.2
+    # Largest sub-graph that Theorem IV.2 is tried on, in nodes (the paper's M, which it does not state).
     bound: int = 20
+    # Whether Theorem IV.2 must hold for every order of the sub-graph. The printed condition, for its best order only,
+    # loses the optimum on some graphs.
     every_order: bool = True
-    pruning: bool = True
-    partition: Partition = "heuristic"
-    cuts: bool = True
+    pruning: bool = True  # whether to leave out variables by (7) to (10)
+    partition: Partition = "heuristic"  # how to divide: not at all, by the number of tensors cut, or by their bytes
+    cuts: bool = True  # whether bounds by minimum cuts (`cut`, not the paper's) say what need not be asked of a solver
+    # Number of parts. 0 begins with as many as keep the mean at `part_nodes` or below, and halves their number while
+    # the peak is above the bound by cuts and the part that has it is a program of `part_variables` or fewer.
     parts: int = 0
+    # part_nodes, part_variables: see `parts`.
     part_nodes: int = 16
     part_variables: int = 4000
-    imbalance: float = 0.25
+    imbalance: float = 0.25  # how much a part may differ from the mean size, as a fraction of it
+    # Whether to read (1) to (6) as printed: unread outputs weigh nothing, graph outputs need not stay.
     printed_outputs: bool = False
+    # Time limit of each integer program, in seconds; 0 shares the method's time among those that are left.
     ilp_seconds: float = 0.0
 
     def __post_init__(self) -> None:

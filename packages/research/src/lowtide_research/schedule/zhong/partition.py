@@ -26,19 +26,10 @@ def partition(
 ) -> list[list[int]]:
     """Divide the nodes into `parts` sets of about equal number.
 
-    Parameters
-    ----------
-    orders
-        Topological orders of the nodes to start from; the cheapest result is taken, the earlier one of equals.
-    by_bytes
-        Whether a tensor that is cut counts its bytes (the heuristic partition) or one (the naive one).
-    imbalance
-        How much a part may be larger or smaller than the mean, as a fraction of it.
-
-    Returns
-    -------
-    list of list of int
-        The parts in the order in which they run, each with its nodes ascending; none is empty.
+    `orders`: topological orders of the nodes to start from; the cheapest result is taken, the earlier one of equals.
+    `by_bytes`: whether a tensor that is cut counts its bytes (the heuristic partition) or one (the naive one).
+    `imbalance`: how much a part may be larger or smaller than the mean, as a fraction of it. Returns: the parts in the
+    order in which they run, each with its nodes ascending; none is empty.
     """
     n = problem.n
     parts = max(1, min(parts, n))

@@ -30,27 +30,15 @@ class NodeStorage:
 
 @dataclass(frozen=True)
 class ReducedProblem:
-    """What is to be ordered. Nodes are numbered 0, 1, ... in a topological order.
+    """What is to be ordered. Nodes are numbered 0, 1, ... in a topological order."""
 
-    Attributes
-    ----------
-    preds
-        Per node, the nodes that must run earlier, ascending.
-    storages
-        Every storage of memory that some node touches or that is live throughout.
-    extra
-        Per node, bytes while it runs, beyond those of the storages it touches.
-    members
-        Per node, its ops' positions in the model's own order, in the order in which they run.
-    overwrites
-        Per node, ``(storage, saving)``: if the storage dies there, the node's footprint is less by `saving` bytes; at
-        most one of a node's entries counts.
-    """
-
-    preds: tuple[tuple[int, ...], ...]
-    storages: tuple[NodeStorage, ...]
-    extra: tuple[int, ...]
+    preds: tuple[tuple[int, ...], ...]  # per node, the nodes that must run earlier, ascending
+    storages: tuple[NodeStorage, ...]  # every storage of memory that some node touches or that is live throughout
+    extra: tuple[int, ...]  # per node, bytes while it runs, beyond those of the storages it touches
+    # Per node, its ops' positions in the model's own order, in the order in which they run.
     members: tuple[tuple[int, ...], ...]
+    # Per node, ``(storage, saving)``: if the storage dies there, the node's footprint is less by `saving` bytes; at
+    # most one of a node's entries counts.
     overwrites: tuple[tuple[tuple[int, int], ...], ...]
 
     @property

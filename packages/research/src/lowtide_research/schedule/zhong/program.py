@@ -29,29 +29,18 @@ from lowtide_research.schedule.zhong.problem import NodeStorage, ReducedProblem
 
 @dataclass(frozen=True)
 class OrderProgram:
-    """The integer program as plain numbers, before any solver sees it.
+    """The integer program as plain numbers, before any solver sees it."""
 
-    Attributes
-    ----------
-    x, y, w
-        Variable number by (node, step), (storage, step), (node, entry of its overwrites, step). Number 0 is M.
-    rows
-        ``(lower, upper, {variable: coefficient})``; None is no limit.
-    fixed
-        Variables that are 1.
-    continuous
-        Variables that are whole in some best solution without being asked to.
-    unit
-        What the sizes are divided by.
-    """
-
+    # x, y, w: variable number by (node, step), (storage, step), (node, entry of its overwrites, step). Number 0 is M.
     x: dict[tuple[int, int], int] = field(default_factory=dict)
     y: dict[tuple[int, int], int] = field(default_factory=dict)
     w: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    # ``(lower, upper, {variable: coefficient})``; None is no limit.
     rows: list[tuple[float | None, float | None, dict[int, int]]] = field(default_factory=list)
-    fixed: set[int] = field(default_factory=set)
+    fixed: set[int] = field(default_factory=set)  # variables that are 1
+    # Variables that are whole in some best solution without being asked to.
     continuous: set[int] = field(default_factory=set)
-    unit: int = 1
+    unit: int = 1  # what the sizes are divided by
 
     @property
     def variables(self) -> int:
@@ -64,8 +53,7 @@ class OrderProgram:
         return len(self.rows)
 
 
-PEAK = 0
-"""Number of the variable M."""
+PEAK = 0  # number of the variable M
 
 
 def windows(problem: ReducedProblem, pruning: bool) -> tuple[list[int], list[int]]:

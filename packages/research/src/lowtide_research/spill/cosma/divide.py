@@ -32,8 +32,7 @@ from lowtide_research.spill.cosma.tensors import OUTSIDE, CosmaStorage, Space, a
 SPILLING_PARTS = 3
 """Mostly few parts spill in the order to start from, and the others take no time: each gets its share of so many."""
 
-MOST_OPS = 80
-"""In a part, where there are break points enough."""
+MOST_OPS = 80  # in a part, where there are break points enough
 
 
 @dataclass(frozen=True)
@@ -61,13 +60,8 @@ def crossings(space: Space, order: Sequence[int]) -> list[int]:
 
 
 def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
-    """Choose break points on an order.
-
-    Parameters
-    ----------
-    most_variables
-        No part has a program larger than this, as far as the break points that there are allow it.
-    """
+    """Choose break points on an order. `most_variables`: no part has a program larger than this, as far as the break
+    points that there are allow it."""
     n = space.n
     across = crossings(space, order)
     points = [0] + [k for k in range(1, n) if across[k] <= across[k - 1] and across[k] <= across[k + 1]] + [n]
@@ -121,15 +115,9 @@ def _variables(ops: int, ordered: int) -> int:
 
 
 def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int], done: set[int]) -> Space:
-    """The space of a part; its storages are numbered anew, with `CosmaStorage.index` their number in `space`.
-
-    Parameters
-    ----------
-    there, copied
-        Storages that are in memory when the part begins; storages with a copy outside.
-    done
-        Ops of the parts before.
-    """
+    """The space of a part; its storages are numbered anew, with `CosmaStorage.index` their number in `space`. `there`,
+    `copied`: storages that are in memory when the part begins; storages with a copy outside. `done`: ops of the parts
+    before."""
     new = {i: k for k, i in enumerate(ops)}
     inside = set(ops)
     storages = []
@@ -196,10 +184,7 @@ def order_parts(
 
     A part that spills nothing in `order` keeps it, too.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C.
+    Raises `KeyboardInterrupt`: Ctrl-C.
     """
     ordered: list[int] = []
     there: set[int] = set()

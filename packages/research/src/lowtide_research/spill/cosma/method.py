@@ -45,30 +45,19 @@ class Cosma:
 
     It starts from the better of Belady's and greedy replacement in the own order and that of least peak, so that it has
     an answer whenever it is stopped. Its bound is the solver's word, which no certificate holds.
-
-    Attributes
-    ----------
-    solver
-        SCIP and HiGHS run to their time limit even if interrupted, in the background.
-    encoding
-        The paper's; or MODeL's, which spills nothing and makes the arena least: where that is above the capacity the
-        answer is the one to start from.
-    addresses
-        ``"joint"`` solves (1) to (12) as printed; ``"late"`` without (9) to (11) first, which mostly suffices.
-    overlap
-        Whether to leave out variables by the overlap analysis (ASAP and ALAP).
-    cuts
-        Whether to add rows that whole numbers imply: sums of sizes, precedence over steps.
     """
 
     name: ClassVar[str] = "cosma"
     slow: ClassVar[bool] = True
 
-    solver: Solver = "cp_sat"
+    solver: Solver = "cp_sat"  # SCIP and HiGHS run to their time limit even if interrupted, in the background
+    # The paper's; or MODeL's, which spills nothing and makes the arena least: where that is above the capacity the
+    # answer is the one to start from.
     encoding: Literal["cosma", "model"] = "cosma"
+    # ``"joint"`` solves (1) to (12) as printed; ``"late"`` without (9) to (11) first, which mostly suffices.
     addresses: Addresses = "late"
-    overlap: bool = True
-    cuts: bool = True
+    overlap: bool = True  # whether to leave out variables by the overlap analysis (ASAP and ALAP)
+    cuts: bool = True  # whether to add rows that whole numbers imply: sums of sizes, precedence over steps
 
     @property
     def settings(self) -> ProgramSettings:
@@ -103,17 +92,13 @@ class CosmaFs:
 
     The bound is of that order only, and is in the counters; of all orders nothing is proved.
 
-    Attributes
-    ----------
-    order
-        The own order, that of a scheduling method, or the one of least peak by COSMA's own program (13 to 15).
-    solver, addresses, overlap, cuts
-        As for `Cosma`.
+    `solver`, `addresses`, `overlap`, `cuts`: as for `Cosma`.
     """
 
     name: ClassVar[str] = "cosma-fs"
     slow: ClassVar[bool] = True
 
+    # The own order, that of a scheduling method, or the one of least peak by COSMA's own program (13 to 15).
     order: Literal["own", "exact", "hmcos", "cosma"] = "own"
     solver: Solver = "cp_sat"
     addresses: Addresses = "late"
@@ -145,23 +130,16 @@ class CosmaDnc:
     """COSMA's divide and conquer: parts ordered one after the other, then the program for that order. See `divide`.
 
     Proves nothing.
-
-    Attributes
-    ----------
-    order
-        Which order is cut into parts; ``"best"`` is the one that spills least with its order fixed, of the own order
-        and that of least peak.
-    part_variables
-        Parts are cut so that their programs have no more variables than this, roughly.
-    solver, addresses, cuts
-        As for `Cosma`.
     """
 
     name: ClassVar[str] = "cosma-dnc"
     slow: ClassVar[bool] = True
 
+    # Which order is cut into parts; ``"best"`` is the one that spills least with its order fixed, of the own order and
+    # that of least peak.
     order: Literal["best", "own", "exact", "hmcos"] = "best"
-    part_variables: int = 6000
+    part_variables: int = 6000  # parts are cut so that their programs have no more variables than this, roughly
+    # solver, addresses, cuts: as for `Cosma`.
     solver: Solver = "cp_sat"
     addresses: Addresses = "late"
     cuts: bool = True

@@ -30,10 +30,8 @@ from lowtide_research.spill.cosma.tensors import Space, space_of, space_without_
 Addresses = Literal["late", "joint"]
 Ended = Literal["optimal", "time", "memory", "interrupt", "infeasible"]
 
-MAX_VARIABLES = 100_000
-"""Larger programs are not built: the solvers do nothing with them in any time that one waits."""
-HANDING_OVER = 0.5
-"""What MathOpt takes to hand a program to the solver, over what building it took."""
+MAX_VARIABLES = 100_000  # larger programs are not built: the solvers do nothing with them in any time that one waits
+HANDING_OVER = 0.5  # what MathOpt takes to hand a program to the solver, over what building it took
 PACKING_SECONDS = 2.0
 RESERVES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 """Shares of the capacity to be left empty, in turn, until residency packs."""
@@ -109,15 +107,8 @@ def solve(
     *,
     order: Sequence[int] | None = None,
 ) -> SpillSolution:
-    """Least traffic, over all orders or for one.
-
-    Parameters
-    ----------
-    start
-        An answer; the result is no worse.
-    order
-        The only order allowed (16).
-    """
+    """Least traffic, over all orders or for one. `start`: an answer; the result is no worse. `order`: the only order
+    allowed (16)."""
     space = space_of(problem, order=order, overlap=settings.overlap)
     run = _CosmaRun(problem, space, start, limits, settings)
     if start.traffic_bytes == 0:

@@ -13,45 +13,24 @@ from dataclasses import dataclass
 from lowtide.spill.orders import model_while_used
 from lowtide.spill.problem import SpillProblem
 
-OUTSIDE = -1
-"""Maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted."""
+OUTSIDE = -1  # maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted
 
 
 @dataclass(frozen=True, slots=True)
 class CosmaStorage:
-    """A storage as the program sees it.
+    """A storage as the program sees it."""
 
-    Attributes
-    ----------
-    index
-        Index in the model.
-    size
-        Bytes it takes in memory.
-    bytes
-        What a move of it moves.
-    maker
-        Position of the op that makes it, or `OUTSIDE`.
-    readers
-        Positions of the ops that read it, ascending, without the maker.
-    free
-        Whether it leaves for nothing: there is a copy outside in any case.
-    written_late
-        Whether it must be there after the last step, or have been spilled.
-    stays
-        Whether it must be there after the last step.
-    present, away, later
-        Of parts of a graph: whether it is there before the first step; whether it is outside, so that the first load
-        costs a read too; whether it is wanted after the last step, and costs a read if it is not there.
-    """
-
-    index: int
-    size: int
-    bytes: int
-    maker: int
-    readers: tuple[int, ...]
-    free: bool
-    written_late: bool = False
-    stays: bool = False
+    index: int  # index in the model
+    size: int  # bytes it takes in memory
+    bytes: int  # what a move of it moves
+    maker: int  # position of the op that makes it, or `OUTSIDE`
+    readers: tuple[int, ...]  # positions of the ops that read it, ascending, without the maker
+    free: bool  # whether it leaves for nothing: there is a copy outside in any case
+    written_late: bool = False  # whether it must be there after the last step, or have been spilled
+    stays: bool = False  # whether it must be there after the last step
+    # present, away, later: of parts of a graph: whether it is there before the first step; whether it is outside, so
+    # that the first load costs a read too; whether it is wanted after the last step, and costs a read if it is not
+    # there.
     present: bool = False
     away: bool = False
     later: bool = False
@@ -59,32 +38,17 @@ class CosmaStorage:
 
 @dataclass(frozen=True)
 class Space:
-    """Ops, storages and when they can be.
+    """Ops, storages and when they can be."""
 
-    Attributes
-    ----------
-    n
-        Ops.
-    steps
-        Timesteps: n, and one more if something has to be there after the last op.
-    first, last
-        Per op, the steps between which it can run.
-    ancestors
-        Per op, a set of positions as bits.
-    storages
-        Storages that take room.
-    workspace
-        Per op, bytes.
-    """
-
-    n: int
-    steps: int
+    n: int  # ops
+    steps: int  # timesteps: n, and one more if something has to be there after the last op
+    # first, last: per op, the steps between which it can run.
     first: tuple[int, ...]
     last: tuple[int, ...]
     preds: tuple[tuple[int, ...], ...]
-    ancestors: tuple[int, ...]
-    storages: tuple[CosmaStorage, ...]
-    workspace: tuple[int, ...]
+    ancestors: tuple[int, ...]  # per op, a set of positions as bits
+    storages: tuple[CosmaStorage, ...]  # storages that take room
+    workspace: tuple[int, ...]  # per op, bytes
     overlap: bool
 
     def begins(self, a: int) -> tuple[int, int]:
@@ -155,15 +119,8 @@ def ancestors_of(preds: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overlap: bool = True) -> Space:
-    """Ops and storages of a problem that `why_not` has nothing against.
-
-    Parameters
-    ----------
-    order
-        If given, the only one that is allowed (equation 16).
-    overlap
-        Whether to analyse who can be when; if not, everything may be at every step.
-    """
+    """Ops and storages of a problem that `why_not` has nothing against. `order`: If given, the only one that is allowed
+    (equation 16). `overlap`: whether to analyse who can be when; if not, everything may be at every step."""
     model = problem.model
     n = problem.steps
     preds = model.graph.predecessors

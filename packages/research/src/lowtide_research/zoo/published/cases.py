@@ -11,8 +11,7 @@ from lowtide.transform.bypass import without_padding
 from lowtide.transform.merge import one_op_per_convolution
 from lowtide_research.schedule.serenity import Serenity, hmcos_comparison
 
-FILE = "file:"
-"""What a network's name begins with if the zoo does not hold it, and a directory of graphs may."""
+FILE = "file:"  # what a network's name begins with if the zoo does not hold it, and a directory of graphs may
 
 
 @dataclass(frozen=True)
@@ -40,26 +39,14 @@ DEFAULT = Serenity()
 
 @dataclass(frozen=True)
 class Case:
-    """A network as one paper measures it.
+    """A network as one paper measures it."""
 
-    Attributes
-    ----------
-    network
-        Name in the zoo, or ``file:NAME``.
-    unit
-        In which its paper prints peaks.
-    form
-        Key of `FORMS`.
-    serenity
-        SERENITY with the options of that paper's comparison.
-    """
-
-    network: str
+    network: str  # name in the zoo, or ``file:NAME``
     target: str = "strict"
-    unit: str = "KiB"
+    unit: str = "KiB"  # in which its paper prints peaks
     constraint: Constraint | None = None
-    form: str = "as is"
-    serenity: Serenity = DEFAULT
+    form: str = "as is"  # key of `FORMS`
+    serenity: Serenity = DEFAULT  # SERENITY with the options of that paper's comparison
 
     @property
     def in_file(self) -> bool:

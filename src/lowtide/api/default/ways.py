@@ -1,0 +1,128 @@
+"""What else would do where no plan fits a budget, or none takes less than today: the next commands, with their bytes.
+
+Where bytes are said, a plan was made. Of onnxruntime, where plans are measured, none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lowtide.api.default.predicted import STEPS, plan_predicted
+from lowtide.api.default.request import Request, Tell
+from lowtide.errors import InputError
+from lowtide.report.first_screen import size_text
+from lowtide.target import resolve
+
+if TYPE_CHECKING:
+    from lowtide.plan import Plan
+
+MOST = 3
+"""Commands of a screen."""
+_LIBRARIES = {"reference": "TFLM's reference kernels", "cmsis_nn": "CMSIS-NN", "esp_nn": "ESP-NN"}
+
+
+@dataclass(frozen=True)
+class NextCommand:
+    """A command to type next.
+
+    Attributes
+    ----------
+    name
+        Of the command.
+    gives
+        What it gives, in a few words.
+    options
+        Values of options that differ from those of the plan.
+    """
+
+    name: str
+    gives: str
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def next_commands(request: Request, plan: Plan, tell: Tell) -> list[NextCommand]:
+    """Commands for a plan that does not do: over the budget, or no better than today.
+
+    Ctrl-C leaves out what was not tried yet.
+    """
+    found: list[NextCommand] = []
+    try:
+        for command in _commands(request.with_sizes(), plan, tell):
+            found.append(command)
+            if len(found) == MOST:
+                break
+    except KeyboardInterrupt:
+        pass
+    return found or [NextCommand("inspect", "what is live at the peak")]
+
+
+def _commands(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
+    comparison = plan.comparison
+    assert comparison is not None, "a plan of plan_request"
+    if plan.stopped != "interrupt":
+        if request.is_file and request.path.lower().endswith(".tflite"):
+            yield from _kernels(request, plan, tell)
+            yield from _as_c(request, plan, tell)
+        yield from _slower(request, plan, tell)
+    if request.budget_bytes is not None and comparison.sizes:
+        yield NextCommand("fit", "the largest size that fits")
+
+
+def _fits(request: Request, plan: Plan, size: int) -> bool:
+    """Whether bytes fit the budget; without one whether they are fewer than today's."""
+    assert plan.comparison is not None, "a plan of plan_request"
+    wanted = request.budget_bytes
+    return size < plan.comparison.today_bytes if wanted is None else size <= wanted
+
+
+def _kernels(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
+    """The kernels that need the fewest bytes; a plan that does not name them is enough for all."""
+    from lowtide.api.kernels import kernel_choices
+
+    rules = resolve(request.target_name, source=request.path)
+    if rules.rule != "tflm" or rules.kernels != "any":
+        return
+    tell("planning for each library of kernels")
+    choices = kernel_choices(request.path, rules, dims=request.dims, time=request.seconds, quick=True)
+    kernels, choice = min(
+        ((name, choice) for name, choice in choices.items() if name in _LIBRARIES),
+        key=lambda each: each[1].required_bytes,
+    )
+    if _fits(request, plan, choice.required_bytes):
+        gives = f"{size_text(choice.required_bytes)} where {_LIBRARIES[kernels]} run"
+        yield NextCommand("plan", gives, {"--for": f"{request.target or 'tflm'},kernels={kernels}"})
+
+
+def _as_c(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
+    """C, with row streaming where that needs less."""
+    from lowtide.api.emitting import TARGET, check_emit
+    from lowtide.api.planning import plan as plan_of
+
+    try:
+        check_emit(request.path, request.dims)
+    except InputError:
+        return
+    tell("planning it as C")
+    made = plan_of(request.path, target=TARGET, allow="loops", dims=request.dims, time=request.seconds)
+    if _fits(request, plan, made.required_bytes):
+        how = "with row streaming" if made.loops else "without an interpreter"
+        yield NextCommand("emit", f"{size_text(made.required_bytes)}, C {how}")
+
+
+def _slower(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]:
+    """More time: of predicted plans the step that is enough, where one is."""
+    if request.slower is None:
+        return
+    if request.runs_in_onnxruntime:
+        more = max(0.2, 4 * request.slower)
+        yield NextCommand("plan", "if it may take longer", {"--slower": f"{round(100 * more)}%"})
+        return
+    for step in STEPS:
+        if step > request.slower:
+            other = plan_predicted(replace(request, slower=step), tell)
+            if _fits(request, plan, other.required_bytes):
+                gives = f"{size_text(other.required_bytes)}, with more time"
+                yield NextCommand("plan", gives, {"--slower": f"{round(100 * step)}%"})
+                return

@@ -1,0 +1,107 @@
+"""A smaller ONNX file of the same model: onnxruntime keeps kilobytes for each node, and more for what nodes repeat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+_DEFAULTS: dict[str, object] = {
+    "auto_pad": b"NOTSET", "ceil_mode": 0, "dilations": [1, 1], "group": 1, "pads": [0, 0, 0, 0], "storage_order": 0,
+    "strides": [1, 1],
+}  # fmt: skip
+"""What convolutions and pools of images have where nothing is said."""
+_CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
+_POOLS = frozenset({"AveragePool", "MaxPool"})
+_LONGEST = 12
+"""Characters of a name that stays."""
+
+
+def make_lean(model: Path) -> None:
+    """Write a file anew without what onnxruntime would hold in memory for nothing.
+
+    Equal small constants become one, attributes that say the default go, and so do declared shapes and names of nodes;
+    tensors inside the graph get short names.
+    """
+    import onnx
+
+    proto = onnx.load(str(model), load_external_data=False)
+    graph = proto.graph
+    del graph.value_info[:]
+    _share_constants(graph)
+    for node in graph.node:
+        _drop_defaults(node)
+    if not any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute):
+        _shorten_names(graph)
+    model.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def _share_constants(graph: GraphProto) -> None:
+    """Replace initializers of integers by the first of equal value."""
+    first: dict[tuple[Any, ...], str] = {}
+    other: dict[str, str] = {}
+    outputs = {value.name for value in graph.output} | {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if tensor.data_type == tensor.INT64 and tensor.HasField("raw_data") and tensor.name not in outputs:
+            name = first.setdefault((*tensor.dims, tensor.raw_data), tensor.name)
+            if name != tensor.name:
+                other[tensor.name] = name
+    captured = {name for node in graph.node for a in node.attribute for body in _bodies(a) for name in _names(body)}
+    gone = other.keys() - captured
+    kept = [type(t).FromString(t.SerializeToString()) for t in graph.initializer if t.name not in gone]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    for node in graph.node:
+        node.input[:] = [other[name] if name in gone else name for name in node.input]
+
+
+def _drop_defaults(node: NodeProto) -> None:
+    from onnx.helper import get_attribute_value
+
+    node.name = ""
+    node.ClearField("doc_string")
+    if node.op_type not in _CONVOLUTIONS | _POOLS:
+        return
+    for attribute in list(node.attribute):
+        value = get_attribute_value(attribute)
+        value = list(value) if isinstance(value, tuple) else value
+        by_weights = attribute.name == "kernel_shape" and node.op_type in _CONVOLUTIONS
+        if by_weights or (attribute.name in _DEFAULTS and value == _DEFAULTS[attribute.name]):
+            node.attribute.remove(attribute)
+
+
+def _shorten_names(graph: GraphProto) -> None:
+    """Number the tensors inside a graph without bodies whose names are long."""
+    taken = {value.name for value in (*graph.input, *graph.output)}
+    names = dict.fromkeys(t.name for t in graph.initializer)
+    names.update(dict.fromkeys(name for node in graph.node for name in node.output))
+    short = {name for name in names if len(name) <= _LONGEST} | taken
+    new: dict[str, str] = {}
+    number = 0
+    for name in names:
+        if name in short:
+            continue
+        while f"t{number}" in short:
+            number += 1
+        new[name] = f"t{number}"
+        number += 1
+    for tensor in graph.initializer:
+        tensor.name = new.get(tensor.name, tensor.name)
+    for node in graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
+        node.output[:] = [new.get(name, name) for name in node.output]
+
+
+def _bodies(attribute: Any) -> list[Any]:
+    return [*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs]
+
+
+def _names(body: GraphProto) -> list[str]:
+    """Names that a body and its own bodies read."""
+    read = [value.name for value in body.output]
+    for node in body.node:
+        read += node.input
+        read += [name for a in node.attribute for inner in _bodies(a) for name in _names(inner)]
+    return read

@@ -1,0 +1,48 @@
+"""The first screen of a plan."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.comparison import Comparison
+from lowtide.plan import Plan, RuntimeFigure
+from lowtide.report.first_screen import first_screen
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def planned() -> Plan:
+    """A plan, whatever it is of."""
+    return lowtide.plan("zoo:swiftnet_cell_a", without=["recompute"])
+
+
+@pytest.mark.parametrize("today", [3 * MIB, 4 * MIB + 1, 50 * MIB])
+def test_a_row_has_one_unit(planned: Plan, today: int) -> None:
+    """That of its largest figure, the time's row too."""
+    seen = Comparison(
+        model="m.onnx", runtime="onnxruntime", figure="process memory", today_bytes=today, planned_bytes=2 * MIB,
+        measured=True, base_bytes=3 * MIB, tensors_bytes=MIB, today_seconds=0.99, planned_seconds=1.02, slowdown=1.03,
+    )  # fmt: skip
+    arena = RuntimeFigure(runtime="onnxruntime", what="arena", default_bytes=5 * MIB, planned_bytes=MIB)
+    made = msgspec.structs.replace(planned, comparison=seen, runtime_figures=[arena], budget_bytes=today)
+    lines = first_screen(made).splitlines()
+    for line in lines:
+        units = {unit for _, unit in re.findall(r"([\d,.]+) (MiB|B|ms|s)\b", line)}
+        assert len(units) <= 1, line
+    tensors = next(line for line in lines if "of it tensors" in line)
+    assert tensors.split()[3:7] == ["5.0", "MiB", "1.0", "MiB"]
+
+
+def test_what_else_would_do_is_at_most_the_eighth_line(planned: Plan) -> None:
+    """Over a budget the outputs of a plan that is not written are left out."""
+    assert planned.comparison is not None
+    seen = msgspec.structs.replace(planned.comparison, tensors_bytes=9)
+    made = msgspec.structs.replace(planned, comparison=seen, budget_bytes=9, status="over_budget")
+    lines = first_screen(made, next_commands=["lowtide inspect m", "lowtide fit m"]).splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["next:", "or:"]
+    assert len(lines) == 8
