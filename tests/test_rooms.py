@@ -153,6 +153,10 @@ ELSEWHERE = {
     "api/test_placing.py": "allocate/placed",
     "emit/test_cmsis_nn.py": "emit/cmsis_nn/",
     "emit/test_memories.py": "emit/ends",
+    "emit/test_operators.py": (
+        "emit/bodies emit/elementwise emit/fixed_point emit/formats emit/parts emit/reals emit/shapes emit/transposed "
+        "emit/variables emit/views emit/windows"
+    ),
     "emit/test_project.py": (
         "emit/kernel emit/kernels emit/places emit/schedule emit/templates emit/weights api/emitting cli/emit"
     ),

@@ -310,7 +310,8 @@ def text(results: dict[str, Any]) -> list[str]:
     lines = [
         "# Plans as C",
         "",
-        f"{about(results['machine'])}; `bench/emit.py`.",
+        f"{about(results['machine'])}; `bench/emit.py`. Which files become C, and their arenas beside TFLM's: "
+        "[emit_files](emit_files.md).",
         "",
         "*Arena*: the static array of the code, which is the plan's; input and output are in it, but for an input that",
         f"is handed over. *Equal*: bit by bit as TFLM's reference kernels on random inputs, in {len(builds)} builds",

@@ -97,7 +97,7 @@ def placed(
     Returns
     -------
     tuple
-        By tensor its byte from `begin` on, or the name of the tensor that it lies in: the IF's result or a reshaped
+        By tensor its byte from `begin` on, or the tensor that it is stored in: the IF's result or a reshaped
         operand, as text of its number.
     """
     at: dict[int, int | str] = {}
@@ -126,7 +126,7 @@ def placed(
 
 
 def _roots(branch: Branch, fixed: dict[int, int | str]) -> dict[int, int]:
-    """The tensor that each one of a branch lies in."""
+    """The tensor that each tensor of a branch is stored in."""
     root: dict[int, int] = {}
     for op in branch.ops:
         for t in op.outputs:

@@ -1,6 +1,6 @@
 """Operators that work element by element, on one tensor or on two: what they are as material of C.
 
-All of them are variants of two pieces of C, `map.c` and `pair.c`: a table gives what is computed. Of 8 bits, an
+All of them are variants of two C templates, `map.c` and `pair.c`: a table gives what is computed. Of 8 bits, an
 operator on one tensor is a table of 256 results that is made here.
 
 Source: TFLM's `logistic.cc`, `tanh.cc`, `leaky_relu.cc`, `hard_swish.cc`, `elementwise.cc`, `quantize.cc`,
@@ -107,16 +107,23 @@ _SCALED = ("fixed", "scaled")
 
 
 def _variant(
-    piece: str, name: str, what: str, given: str, made: str, result: str, fields: str = "", needs: Sequence[str] = ()
+    template: str,
+    name: str,
+    what: str,
+    given: str,
+    dtype: str,
+    result: str,
+    fields: str = "",
+    needs: Sequence[str] = (),
 ) -> tuple[Part, ...]:
-    """Pieces of C of a variant of `map.c` or `pair.c`: from elements of type `given` to some of type `made`."""
-    takes, makes = FORMATS[given], FORMATS[made]
+    """Templates of a variant of `map.c` or `pair.c`: from elements of type `given` to some of type `dtype`."""
+    takes, makes = FORMATS[given], FORMATS[dtype]
     words = {
         "NAME": name, "WHAT": what, "ELEMENT": takes.c_type, "LOAD": takes.load, "STORE": makes.store,
         "RESULT": result, "FIELDS": fields,
     }  # fmt: skip
     helpers = [key for key, called in (("clamp", "bounded("), ("real_logistic", "logistic_real(")) if called in result]
-    return (*needs, *helpers, *(["operand"] if piece == "pair" else []), (piece, tuple(words.items())))
+    return (*needs, *helpers, *(["operand"] if template == "pair" else []), (template, tuple(words.items())))
 
 
 def mapped(material: Material, op: Op, find: Find) -> Kernel:
@@ -274,7 +281,7 @@ def _check_integers(material: Material, op: Op, divisor: Tensor) -> None:
 
 
 def _scaled_pair(op: Op, a: Tensor, b: Tensor, y: Tensor) -> tuple[str, str, str, Sequence[object], str, Sequence[str]]:
-    """Name, words, result, numbers, fields and further pieces of a pair of 8 or 16 bits."""
+    """Name, words, result, numbers, fields and further templates of a pair of 8 or 16 bits."""
     name, what = f"{op.type.lower()}_{y.dtype}", f"{op.type} of {y.dtype}"
     kind = op.attributes.get(_ACTIVATION, 0)
     fit(kind in (0, 1, 2, 3))

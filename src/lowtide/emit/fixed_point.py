@@ -240,7 +240,13 @@ _TABLES: dict[str, Callable[[Tensor, Tensor, Mapping[str, Any]], _One]] = {
 
 
 def curve_factor(kind: str, scale: float) -> tuple[int, int]:
-    """Factor and shift to the right that take 16 bits to where the logistic curve counts from."""
+    """Factor and shift to the right that take 16 bits to where the logistic curve counts from.
+
+    Raises
+    ------
+    InputError
+        TFLM refuses the scale.
+    """
     power = math.log2(float(np.float32(scale)))
     if power == round(power) and 12 + round(power) in ((0,) if kind == "LOGISTIC" else (0, 1)):
         return 3 << (12 + round(power)), 0

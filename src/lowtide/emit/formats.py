@@ -1,4 +1,4 @@
-"""Types of numbers in C: how code reads and writes one, and how a number is spelled."""
+"""Types of numbers in C: how code reads and writes one, and how a number is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Format:
     load, store, cast
         What reads it from bytes and writes it there, and what is written is cast to.
     least, most
-        Of all numbers of the type, spelled.
+        Of all numbers of the type, as C.
     """
 
     c_type: str
@@ -44,10 +44,15 @@ FORMATS = {
 
 
 def real(value: float) -> str:
-    """A number of 32 bits with a point, spelled without loss.
+    """A number of 32 bits with a point, as C, without loss.
 
     >>> real(0.1), real(-2.0)
     ('0x1.99999a0000000p-4f', '-0x1.0000000000000p+1f')
+
+    Raises
+    ------
+    InputError
+        It is infinite, or no number.
     """
     rounded = float(np.float32(value))
     if not math.isfinite(rounded):
@@ -56,7 +61,7 @@ def real(value: float) -> str:
 
 
 def real_bounds(kind: int) -> tuple[str, str]:
-    """Least and most that a fused activation lets through, spelled.
+    """Least and most that a fused activation lets through, as C.
 
     Raises
     ------

@@ -38,9 +38,9 @@ class Kernel:
     op
         What runs, for a comment.
     parts
-        Pieces of C that the kernel needs, in their order; without any, those of its name in `PARTS`.
-    piece
-        Type of the operands; without one ``piece_t`` behind the kernel's name.
+        C templates that the kernel needs, in their order; without any, those of its name in `PARTS`.
+    operand_type
+        In C, of the operands; without one ``piece_t`` behind the kernel's name.
     reduces
         Of a reduction: which of rows, columns and channels.
     """
@@ -55,7 +55,7 @@ class Kernel:
     full_pixels: bool = True
     op: str = ""
     parts: tuple[Part, ...] = ()
-    piece: str = ""
+    operand_type: str = ""
     reduces: tuple[int, ...] = ()
 
 

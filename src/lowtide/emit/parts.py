@@ -1,4 +1,4 @@
-"""Of which pieces of C the code of each kernel consists."""
+"""The C templates that each kernel needs."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ PARTS = {
     "wide_svdf": ("fixed", "scaled", "kept", "dot", "wide_svdf"),
     "wide_softmax": ("fixed", "scaled", "softmax_type", "wide_softmax"),
 }
-"""Pieces of code that each kernel needs, in their order."""
+"""By the name of a kernel, in their order."""

@@ -215,7 +215,7 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     ]
     lines += [used(text("base.c"), "".join((*operands, run))), *operands]
     lines += tables
-    lines += _nodes(schedule.loops)
+    lines += _nodes(schedule)
     lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
     for name in names:
         lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
@@ -278,7 +278,7 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
         rows = []
         for k, kernel in enumerate(kernels[name]):
             if kernel.operands:
-                kind = kernel.piece or ("piece_t" if name == "concat" else f"{name}_piece_t")
+                kind = kernel.operand_type or ("piece_t" if name == "concat" else f"{name}_piece_t")
                 lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.operands)}] = {{"]
                 lines += [*(f"    {code}," for code in kernel.operands), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
@@ -305,8 +305,18 @@ def _guard(node: Node, guarded: bool) -> tuple[int, ...]:
     return (-1, 0) if node.guard is None else (node.guard[0], int(node.guard[1]))
 
 
-def _nodes(loops: list[list[Node]]) -> list[str]:
+_HEADS = {
+    "reads": "row_step, row_first, row_last, rows, column_step, column_first, column_last, columns, maker, axes",
+    "nodes": "positions, width, rows, columns, channels, kernel, parameters, first read, reads, first follower, "
+    "followers, axes, leaves, aside",
+    "loops": "first node, nodes",
+}
+"""What the columns of tables are."""
+
+
+def _nodes(schedule: Schedule) -> list[str]:
     """The tables of the schedule."""
+    loops = schedule.loops
     guarded = any(node.guard is not None for listed in loops for node in listed)
     nodes, reads, followers, starts = [], [], [], []
     for listed in loops:
@@ -319,7 +329,8 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
                 len(node.reads), first, len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
                 int(node.leaves), int(node.aside), *_guard(node, guarded),
             )  # fmt: skip
-            nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
+            runs = "an input" if node.kernel == INPUT else schedule.kernels[node.kernel][node.index].op
+            nodes.append(f"    {{{', '.join(map(str, numbers))}}}, /* {comment(runs)} */")
             reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
     if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
         raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
@@ -331,6 +342,7 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
         ("loop_t", "loops", starts, ""),
     ):
         filled = rows or [empty]
+        result += [f"/* {_HEADS[name]} */"] if name in _HEADS else []
         result += [f"static const {kind} {name}[{len(filled)}] = {{", *filled, "};", ""]
     return result
 

@@ -77,7 +77,13 @@ def convolved(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def multiplied(material: Material, op: Op, find: Find) -> Kernel:
-    """FULLY_CONNECTED, and BATCH_MATMUL with a constant: a convolution of one tap over as many pixels as rows."""
+    """FULLY_CONNECTED, and BATCH_MATMUL with a constant: a convolution of one tap over as many pixels as rows.
+
+    Raises
+    ------
+    InputError
+        Its weights are not one constant matrix, or the plan has a tensor in rows of another shape.
+    """
     x, y, w = material.data(op), material.result(op), material.given(op, 1)
     held = _held(material, w)
     if op.type == "BATCH_MATMUL":
@@ -135,7 +141,13 @@ def pooled(material: Material, op: Op, find: Find) -> Kernel:
 
 
 def softmax(material: Material, op: Op, find: Find) -> Kernel:
-    """SOFTMAX."""
+    """SOFTMAX.
+
+    Raises
+    ------
+    InputError
+        The plan has a tensor channel by channel.
+    """
     x, y = material.data(op), material.result(op)
     source, target = find(x.id), find(y.id)
     fit(x.shape == y.shape)

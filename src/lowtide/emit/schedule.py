@@ -109,7 +109,7 @@ class Schedule:
     def _kernel(self, kernel: Kernel, op: Op) -> int:
         """Index of a kernel among those of its name."""
         listed = self.kernels.setdefault(kernel.name, [])
-        listed.append(replace(kernel, op=f"op {op.id}, {op.type}"))
+        listed.append(replace(kernel, op=op.label))
         return len(listed) - 1
 
     def _outside_loops(self, op: Op) -> Node | None:

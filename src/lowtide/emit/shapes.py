@@ -1,7 +1,7 @@
 """Operators that move elements and change none: what they are as material of C.
 
-A result is made of pieces, each copied from an operand whose view has its steps along the result's dimensions
-(`views.py`): transposed, from a row on, in steps of several. What is joined is several pieces in one tensor.
+A result is made of slices, each copied from an operand whose view has its steps along the result's dimensions
+(`views.py`): transposed, from a row on, in steps of several. A concatenation is several slices in one tensor.
 
 Source: TFLM's `transpose_common.cc`, `strided_slice_common.cc`, `slice.cc`, `split.cc`, `split_v.cc`, `pack.cc`,
 `unpack.cc`, `mirror_pad.cc`, `shape.cc`, `concatenation.cc`, `pad.cc`.
@@ -34,18 +34,18 @@ def _quant(tensor: Tensor) -> tuple[float, int] | None:
     return None if tensor.quant is None else (scale_of(tensor), zero_of(tensor))
 
 
-def _piece(view: View, place: Sequence[tuple[int, int]], values: str = "NULL") -> str:
+def _slice(view: View, place: Sequence[tuple[int, int]], values: str = "NULL") -> str:
     """`wide_concat_piece_t`: what is copied to a place of the result."""
     box = ", ".join(f"{low}, {high}" for low, high in place)
     return f"{{{view.text}, {{{box}}}, {values}}}"
 
 
-def _joined(y: Tensor, find: Find, pieces: Sequence[str]) -> Kernel:
-    text = f"{{{find(y.id).text}, PIECES, {len(pieces)}, {element_bytes(y)}}}"
-    return Kernel("wide_concat", text, sizes_of(y), operands=tuple(pieces))
+def _assembled(y: Tensor, find: Find, slices: Sequence[str]) -> Kernel:
+    text = f"{{{find(y.id).text}, PIECES, {len(slices)}, {element_bytes(y)}}}"
+    return Kernel("wide_concat", text, sizes_of(y), operands=tuple(slices))
 
 
-def _whole(y: Tensor) -> list[tuple[int, int]]:
+def _full_box(y: Tensor) -> list[tuple[int, int]]:
     return [(0, size) for size in sizes_of(y)]
 
 
@@ -58,12 +58,12 @@ def rearranged(x: Tensor, y: Tensor, find: Find, dims: Mapping[int, int], begins
 def moved(x: Tensor, y: Tensor, find: Find, dims: Mapping[int, int], begins: Sequence[int] = ()) -> Kernel:
     """A tensor with other dimensions, from an element of each of its own on; `dims` as `aligned` takes them."""
     view = aligned(find(x.id), x, y, dims)
-    place, theirs = _whole(y), dims_of(y.shape or ())
+    place, theirs = _full_box(y), dims_of(y.shape or ())
     for there, here in dims.items():
         if begins and there in theirs and (x.shape or ())[here] > 1:
             size = place[theirs[there]][1]
             place[theirs[there]] = (-begins[here], size)
-    return _joined(y, find, [_piece(view, place)])
+    return _assembled(y, find, [_slice(view, place)])
 
 
 def transposed(material: Material, op: Op, find: Find) -> Kernel:
@@ -132,7 +132,7 @@ def _stepped(
         base += begins[d] * view.inside[which]
         inside[which] *= steps[d]
     view = replace(view, base=base, inside=(inside[0], inside[1], inside[2]))
-    return _joined(y, find, [_piece(aligned(view, x, y, dims), _whole(y))])
+    return _assembled(y, find, [_slice(aligned(view, x, y, dims), _full_box(y))])
 
 
 def packed(material: Material, op: Op, find: Find) -> Kernel:
@@ -177,13 +177,13 @@ def _along(
     given: Sequence[tuple[Tensor, Mapping[int, int], tuple[int, int]]],
 ) -> Kernel:  # fmt: skip
     """Tensors, each with its dimensions and its place along one of the result."""
-    pieces = []
+    slices = []
     for x, dims, (begin, end) in given:
         check_copied(x, y)
         if _quant(x) != _quant(y) and (x.quant is None) == (y.quant is None):
             raise InputError(f"{x.label} has another scale than its result, and would have to be rescaled")
         fit(all((x.shape or ())[here] == (y.shape or ())[there] for there, here in dims.items() if there != axis))
-        place = _whole(y)
+        place = _full_box(y)
         if axis in dims_of(y.shape or ()):
             place[dims_of(y.shape or ())[axis]] = (begin, end)
         else:
@@ -191,8 +191,8 @@ def _along(
         constant = x.kind is Kind.CONSTANT
         view = complete(0, sizes_of(x), element_bytes(x)) if constant else find(x.id)
         values = material.weights.array("weights", "int8", material.weights.bytes_of(x.id)) if constant else "NULL"
-        pieces.append(_piece(aligned(view, x, y, dims), place, values))
-    return _joined(y, find, pieces)
+        slices.append(_slice(aligned(view, x, y, dims), place, values))
+    return _assembled(y, find, slices)
 
 
 def shape(material: Material, op: Op, find: Find) -> Kernel:
@@ -201,7 +201,7 @@ def shape(material: Material, op: Op, find: Find) -> Kernel:
     fit(y.dtype == "int32" and (y.shape or ()) == (len(x.shape or ()),))
     data = struct.pack(f"<{len(x.shape or ())}i", *(x.shape or ()))
     values = material.weights.array("weights", "int8", struct.unpack(f"<{len(data)}b", data))
-    return _joined(y, find, [_piece(complete(0, sizes_of(y), element_bytes(y)), _whole(y), values)])
+    return _assembled(y, find, [_slice(complete(0, sizes_of(y), element_bytes(y)), _full_box(y), values)])
 
 
 def split(material: Material, op: Op, find: Find) -> Kernel:
@@ -226,18 +226,18 @@ def split(material: Material, op: Op, find: Find) -> Kernel:
     sizes = [1 if unpacks else (y.shape or ())[axis] for y in results]
     ends = list(accumulate(sizes, initial=0))
     fit(ends[-1] == (x.shape or ())[axis])
-    pieces = []
+    slices = []
     for y, begin, end in zip(results, ends, ends[1:], strict=False):
         check_copied(x, y)
         dims = {d: d - (unpacks and d > axis) for d in range(rank) if not (unpacks and d == axis)}
         fit(all((x.shape or ())[d] == (y.shape or ())[own] for d, own in dims.items() if d != axis))
-        place = _whole(x)
+        place = _full_box(x)
         if axis in dims_of(x.shape or ()):
             place[dims_of(x.shape or ())[axis]] = (begin, end)
         box = ", ".join(f"{low}, {high}" for low, high in place)
-        pieces.append(f"{{{aligned(find(y.id), y, x, dims).text}, {{{box}}}}}")
-    text = f"{{{find(x.id).text}, PIECES, {len(pieces)}, {element_bytes(x)}}}"
-    return Kernel("split_parts", text, sizes_of(x), operands=tuple(pieces), piece="split_piece_t")
+        slices.append(f"{{{aligned(find(y.id), y, x, dims).text}, {{{box}}}}}")
+    text = f"{{{find(x.id).text}, PIECES, {len(slices)}, {element_bytes(x)}}}"
+    return Kernel("split_parts", text, sizes_of(x), operands=tuple(slices), operand_type="split_piece_t")
 
 
 def padded(material: Material, op: Op, find: Find) -> Kernel:

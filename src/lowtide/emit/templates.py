@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 Part = str | tuple[str, tuple[tuple[str, str], ...]]
-"""A piece of C: the name of its file, or also the words that the file leaves open."""
+"""A C template: the name of its file, or also the words that the file leaves open."""
 
 
 def text(name: str) -> str:
@@ -23,7 +23,7 @@ def filled(name: str, words: Mapping[str, str]) -> str:
 
 
 def part_text(part: Part) -> str:
-    """A piece of a kernel's C."""
+    """C of a template."""
     if isinstance(part, str):
         return text(f"{part}.c")
     return filled(f"{part[0]}.c", dict(part[1]))

@@ -34,7 +34,7 @@ _VARIANTS: dict[str, tuple[str, str, str, str, tuple[str, ...]]] = {
         "float", _REAL_FIELDS, f"real_at({_TAP}) * k->weights[weight + d]", "bounded(sum, k->low, k->high)", ("clamp",),
     ),
 }  # fmt: skip
-"""Type of sums, fields, a product, the result and further pieces, by the type of elements."""
+"""Type of sums, fields, a product, the result and further templates, by the type of elements."""
 
 
 def ordered(op: Op) -> Op:

@@ -79,8 +79,8 @@ class Weights:
 
     def array(self, what: str, kind: str, numbers: Sequence[float]) -> str:
         """Name of an array of these numbers (``int8``, ``float32`` ...); the same numbers have one."""
-        spelled = tuple(real(n) if kind == "float32" else int(n) for n in numbers)
-        key = (kind, spelled)
+        written = tuple(real(n) if kind == "float32" else int(n) for n in numbers)
+        key = (kind, written)
         if key not in self._names:
             self._names[key] = name = f"model_{what}_{len(self.arrays)}"
             self.arrays[name] = key

@@ -54,7 +54,7 @@ def _before_long(window: Window, extent: int, size: int) -> int:
 
 
 def four(tensor: Tensor) -> tuple[int, int, int, int]:
-    """Shape of a tensor of four dimensions."""
+    """Shape of a tensor of four dimensions. Raises `InputError` if it has others."""
     shape = tensor.shape or ()
     if len(shape) != 4:
         raise InputError(f"{tensor.label} has not four dimensions")
