@@ -230,7 +230,7 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
 
 
 def parts_of(kernels: Mapping[str, Sequence[Kernel]]) -> list[Part]:
-    """Pieces of C that kernels need, each once, in their order."""
+    """Parts of C that kernels need, each once, in their order."""
     return list(dict.fromkeys(part for name in sorted(kernels) for part in kernels[name][0].parts or PARTS[name]))
 
 

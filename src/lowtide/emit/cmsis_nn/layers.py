@@ -201,7 +201,7 @@ class Layers:
         return replace(layer, operands=held) if all(o.window for o in held) else replace(layer, operands=held, rows=1)
 
     def anywhere(self, tensor: int) -> View:
-        """A complete tensor, wherever it lies."""
+        """A complete tensor, at any address."""
         t = self.tensor(tensor)
         return complete(0, sizes_of(t), element_bytes(t))
 
