@@ -55,6 +55,7 @@ TAKES: dict[str, set[str]] = {
     "list[Progress]": set(),
     "Dims": {"sizes"},
     "Options": set(),
+    "StepOptions": set(),
     "Banks": {"texts", "sizes"},
     "Memories": {"texts", "sizes"},
     "Places": set(),

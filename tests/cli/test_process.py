@@ -35,7 +35,7 @@ def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
     arguments = ["research", "plan", path, "--plan", plan_file, "-o", out, "--time", "30", "--target", "strict"]
     with subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        assert b"best" in process.stderr.readline()  # the search has run for two seconds
+        assert b"lowest peak so far" in process.stderr.readline()  # the search has run for two seconds
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert process.returncode == 130
@@ -54,7 +54,7 @@ def test_ctrl_c_while_comparing(tmp_path: Path):
     arguments = ["research", "compare", str(path), "--methods", "exact", "--time", "30", "--target", "strict"]
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith(b"lowtide: exact: best")
+        assert process.stderr.readline().startswith(b"lowtide: exact: lowest peak")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 130
@@ -94,7 +94,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path):
         "research", "plan", graph_file(tmp_path, matrix_product(6)), "--time", "2.5", "--json", "--target", "strict"
     )
     assert json.loads(done.stdout)["stopped"] == "time"
-    assert "best" in done.stderr
+    assert "lowest peak so far" in done.stderr
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_where_the_layout_is_unknown_the_file_is_refused(monkeypatch: pytest.Mon
 def test_plans_and_sessions_for_another_processor_are_refused(tmp_path: Path) -> None:
     """`verify` and `open_session` say what to do, before anything of the model runs; on this one both accept it."""
     source, optimised = one_channel(tmp_path), tmp_path / "opt.onnx"
-    lowtide.research.runtime_optimized(source, optimised, level="all")
+    write_optimized(source, optimised, {}, "all")
     out, session = tmp_path / "p.onnx", tmp_path / "small_session.py"
     plan = lowtide.research.plan(optimised, target="onnxruntime", time=5)
     write_all(plan, optimised, PlanFiles(out, snippet=session))

@@ -75,7 +75,7 @@ def heap(packages: Path, opened: Opened, feeds: Mapping[str, Any], folder: Path,
     (own / "request.json").write_text(json.dumps(request))
     done = subprocess.run(["node", _SCRIPT, own / "request.json"], capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line.strip() for line in done.stderr.splitlines() if "rror" in line]
+        said = [line.strip() for line in done.stderr.splitlines() if "Error:" in line]
         raise RuntimeError(said[0][:200] if said else f"node ends with {done.returncode}")
     seen = json.loads(done.stdout.splitlines()[-1])
     seen["values"] = [np.frombuffer(Path(one["file"]).read_bytes(), one["type"]) for one in seen["outputs"]]
