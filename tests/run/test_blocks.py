@@ -19,6 +19,7 @@ from lowtide.errors import InputError
 from lowtide.run import blocks
 from lowtide.run.blocks import block_probe, check_block, declared_block, has_blocks
 from lowtide.run.optimise import write_optimized
+from lowtide.run.optimise_process import optimize
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import onnx_file
 
@@ -90,7 +91,7 @@ def test_where_the_layout_is_unknown_the_file_is_refused(monkeypatch: pytest.Mon
 def test_plans_and_sessions_for_another_processor_are_refused(tmp_path: Path) -> None:
     """`verify` and `open_session` say what to do, before anything of the model runs; on this one both accept it."""
     source, optimised = one_channel(tmp_path), tmp_path / "opt.onnx"
-    write_optimized(source, optimised, {}, "all")
+    optimize(source, optimised, {}, "all")
     out, session = tmp_path / "p.onnx", tmp_path / "small_session.py"
     plan = lowtide.research.plan(optimised, target="onnxruntime", time=5)
     write_all(plan, optimised, PlanFiles(out, snippet=session))

@@ -15,7 +15,7 @@ from lowtide.files import read_all
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs, output_folder
 from lowtide.plan import Plan
-from lowtide.sizes import NO_DIMS, Dims
+from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 
 if TYPE_CHECKING:
     from lowtide.emit.cmsis_nn.choice import Chosen
@@ -42,7 +42,7 @@ def emit_c(
     *,
     kernels: str = "c",
     simd: str = "any",
-    budget: int | None = None,
+    budget: Size | None = None,
 ) -> CodeSizes:
     """Write C99 that runs a plan of a .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 
@@ -88,7 +88,8 @@ def emit_c(
     if kernels == "c":
         code = project_of(plan, graph, name)
     else:
-        code, _ = library_project_of(graph, simd=simd, budget=budget, order=plan.order, name=name)
+        most = None if budget is None else parse_size(budget, "budget")
+        code, _ = library_project_of(graph, simd=simd, budget=most, order=plan.order, name=name)
     with output_folder(folder), Outputs(files_read(model)) as outputs:
         for file, text in code.files.items():
             outputs.write(Path(folder) / file, text.encode())

@@ -64,7 +64,7 @@ class _Play:
             raise VerificationError("arena", f"{why}: rows from {call.first} on follow {self.done[call.layer]}")
         self.done[call.layer] = call.end
         read = [
-            self.read(o.tensor, row, why)
+            (row, self.read(o.tensor, row, why))
             for o in layer.operands
             for row in range(*self.layers.reads(layer, o, call.first, call.end))
         ]
@@ -77,12 +77,13 @@ class _Play:
                 raise VerificationError("arena", f"{why}: its sums were overwritten")
         made = self._rows_written(layer, call)
         for place in own:
-            if any(_meet(place, other) for other in (*read, *(place for _, place in made))):
+            if any(_meet(place, other) for _, other in (*read, *made)):
                 raise VerificationError("arena", f"{why}: its scratch is not its own")
             self.write(place, _SCRATCH if place == scratch else self.label(layer.result, -1), why)
         for row, place in made:
-            for other in read:
-                if _meet(place, other) and not (layer.kind in IN_PLACE and place[0] <= other[0]):
+            for from_row, other in read:  # in place, rows before this one have been read
+                in_turn = layer.kind in IN_PLACE and (from_row < row or place[0] <= other[0])
+                if _meet(place, other) and not in_turn:
                     raise VerificationError("arena", f"{why}: it writes over what the call reads")
             self.write(place, self.label(layer.result, row), why)
 
