@@ -13,17 +13,16 @@ such node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
+from lowtide.ops.onnx.blocked import DOMAIN
+from lowtide.read.onnx.proto import bodies
 from lowtide.read.onnx.wire import read_metadata
 from lowtide.run.ort_session import runtime
 
-DOMAIN = "com.microsoft.nchwc"
-"""Of the nodes that read and write blocks."""
 KEY = "lowtide.channel_block"
 """Of the metadata of a file that has such nodes."""
 PORTABLE = "--for onnxruntime,portable"
@@ -72,14 +71,7 @@ def block_size() -> int:
 
 def has_blocks(graph: Any) -> bool:
     """Whether nodes of a GraphProto, or of its bodies, read or write blocks."""
-    return any(node.domain == DOMAIN or any(map(has_blocks, _bodies(node))) for node in graph.node)
-
-
-def _bodies(node: Any) -> Iterable[Any]:
-    for attribute in node.attribute:
-        yield from attribute.graphs
-        if attribute.HasField("g"):
-            yield attribute.g
+    return any(node.domain == DOMAIN or any(map(has_blocks, bodies(node))) for node in graph.node)
 
 
 def declared_block(model: Path) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.ops.onnx.blocked import DOMAIN
+from lowtide.read.onnx.proto import names_read
 
 _ELEMENTWISE = frozenset(
     {
@@ -62,7 +63,7 @@ class _Layouts:
         self.outputs = {v.name for v in graph.output}
         self.readers: dict[str, list[int]] = defaultdict(list)
         for k, node in enumerate(graph.node):
-            for name in _read(node):
+            for name in names_read(node):
                 self.readers[name].append(k)
         self.blocked: dict[str, str] = {}
         self.chain_of: dict[str, int] = {}
@@ -181,13 +182,3 @@ def _is(node: Any, kind: str) -> bool:
 
 def _number(node: Any, name: str) -> int:
     return next((a.i for a in node.attribute if a.name == name), 0)
-
-
-def _read(node: Any) -> list[str]:
-    """Names that a node reads, those that its bodies capture among them."""
-    names = list(node.input)
-    for attribute in node.attribute:
-        for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-            names += [name for inner in body.node for name in _read(inner)]
-            names += [value.name for value in body.output]
-    return names

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.read.onnx.proto import bodies, names_read
+
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
@@ -33,7 +35,7 @@ def make_lean(model: Path) -> None:
     _share_constants(graph)
     for node in graph.node:
         _drop_defaults(node)
-    if not any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute):
+    if not any(any(bodies(node)) for node in graph.node):
         _shorten_names(graph)
     model.write_bytes(proto.SerializeToString(deterministic=True))
 
@@ -48,7 +50,7 @@ def _share_constants(graph: GraphProto) -> None:
             name = first.setdefault((*tensor.dims, tensor.raw_data), tensor.name)
             if name != tensor.name:
                 other[tensor.name] = name
-    captured = {name for node in graph.node for a in node.attribute for body in _bodies(a) for name in _names(body)}
+    captured = {name for node in graph.node if any(bodies(node)) for name in names_read(node)}
     gone = other.keys() - captured
     kept = [type(t).FromString(t.SerializeToString()) for t in graph.initializer if t.name not in gone]
     del graph.initializer[:]
@@ -92,16 +94,3 @@ def _shorten_names(graph: GraphProto) -> None:
     for node in graph.node:
         node.input[:] = [new.get(name, name) for name in node.input]
         node.output[:] = [new.get(name, name) for name in node.output]
-
-
-def _bodies(attribute: Any) -> list[Any]:
-    return [*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs]
-
-
-def _names(body: GraphProto) -> list[str]:
-    """Names that a body and its own bodies read."""
-    read = [value.name for value in body.output]
-    for node in body.node:
-        read += node.input
-        read += [name for a in node.attribute for inner in _bodies(a) for name in _names(inner)]
-    return read

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.comparison import ProcessMemory, Weights
+from lowtide.read.onnx.proto import bodies
 from lowtide.run.timing import Setup, run_fresh
 
 _NODE_BYTES = 4300
@@ -67,9 +68,8 @@ def _graphs(graph: Any) -> Iterator[Any]:
     """A graph, and the bodies of its nodes."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _graphs(body)
+        for body in bodies(node):
+            yield from _graphs(body)
 
 
 def _sizes(graph: Any) -> dict[str, int]:

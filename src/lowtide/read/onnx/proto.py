@@ -1,4 +1,4 @@
-"""ONNX's protobuf classes without the rest of the `onnx` package.
+"""ONNX's protobuf classes without the rest of the `onnx` package, and the bodies of their nodes.
 
 ``import onnx`` brings numpy, the checker and the reference helpers: 0.1 s of the 0.5 s that `lowtide check`
 may take. Reading a model whose shapes are declared needs the generated classes only.
@@ -7,6 +7,7 @@ may take. Reading a model whose shapes are declared needs the generated classes 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -31,3 +32,20 @@ def protobuf_classes() -> Any:
 
         return onnx
     return sys.modules[_MODULE]
+
+
+def bodies(node: Any) -> Iterator[Any]:
+    """Graphs that a NodeProto runs: branches, and what a loop repeats."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def names_read(node: Any) -> list[str]:
+    """Names that a NodeProto reads, those that its bodies read or return among them."""
+    names = list(node.input)
+    for body in bodies(node):
+        names += [name for inner in body.node for name in names_read(inner)]
+        names += [value.name for value in body.output]
+    return names
