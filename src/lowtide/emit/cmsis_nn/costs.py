@@ -2,7 +2,7 @@
 
 A call of a 1x1 convolution adds up all weights, whatever its rows: it costs as much as two pixels do. Fitted to counts
 of each call of three models of MLPerf Tiny with 1 to 8 rows and all of them a call, on qemu's Cortex-M4 and Cortex-M55
-(`packages/research/bench/mcu/calls.py`): half of the estimates are within 3 %, 9 of 10 within 5 % (1x1), 15 %
+(`packages/research/bench/mcu/calls.c`): half of the estimates are within 3 %, 9 of 10 within 5 % (1x1), 15 %
 (depthwise), 35 % (others). Only the choice of rows rests on them.
 """
 
