@@ -93,3 +93,21 @@ def test_a_phase_that_begins_early_is_what_the_clock_says(monkeypatch: pytest.Mo
     assert stream.getvalue() == ""
     monkeypatch.setattr(terminal, "FIRST_SECONDS", 0.02)
     assert "looking for loops, lowest peak so far 8 B, " in waited(line, stream, "looking")
+
+
+def test_the_best_so_far_stays_until_there_is_better(monkeypatch: pytest.MonkeyPatch):
+    """Its lines are taken back, as many as were written, by the next ones and at the end; nowhere but on a terminal."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    line = ProgressLine(quiet=False)
+    line.so_far("today 3\nplanned 2")
+    assert stream.getvalue() == "today 3\nplanned 2\n"
+    line.so_far("planned 1")
+    line.end()
+    assert stream.getvalue().endswith("\x1b[2A\x1b[Jplanned 1\n\x1b[1A\x1b[J")
+    quiet = io.StringIO()
+    monkeypatch.setattr("sys.stderr", quiet)
+    plain = ProgressLine(quiet=False)
+    plain.so_far("today 3")
+    plain.end()
+    assert quiet.getvalue() == ""

@@ -87,6 +87,7 @@ class ProgressLine:
         self._last_report = 0.0
         self._last = "working"
         self._shown = False
+        self._kept = 0  # lines of what is shown until there is something better
         self._over = threading.Event()
         self._writing = threading.Lock()
 
@@ -147,6 +148,25 @@ class ProgressLine:
         if not self._quiet:
             say(text)
 
+    def so_far(self, text: str) -> None:
+        """Lines that stay above this one, on a terminal, until there are others or it ends."""
+        self.clear()
+        if self._quiet or not self._terminal:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        lines = [clean(row)[:width] for row in text.splitlines()]
+        with self._writing:
+            self._take_back()
+            sys.stderr.write("".join(f"{row}\n" for row in lines))
+            sys.stderr.flush()
+            self._kept = len(lines)
+
+    def _take_back(self) -> None:
+        if self._kept:
+            sys.stderr.write(f"\x1b[{self._kept}A\x1b[J")
+            sys.stderr.flush()
+            self._kept = 0
+
     def clear(self) -> None:
         """Take the line away."""
         with self._writing:
@@ -156,9 +176,11 @@ class ProgressLine:
                 self._shown = False
 
     def end(self) -> None:
-        """Take the line away, for good."""
+        """Take the line away, and what stays above it, for good."""
         self._over.set()
         self.clear()
+        with self._writing:
+            self._take_back()
 
     def _tell(self, text: str) -> None:
         with self._writing:

@@ -70,6 +70,7 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
         if found[0].plan.stopped == "interrupt":
             return trial.finished(_best(found, request.budget_bytes))
         try:
+            tell(trial.finished(_best(found, request.budget_bytes)))
             _measure_changed(trial, found)
             return trial.finished(_settled(trial, found, request.budget_bytes))
         except KeyboardInterrupt:  # what was measured so far
