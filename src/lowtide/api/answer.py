@@ -94,9 +94,9 @@ class PlanKeys(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a goal found."""
+    """A solution before it is a plan: order, figures, and the changed graph, which one of `rewritten`, `parts`, `loops` has."""
 
-    problem: Problem  # what it is an answer to: the goal's own problem, or one under a target that says more
+    problem: Problem  # the goal's own, or the same under a target that permits more
     order: tuple[int, ...]  # positions in `graph`
     keys: PlanKeys  # what the goal decided, without the order
     method: str  # name of the method that found the order

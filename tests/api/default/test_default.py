@@ -254,3 +254,10 @@ def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:
     assert made.comparison is not None
     assert made.comparison.runtime == "a compiler (target strict)"
     assert made.comparison.today_bytes == made.own_order_peak_bytes
+
+
+def test_every_change_has_a_name_for_only_and_without() -> None:
+    """What `all` may mean, by its word of `--allow`; else a call of `plan` would not know it."""
+    from lowtide.rewrites import ALLOWED
+
+    assert {*MEANS.values()} == {*ALLOWED} - {"unjoined", "accumulate"}  # which `all` never means
