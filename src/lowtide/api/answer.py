@@ -94,7 +94,7 @@ class PlanKeys(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Answer:
-    """A solution before it is a plan: order, figures, and the changed graph, which one of `rewritten`, `parts`, `loops` has."""
+    """A solution before it is a plan: order, figures, and a changed graph: one of `rewritten`, `parts` and `loops`."""
 
     problem: Problem  # the goal's own, or the same under a target that permits more
     order: tuple[int, ...]  # positions in `graph`

@@ -26,7 +26,7 @@ class Rule(Protocol):
         ...
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-        """Inputs that the output may overlap in part, each with the least distance in bytes by which it begins below."""
+        """Inputs that the output may overlap in part, each with the least bytes by which it begins below."""
         ...
 
     def workspace(self, graph: Graph, op: Op) -> int:
