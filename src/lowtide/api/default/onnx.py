@@ -251,15 +251,15 @@ class Trial:
 
     def settled(self, plan: Plan, weights: Weights | None) -> _Candidate:
         """A plan compared with today for long enough. A process may be slow from its first run to its last, so that one
-        that seems too slow is opened again, and the middle of three decides if they differ."""
+        that seems too slow is opened a second time, and the middle of three decides if they differ."""
 
-        def again() -> _Candidate:
-            (longer,) = self.measured(plan, weights, ways=1, seconds=SETTLED_SECONDS)
-            return replace(longer, settled=True)
+        def longer() -> _Candidate:
+            (one,) = self.measured(plan, weights, ways=1, seconds=SETTLED_SECONDS)
+            return replace(one, settled=True)
 
-        seen = [again()]
+        seen = [longer()]
         while seen[0].too_slow and (len(seen) == 1 or (len(seen) == 2 and not seen[1].too_slow)):
-            seen.append(again())
+            seen.append(longer())
         return sorted(seen, key=lambda one: one.slowdown)[len(seen) // 2]
 
     def alone(self, plan: Plan) -> FreshRun:
