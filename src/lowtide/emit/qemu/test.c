@@ -1,26 +1,29 @@
-/* Runs an emitted model on test vectors, and prints what the last run took. */
-#include "board.h"
+/* Runs a model on test vectors, and prints what the last run took. */
+#include "qemu_board.h"
 #include "model.h"
 
-#include <stdio.h>
-#include <string.h>
+static int8_t input[MODEL_INPUT_BYTES] __attribute__((aligned(16)));
+static int8_t output[MODEL_OUTPUT_BYTES] __attribute__((aligned(16)));
 
-static int8_t output[MODEL_OUTPUT_BYTES];
+#ifdef MODEL_STATE_BYTES
+enum { KEPT_BYTES = MODEL_STATE_BYTES };
+#else
+enum { KEPT_BYTES = 0 };
+#endif
 
 int main(void)
 {
-    double tick = board_tick();
-    uint64_t ticks = 0;
-    int wrong = 0;
-    int i;
-    for (i = 0; i < vector_count; i++) {
-        const int8_t *input = &vector_inputs[i * MODEL_INPUT_BYTES];
+    uint32_t run;
+    uint32_t i;
+    for (run = 0; run < vector_count; run++) {
+        for (i = 0; i < (uint32_t)MODEL_INPUT_BYTES; i++) {
+            input[i] = vector_inputs[(run * (uint32_t)MODEL_INPUT_BYTES) + i];
+        }
         board_begin();
-        (void)model_run(input, output);
-        ticks = board_end();
-        wrong += (memcmp(output, &vector_outputs[i * MODEL_OUTPUT_BYTES], MODEL_OUTPUT_BYTES) != 0) ? 1 : 0;
+        (void)model_run(@CALL@);
+        board_end();
+        board_compare(output, &vector_outputs[run * (uint32_t)MODEL_OUTPUT_BYTES], MODEL_OUTPUT_BYTES);
     }
-    printf("arena %ld stack %lu instructions %.0f wrong %d\n",
-           (long)(MODEL_ARENA_BYTES + MODEL_COUNTER_BYTES), (unsigned long)board_stack_bytes(), (double)ticks * tick, wrong);
+    board_report(MODEL_ARENA_BYTES + MODEL_COUNTER_BYTES + KEPT_BYTES);
     return 0;
 }
