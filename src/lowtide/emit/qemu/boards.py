@@ -75,15 +75,22 @@ class Board:
         InputError
             A tool is not installed; the message names its package.
         """
+        missing = self._missing(library=library)
+        if missing:
+            there = ",".join(name for name, board in BOARDS.items() if not board._missing(library=library))
+            others = f", or leave it out (`--test qemu:{there}`)" if there else ""
+            raise InputError(
+                f"--test qemu: {self.title} needs {' and '.join(missing)}: "
+                f"`apt install {' '.join(missing.values())}`{others}"
+            )
+
+    def _missing(self, *, library: bool) -> dict[str, str]:
+        """Tools that are not installed, each with its package."""
         needed = {self.tool("gcc"): self.packages[0], self.emulator[0]: self.packages[1]}
         missing = {tool: package for tool, package in needed.items() if shutil.which(tool) is None}
         if not missing and (library or self.has_memory) and not self._has_library():
             missing["a C library for it"] = self.packages[2]
-        if missing:
-            raise InputError(
-                f"--test qemu: {self.title} needs {' and '.join(missing)}: `apt install {' '.join(missing.values())}`, "
-                f"or name boards whose tools are installed (`--test qemu:{','.join(b for b in BOARDS if b != self.name)}`)"
-            )
+        return missing
 
     def _has_library(self) -> bool:
         found = _output([self.tool("gcc"), *self.library_flags, "-E", "-include", "math.h", "-x", "c", "/dev/null"])
@@ -179,7 +186,7 @@ class Bench:
             (self.folder / name).write_text(text, encoding="utf-8")
 
     def program(
-        self, name: str, sources: Sequence[Path], words: Sequence[str] = (), archives: Sequence[Path] = ()
+        self, name: str, sources: Sequence[Path], words: Sequence[str] = (), archives: Sequence[Path | str] = ()
     ) -> Path:
         """Compile and link sources, with what starts the board.
 
@@ -228,7 +235,9 @@ class Bench:
         over = _OVERFLOW.search(done.stderr)
         if over is not None:
             what = _REGIONS.get(over[1], over[1])
-            raise InputError(f"{self.board.title} as qemu has it: {what} are {int(over[2]):,} B too many; name other boards")
+            raise InputError(
+                f"{self.board.title} as qemu has it: {what} are {int(over[2]):,} B too many; name other boards"
+            )
         error = next((line for line in done.stderr.splitlines() if "error" in line or "undefined" in line), done.stderr)
         raise InputError(f"{self.board.title}: {command[0]} refuses it: {error.strip()[:300]}")
 
@@ -249,7 +258,12 @@ class Bench:
         command += ["enable=on,target=native", "-kernel", str(program)]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS, stdin=subprocess.DEVNULL
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_PATIENCE_SECONDS,
+                stdin=subprocess.DEVNULL,
             )
         except subprocess.TimeoutExpired:
             raise VerificationError("qemu", f"{self.board.title}: no end after {_PATIENCE_SECONDS} s") from None

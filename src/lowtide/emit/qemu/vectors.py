@@ -101,6 +101,15 @@ def needs_library(project: Project) -> bool:
     return any("#include <math.h>" in text or "arm_nnfunctions.h" in text for text in project.files.values())
 
 
+def project_sources(project: Project, name: str, folder: Path) -> tuple[list[Path], list[str]]:
+    """Sources of the program that runs a project on test vectors, written to a folder, and flags of the compiler."""
+    folder.mkdir()
+    sources = write_project(project, folder)
+    test = named({"test.c": board_files()["test.c"].replace("@CALL@", project.call)}, name)["test.c"]
+    (folder / "test.c").write_text(test)
+    return [folder / "test.c", *sources], [f"-I{folder}"]
+
+
 def run_on(board: Board, project: Project, name: str, vectors: Vectors, folder: Path) -> Run:
     """Compile a project for a board, and run it there.
 
@@ -119,17 +128,13 @@ def run_on(board: Board, project: Project, name: str, vectors: Vectors, folder: 
         The program does not end.
     """
     bench = Bench(board, folder / board.name, needs_library(project))
-    place = bench.folder / "emitted"
-    place.mkdir()
-    sources = write_project(project, place)
-    test = named({"test.c": board_files()["test.c"].replace("@CALL@", project.call)}, name)["test.c"]
-    (place / "test.c").write_text(test)
-    words, archives = [f"-I{place}"], []
+    sources, words = project_sources(project, name, bench.folder / "emitted")
+    archives = []
     if any("arm_nnfunctions.h" in text for text in project.files.values()):
         library = library_folder()
         words += library_words(library)
         needed = library_sources(library, list(project.files.values()))
         archives = [bench.archive("cmsis_nn", needed, ["-std=gnu11", "-w", *words])]
     data = vectors.write(bench.folder)
-    program = bench.program("model", [place / "test.c", *sources, data], words, archives)
+    program = bench.program("model", [*sources, data], words, archives)
     return bench.run(program, bench.program("nothing", [bench.folder / "nothing.c", data]))
