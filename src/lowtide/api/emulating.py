@@ -166,6 +166,6 @@ def _check(result: Emulation, boards: Sequence[Board]) -> None:
             number, byte, got, wanted = run.first
             raise VerificationError(
                 "qemu",
-                f"{titles[run.board]}: {run.wrong} of {result.inputs} results differ from those of {result.expected}; the "
-                f"first in run {number}, byte {byte}: {got} instead of {wanted}",
+                f"{titles[run.board]}: {run.wrong} of {result.inputs} results are not those of {result.expected}; "
+                f"the first in run {number}, byte {byte}: {got} instead of {wanted}",
             )

@@ -331,8 +331,8 @@ def _emit(add: _Add) -> None:
     )  # fmt: skip
     written.add_argument(
         "--as", dest="layout", choices=tuple(LAYOUTS), default="cmake",
-        help="the folder's layout: a CMake project with a program for a host, a library of Arduino, a module of Zephyr, "
-        "a component of ESP-IDF (default: cmake)",
+        help="the folder's layout: a CMake project with a program for a host, a library of Arduino, a module of "
+        "Zephyr, a component of ESP-IDF (default: cmake)",
     )  # fmt: skip
     written.add_argument(
         "--test", metavar="qemu",

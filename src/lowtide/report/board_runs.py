@@ -35,11 +35,11 @@ def board_runs_text(
         )  # fmt: skip
     lines = [
         columns(rows, right=range(1, 7)),
-        f"bytes; equal: results of {inputs} random inputs (seed {SEED}), compared byte by byte with those of {expected}",
+        f"bytes; equal: results of {inputs} random inputs (seed {SEED}) that are those of {expected}, byte by byte",
         "arena: with counters and kept state; stack: the most that a run used; flash: code and constants of the model; "
         "instructions: of the last run, in qemu, which are no cycles",
-        "TFLM's arena: kTensorArenaSize of a 32-bit build with the same library, predicted; TFLM's instructions are not "
-        "counted here (packages/research/bench/mcu, with a built TFLM)",
+        "TFLM's arena: kTensorArenaSize of a 32-bit build with the same library, predicted; its instructions need a "
+        "built TFLM (packages/research/bench/mcu)",
     ]
     if rounds and any(run.wrong for run in runs):
         lines.append("math.h of the board's C library computes a part of the results: their last bits may differ")

@@ -1,8 +1,8 @@
 """Boards that qemu emulates, and the tools that compile and run a program for one.
 
-The files of C here start a board, mark its stack, count instructions and print lines by semihosting; no C library is
-needed, but for functions of `math.h` and for CMSIS-NN. With ``-icount shift=0`` qemu takes a nanosecond of its own clock
-for each instruction, so that counts are the same on every run; they are not cycles.
+The files of C here start a board, mark its stack, count instructions and print lines by semihosting. With ``-icount
+shift=0`` qemu takes a nanosecond of its own clock for each instruction, so that counts are the same on every run; they
+are not cycles.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Board:
 
     @property
     def has_memory(self) -> bool:
-        """Whether `memset` and its like, which compilers call, are those of a C library, and not of the file `start`."""
+        """Whether `memset` and its like, which compilers call, are a C library's, and not those of `start`."""
         return self.compiler.startswith("arm")
 
     @property
@@ -122,7 +122,8 @@ BOARDS = {
         _cortex("m7", "cortex-m7", "mps2-an500", "dsp"),
         _cortex("m55", "cortex-m55", "mps3-an547", "mve"),
         Board(
-            "rv32", "RISC-V rv32imc (virt)", "riscv64-unknown-elf-", ("-march=rv32imc", "-mabi=ilp32", "-msmall-data-limit=0"),
+            "rv32", "RISC-V rv32imc (virt)", "riscv64-unknown-elf-",
+            ("-march=rv32imc", "-mabi=ilp32", "-msmall-data-limit=0"),
             ("qemu-system-riscv32", "-M", "virt", "-bios", "none"), "riscv.c", "none",
             ("gcc-riscv64-unknown-elf", "qemu-system-misc", "picolibc-riscv64-unknown-elf"),
         ),
@@ -236,7 +237,8 @@ class Bench:
         if over is not None:
             what = _REGIONS.get(over[1], over[1])
             raise InputError(
-                f"{self.board.title} as qemu has it: {what} are {int(over[2]):,} B too many; name other boards"
+                f"{self.board.title} as qemu has it: {what} are {int(over[2]):,} B too large; "
+                "name other boards, as --test qemu:m4"
             )
         error = next((line for line in done.stderr.splitlines() if "error" in line or "undefined" in line), done.stderr)
         raise InputError(f"{self.board.title}: {command[0]} refuses it: {error.strip()[:300]}")

@@ -77,7 +77,7 @@ def host_vectors(graph: Graph, project: Project, folder: Path) -> Vectors:
     assert isinstance(graph.file, TfliteFile)
     tensors = [graph.tensor_by_id[t] for t in graph.file.model.subgraphs[0].inputs]
     rng = np.random.default_rng(SEED)
-    runs = [draw(rng, t.dtype, t.shape) for _ in range(INPUTS) for t in tensors]
+    runs = [draw(rng, t.dtype, t.shape or ()) for _ in range(INPUTS) for t in tensors]
     folder.mkdir()
     sources = write_project(project, folder)
     (folder / "in.bin").write_bytes(b"".join(value.tobytes() for value in runs))
