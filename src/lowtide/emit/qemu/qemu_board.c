@@ -7,13 +7,15 @@ extern uint32_t end; /* of static data */
 enum { MARKED_WORDS = 32768 };
 
 static uint64_t began, taken;
-static uint32_t *lowest, *highest;
+static uint32_t *lowest, *highest, *caller; /* words with marks; the stack of who calls `board_begin` ends there */
 static uint32_t runs, wrong, first_run, first_byte, first_result, first_expected;
 
 __attribute__((noinline)) void board_begin(void)
 {
+    register uint32_t *pointer __asm__("sp");
     uint32_t *word;
-    highest = (uint32_t *)__builtin_frame_address(0) - 16;
+    caller = __builtin_dwarf_cfa();
+    highest = pointer;
     lowest = ((highest - &end) > (int)MARKED_WORDS) ? (highest - MARKED_WORDS) : &end;
     for (word = lowest; word < highest; word++) {
         *(volatile uint32_t *)word = MARK;
@@ -52,7 +54,7 @@ static uint32_t stack_bytes(void)
     while ((word < highest) && (*word == MARK)) {
         word++;
     }
-    return (uint32_t)(highest - word) * 4U;
+    return (uint32_t)(caller - word) * 4U;
 }
 
 void board_number(uint64_t number)
