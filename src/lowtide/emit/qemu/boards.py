@@ -97,6 +97,11 @@ class Board:
         return found is not None
 
     @property
+    def enums(self) -> str:
+        """How large its compiler makes an enum, as targets call it."""
+        return "short" if self.compiler.startswith("arm") else "int"
+
+    @property
     def has_memory(self) -> bool:
         """Whether `memset` and its like, which compilers call, are a C library's, and not those of `start`."""
         return self.compiler.startswith("arm")
