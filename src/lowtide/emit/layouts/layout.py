@@ -40,7 +40,7 @@ class Layout:
     sources
         Begins the path of each source.
     added
-        Templates by the paths that they get, where ``NAME`` stands for the model's name; none: the host's files stay.
+        Templates by the paths that they get, in which ``NAME`` is the model's name; none: the host's files stay.
     has_library
         Whether CMSIS-NN is to be had there.
     has_flags
