@@ -159,7 +159,8 @@ def test_the_command_tests_before_it_writes(tmp_path: Path, board: str, capsys: 
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (row,) = document["boards"]
-    tflm = lowtide.check(model, "1MiB", target="tflm,kernels=reference,pointer=32,interpreter=plain,enums=short", as_is=True)
+    build = "tflm,kernels=reference,pointer=32,interpreter=plain,enums=short"
+    tflm = lowtide.check(model, "1MiB", target=build, as_is=True)
     assert (row["board"], row["wrong"], row["inputs"]) == (board, 0, 3)
     assert row["tflm_arena_bytes"] == tflm.required_bytes
     assert (tmp_path / "code/model.c").is_file()
