@@ -152,6 +152,7 @@ ELSEWHERE = {
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
     "emit/test_cmsis_nn.py": "emit/cmsis_nn/",
+    "emit/test_layouts.py": "emit/layouts/",
     "emit/test_memories.py": "emit/ends",
     "emit/test_operators.py": (
         "emit/bodies emit/elementwise emit/fixed_point emit/formats emit/parts emit/reals emit/shapes emit/transposed "
@@ -160,6 +161,7 @@ ELSEWHERE = {
     "emit/test_project.py": (
         "emit/kernel emit/kernels emit/places emit/schedule emit/templates emit/weights api/emitting cli/emit"
     ),
+    "emit/test_qemu.py": "emit/qemu/ api/emulating report/board_runs",
     "emit/test_sound.py": "emit/integers emit/recurrent emit/signals",
     "emit/test_wide.py": "emit/types",
     "optimize/recompute/test_rotor.py": "optimize/recompute/blocks optimize/recompute/dropping "

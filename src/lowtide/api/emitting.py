@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
 from lowtide.arguments import typed
+from lowtide.emit.layouts.layout import LAYOUTS, check_layout, laid_out
 from lowtide.errors import InputError
 from lowtide.files import read_all
 from lowtide.graph import Graph
-from lowtide.outputs import Outputs, output_folder
+from lowtide.outputs import Outputs, output_folders
 from lowtide.plan import Plan
 from lowtide.sizes import NO_DIMS, Dims, Size, parse_size
 
@@ -43,6 +44,7 @@ def emit_c(
     kernels: str = "c",
     simd: str = "any",
     budget: Size | None = None,
+    layout: str = "cmake",
 ) -> CodeSizes:
     """Write C99 that runs a plan of a .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
 
@@ -62,6 +64,9 @@ def emit_c(
     simd, budget
         With ``cmsis-nn``: what the library will be compiled for (``any``, ``none``, ``dsp``, ``mve``), and bytes that
         the arena may have (None: the least arena that costs little time).
+    layout
+        Which files there are, and where: ``cmake``, ``arduino`` (a library), ``zephyr`` (a module) or ``espidf`` (a
+        component).
 
     Returns
     -------
@@ -82,7 +87,8 @@ def emit_c(
 
     if kernels not in KERNELS or simd not in SIMD:
         raise InputError(f"kernels are {', '.join(KERNELS)}, and simd is {', '.join(SIMD)}; not {kernels!r}, {simd!r}")
-    check_own(folder, name)
+    check_layout(layout, library=kernels != "c")
+    check_own(folder, name, layout)
     graph = planned_graph(plan, model)
     verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
     if kernels == "c":
@@ -90,9 +96,10 @@ def emit_c(
     else:
         most = None if budget is None else parse_size(budget, "budget")
         code, _ = library_project_of(graph, simd=simd, budget=most, order=plan.order, name=name)
-    with output_folder(folder), Outputs(files_read(model)) as outputs:
-        for file, text in code.files.items():
-            outputs.write(Path(folder) / file, text.encode())
+    texts = {Path(folder) / file: text for file, text in laid_out(code, layout, name).items()}
+    with output_folders(folder, texts), Outputs(files_read(model)) as outputs:
+        for path, text in texts.items():
+            outputs.write(path, text.encode())
     return code.sizes
 
 
@@ -150,22 +157,20 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
     check(graph, _bytes_of(graph))
 
 
-def files_in(folder: str | Path, name: str = "model") -> list[Path]:
-    """Files of a project.
+def files_in(folder: str | Path, name: str = "model", layout: str = "cmake") -> list[Path]:
+    """Files of a project in a layout.
 
     Raises
     ------
     InputError
         The name is none that C has.
     """
-    from lowtide.emit.project import files_of
-
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name in C; use letters, digits and underscores, a letter first")
-    return [Path(folder) / file for file in files_of(name)]
+    return [Path(folder) / file for file in LAYOUTS[layout].paths(name)]
 
 
-def check_own(folder: str | Path, name: str = "model") -> None:
+def check_own(folder: str | Path, name: str = "model", layout: str = "cmake") -> None:
     """See that no file of another's would be replaced.
 
     Raises
@@ -173,7 +178,7 @@ def check_own(folder: str | Path, name: str = "model") -> None:
     InputError
         `folder` has a file of one of the project's names that does not begin as those that lowtide makes do.
     """
-    for path in files_in(folder, name):
+    for path in files_in(folder, name, layout):
         try:
             if not path.is_file():
                 continue

@@ -16,6 +16,7 @@ from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing, setting
 from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
+from lowtide.emit.layouts.layout import LAYOUTS
 from lowtide.errors import InputError
 from lowtide.extensions import COMMANDS, MissingResearchError, extension
 from lowtide.names import did_you_mean
@@ -308,6 +309,7 @@ def _emit(add: _Add) -> None:
         "lowtide emit model.tflite -o firmware --stream-input --budget 64KiB",
         "lowtide emit model.tflite -o firmware --bank sram=64KiB --bank psram=8MiB",
         "lowtide emit model.tflite -o firmware --simd dsp",
+        "lowtide emit model.tflite -o firmware --test qemu --as zephyr",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help="a .tflite file")
     written = p.add_argument_group(_WRITTEN)
@@ -326,6 +328,16 @@ def _emit(add: _Add) -> None:
     written.add_argument(
         "--name", default="model", metavar="NAME",
         help="what files, functions and macros begin with, so that several models link (default: model)",
+    )  # fmt: skip
+    written.add_argument(
+        "--as", dest="layout", choices=tuple(LAYOUTS), default="cmake",
+        help="the folder's layout: a CMake project with a program for a host, a library of Arduino, a module of "
+        "Zephyr, a component of ESP-IDF (default: cmake)",
+    )  # fmt: skip
+    written.add_argument(
+        "--test", metavar="qemu",
+        help="before it is written, compile the code for boards that qemu emulates, compare results with TFLM's, and "
+        "print arena, stack, flash and instructions; of some boards only: qemu:m4,m55 (m4, m7, m55, rv32)",
     )  # fmt: skip
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")

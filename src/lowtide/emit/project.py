@@ -59,10 +59,11 @@ class CodeSizes:
 
 @dataclass(frozen=True)
 class Project:
-    """Texts by the names of their files, and sizes."""
+    """Texts by the names of their files, sizes, and what `model_run` is called with for arrays `input` and `output`."""
 
     files: dict[str, str]
     sizes: CodeSizes
+    call: str
 
 
 def check(graph: Graph, data: bytes) -> None:
@@ -171,6 +172,7 @@ def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Proje
             name,
         ),
         sizes,
+        ends.words["CALL"],
     )
 
 

@@ -12,6 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,14 @@ def ask(
     """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
     what = {"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": tensors}
     return _answer(what | {"timed": timed}, files[0])
+
+
+def tflm_vectors(file: Path, seed: int, inputs: int) -> tuple[bytes, bytes] | str:
+    """Random inputs and what TFLM makes of them in turn, in a process of its own; or why there are none."""
+    if importlib.util.find_spec(RUNTIMES["tflm"]) is None:
+        return "the package tflite-micro is not installed"
+    answer = _answer({"vectors": str(file), "seed": seed, "inputs": inputs}, str(file))
+    return answer["error"] if "error" in answer else (b64decode(answer["given"]), b64decode(answer["results"]))
 
 
 def ask_to_open(runtimes: Sequence[str], file: str) -> dict[str, str]:

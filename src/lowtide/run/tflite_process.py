@@ -4,7 +4,8 @@ TFLM and LiteRT are native code that trusts its files, and TFLM prints what it m
 belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "tensors"}``, the
 last being for each file the tensors of subgraph 0 that are no constants; standard output gets one object, with
 ``"error"`` (and ``"file"``) if the runtime refuses. With ``{"open", "runtimes"}`` a file is opened in each of these and
-not run: ``"refused"`` says why by runtime.
+not run: ``"refused"`` says why by runtime. With ``{"vectors", "seed", "inputs"}`` one is run by TFLM: ``"given"`` and
+``"results"``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -46,6 +48,9 @@ def main() -> None:
         json.dump({"refused": refusals(request["open"], request["runtimes"])}, sys.stdout)
         return
     try:
+        if "vectors" in request:
+            json.dump(vectors(request["vectors"], request["seed"], request["inputs"]), sys.stdout)
+            return
         answer = run(request["runtime"], request["files"], request["seed"], request["inputs"], request["tensors"])
         if request.get("timed"):
             answer["seconds"] = in_turn(request["runtime"], request["files"], request["seed"])
@@ -92,6 +97,18 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
         "outputs": outputs,
         "deterministic": steady,
         "measured": [session.measured(listed) for session, listed in zip(sessions, tensors, strict=True)],
+    }
+
+
+def vectors(file: str, seed: int, inputs: int) -> dict[str, str]:
+    """Random inputs and what TFLM makes of them in turn, in base 64: of each run its tensors in the file's order."""
+    session = _tflm("tflm", file)
+    rng = np.random.default_rng(seed)
+    feeds = [[draw(rng, dtype, shape) for dtype, shape in session.inputs] for _ in range(inputs)]
+    results = [session.run(feed) for feed in feeds]
+    return {
+        name: b64encode(b"".join(value.tobytes() for run in runs for value in run)).decode()
+        for name, runs in (("given", feeds), ("results", results))
     }
 
 

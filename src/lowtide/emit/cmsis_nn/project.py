@@ -76,4 +76,4 @@ def library_project(
         "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
         "CMakeLists.txt": text("cmsis_CMakeLists.txt"),
     }
-    return Project(named(files, name), sizes), chosen
+    return Project(named(files, name), sizes, ends.words["CALL"]), chosen
