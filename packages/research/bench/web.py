@@ -37,7 +37,7 @@ from lowtide.report.first_screen import size_text
 from lowtide.run.onnx import draw
 from lowtide.run_reports import rounding
 from lowtide.sizes import Dims
-from lowtide.write.mapped_weights import move_weights
+from lowtide.write.lean import move_weights
 from lowtide_research.bench.machine import machine
 
 _SCRIPT = Path(__file__).with_suffix(".mjs")

@@ -9,7 +9,7 @@ from typing import Any
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.report.kernels import KernelChoice
+from lowtide.report.figures import KernelChoice
 from lowtide.runtimes.registry import runtime_of
 from lowtide.sizes import NO_DIMS
 from lowtide.target import Target, resolve

@@ -174,7 +174,7 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
 
 def _check_one_model(read: Sequence[Plan], paths: Sequence[str | Path]) -> None:
     """Raise `InputError` if these plans are of different models, or sizes: which is best among them says nothing."""
-    from lowtide.report.compared import why_apart
+    from lowtide.report.comparison import why_apart
 
     first = read[0]
     for plan, path in zip(read, paths, strict=True):

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lowtide.report.columns import CUT_SHORT, above_text, change, columns
+from lowtide.report.columns import CUT_SHORT, above_text, change, columns, labels
 from lowtide.report.figures import figures_rows
-from lowtide.report.labels import labels
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from uuid import uuid4
 import numpy as np
 
 from lowtide.cost.file import Level
+from lowtide.cost.model import Work, work_of
 from lowtide.cost.signature import Signature, of_op
-from lowtide.cost.work import Work, work_of
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.part import Glue, adapter, given_box
 from lowtide.run.ort_session import runtime

@@ -20,11 +20,10 @@ from lowtide.ops.meaning import Meaning
 from lowtide.ops.onnx.blocked import DOMAIN
 from lowtide.run.probe import Operand, RefusedError, Runner
 from lowtide.run.probe_feeds import Arrays, Feeds
-from lowtide.run.probe_nodes import literal_value
-from lowtide.run.probe_sizes import cost, shrunk
+from lowtide.run.probe_nodes import cost, literal_value, shrunk
 from lowtide.run_reports import rounding
 from lowtide.transform.cut import Cut, Cutter, Region
-from lowtide.transform.part_values import quant_of_rows
+from lowtide.transform.part_builder import quant_of_rows
 from lowtide.transform.parts import PartGraph, apply
 
 PALETTES = (0, 1)

@@ -23,7 +23,7 @@ from lowtide.plan import RuntimeFigure
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Planned, Runtime
-from lowtide.runtimes.best_fit import FreeChunks
+from lowtide.runtimes.onnxruntime_defaults import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 

@@ -14,8 +14,7 @@ from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
 from lowtide.certificates import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
-from lowtide.schedule.core_model import core_model
-from lowtide.schedule.method import Schedule
+from lowtide.schedule.method import Schedule, core_model
 from lowtide.stop import Limits, Progress
 
 SECONDS_PER_OP = 1e-4

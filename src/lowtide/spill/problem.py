@@ -21,7 +21,10 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model, rounded_up
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
+from lowtide.schedule.method import Schedule
+from lowtide.schedule.registry import make
 from lowtide.sizes import round_up
+from lowtide.stop import Limits
 from lowtide.target import Target
 
 
@@ -252,3 +255,23 @@ def _with_lead(touches: list[int], lead: int, *, from_outside: bool) -> list[int
     begins = [max(0, touches[0] - lead) if from_outside else touches[0]]
     begins += [max(before + 1, t - lead) for before, t in pairwise(touches)]
     return [t for begin, end in zip(begins, touches, strict=True) for t in range(begin, end + 1)]
+
+
+def model_while_used(problem: SpillProblem) -> MemoryModel:
+    """The problem's graph with constants counted only while ops read them, as orders of least peak are judged."""
+    model = problem.model
+    if model.target.constants != "always":
+        return model
+    return memory_model(model.graph, replace(model.target, constants="while_used"))
+
+
+def order_by(name: str, problem: SpillProblem, limits: Limits) -> tuple[int, ...]:
+    """Positions in own order: the own order, or what scheduling method `name` finds (least peak, without spilling)."""
+    if name == "own":
+        return tuple(range(problem.steps))
+    return make(name).schedule(model_while_used(problem), limits).order
+
+
+def least_peak(problem: SpillProblem, limits: Limits) -> Schedule:
+    """The order of least peak as `order_by` finds it, with the bytes that no order's peak is below, and why."""
+    return make("exact").schedule(model_while_used(problem), limits)

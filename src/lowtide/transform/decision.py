@@ -9,8 +9,8 @@
 
 `lowtide.transform.lower.lower` makes the graph that a decision describes. A level changes an ordinary graph, so tiles
 can be tiled in the next level. The checker accepts regions, concat eliminations and split tensors in every level;
-rewrites and clones only in the first one (`lowtide.verify.check.rounds`). In a plan file the last level is `rewrites`,
-earlier ones are `rounds`.
+rewrites and clones only in the first one (`lowtide.verify.check.rewrites`). In a plan file the last level is
+`rewrites`, earlier ones are `rounds`.
 """
 
 from __future__ import annotations

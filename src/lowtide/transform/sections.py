@@ -30,7 +30,7 @@ from lowtide.ops.index import FIXED, Range
 from lowtide.ops.meaning import meaning
 from lowtide.ops.piece import Part, Piece
 from lowtide.rewrites import Section, Sections
-from lowtide.transform.part_values import all_names, bytes_of_rows
+from lowtide.transform.part_builder import all_names, bytes_of_rows
 from lowtide.transform.parts import PartGraph
 
 _LEAST_OPSET = 7

@@ -23,7 +23,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import FreeNames
 from lowtide.ops.forms import Reduction
 from lowtide.ops.meaning import meaning
-from lowtide.transform.part_values import all_names
+from lowtide.transform.part_builder import all_names
 
 _AXES_BY_OPERAND = {"ReduceSum": 13, "ReduceMean": 18, "ReduceSumSquare": 18}
 """Operator set from which on the axes are an operand."""

@@ -135,9 +135,9 @@ class FastMemory:
         return spill_problem(graph, target, self.memories, moves.semantics, parameters=moves.parameters)
 
     def _with_moves(self, problem: Problem, spilling: SpillProblem, search: Search, limits: Limits) -> Answer:
-        from lowtide.spill.dma import timing
         from lowtide.spill.levels import in_levels
         from lowtide.spill.remat import rematerialise
+        from lowtide.spill.words import timing
         from lowtide.transform.clone import as_rewrite
 
         method = cast("SpillMethod", search.method)

@@ -48,7 +48,7 @@ class Sweep:
         return 130 if self.interrupted else 2 if self.errors else 0
 
     def __str__(self) -> str:
-        from lowtide.report.sweep import sweep_text
+        from lowtide.report.curve import sweep_text
 
         return sweep_text(self.rows)
 

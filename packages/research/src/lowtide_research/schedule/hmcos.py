@@ -35,8 +35,7 @@ from typing import ClassVar, Literal
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
-from lowtide.schedule.core_model import core_model
-from lowtide.schedule.method import Schedule
+from lowtide.schedule.method import Schedule, core_model
 from lowtide.schedule.order import Rpo
 from lowtide.stop import Limits, Progress
 

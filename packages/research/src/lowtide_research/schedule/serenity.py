@@ -48,8 +48,7 @@ from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import MemoryModel
 from lowtide.certificates import Certificate, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
-from lowtide.schedule.core_model import core_model
-from lowtide.schedule.method import Schedule
+from lowtide.schedule.method import Schedule, core_model
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits, Progress
 from lowtide_research.schedule.serenity_parts import at_hourglasses, at_ops, cell_outputs, joined
