@@ -40,22 +40,12 @@ def write_optimized(
 ) -> None:
     """Let onnxruntime optimise a model offline. The same onnxruntime writes the same bytes.
 
-    Parameters
-    ----------
-    model, out
-        The model, and the file to write. Weights are inside, or, if the model has more than `inline_bytes` of them
-        outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most.
-    dims
-        Sizes of free dimensions by their names, of unnamed ones as ``"INPUT:AXIS"``; they are fixed in the file.
-    level
-        ``"extended"``, or ``"all"`` for a file that is to run on CPUs like this one only.
-
-    Raises
-    ------
-    InputError
-        onnxruntime cannot load the model: weights are missing, for one; or it was optimised for other processors.
-    MissingExtraError
-        onnxruntime is not installed.
+    `model`, `out`: the model, and the file to write. Weights are inside, or, if the model has more than `inline_bytes`
+    of them outside, in a file of that name and ``.data`` next to it: protobuf holds 2 GiB at most. `dims`: sizes of
+    free dimensions by their names, of unnamed ones as ``"INPUT:AXIS"``; they are fixed in the file. `level`:
+    ``"extended"``, or ``"all"`` for a file that is to run on CPUs like this one only. Raises `InputError`: onnxruntime
+    cannot load the model: weights are missing, for one; or it was optimised for other processors. Raises
+    `MissingExtraError`: onnxruntime is not installed.
     """
     try:
         import onnxruntime

@@ -28,14 +28,9 @@ from lowtide.sizes import Dims
 def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed: int = 0) -> None:
     """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell.
 
-    Parameters are those of `write_optimized`; `seed` is of the random inputs of the run that shows shapes.
-
-    Raises
-    ------
-    InputError
-        onnxruntime cannot load or run the model, or crashes.
-    MissingExtraError
-        onnxruntime is not installed.
+    Parameters are those of `write_optimized`; `seed` is of the random inputs of the run that shows shapes. Raises
+    `InputError`: onnxruntime cannot load or run the model, or crashes. Raises `MissingExtraError`: onnxruntime is not
+    installed.
     """
     if find_spec("onnxruntime") is None:
         raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
@@ -97,12 +92,7 @@ _TYPES = {
 
 def declare_shapes(model: Path, dims: Dims, seed: int = 0) -> None:
     """Declare, in the file itself, the shape of every tensor that has none, as one run on random inputs shows it.
-
-    Raises
-    ------
-    InputError
-        onnxruntime cannot run the model, or an input cannot be drawn.
-    """
+    Raises `InputError`: onnxruntime cannot run the model, or an input cannot be drawn."""
     import onnx
 
     proto = onnx.load(str(model), load_external_data=False)

@@ -35,17 +35,9 @@ Values = dict[int, np.ndarray]
 def probe_cut(cutter: Cutter, cut: Cut, runner: Runner, seed: int, budget: int) -> str:
     """What is wrong with the parts of an op; empty: nothing.
 
-    Parameters
-    ----------
-    cutter
-        Of the graph that is cut.
-    budget
-        Elements and multiplications above which smaller operands are taken, and parts of the same shares.
-
-    Raises
-    ------
-    RefusedError
-        The runtime does not take the op, or it cannot be cut when it is smaller.
+    `cutter`: of the graph that is cut. `budget`: elements and multiplications above which smaller operands are taken,
+    and parts of the same shares. Raises `RefusedError`: the runtime does not take the op, or it cannot be cut when it
+    is smaller.
     """
     op, known = cutter.graph.op_by_id[cut.op], cutter.meaning(cut.op)
     assert known is not None, op.label

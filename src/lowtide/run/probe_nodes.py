@@ -44,24 +44,9 @@ def probe_node(
 ) -> tuple[Findings, bool]:
     """Prove an op's access.
 
-    Parameters
-    ----------
-    meaning
-        Of the op; not opaque.
-    budget
-        Elements and multiplications above which smaller operands are taken.
-    most_macs
-        Multiplications above which it is not run.
-
-    Returns
-    -------
-    findings, smaller
-        `smaller`: whether operands were smaller than the graph's.
-
-    Raises
-    ------
-    RefusedError
-        It is too large, or the runtime does not take it.
+    `meaning`: of the op; not opaque. `budget`: elements and multiplications above which smaller operands are taken.
+    `most_macs`: multiplications above which it is not run. Returns `smaller`: whether operands were smaller than the
+    graph's. Raises `RefusedError`: it is too large, or the runtime does not take it.
     """
     operands, results = _tensors(graph, op)
     shapes: Shapes = tuple(None if t is None else t.shape or () for t in operands)
@@ -104,13 +89,8 @@ def _operand(tensor: Tensor, shape: Shape, position: int, meaning: Meaning, writ
 
 
 def literal_value(tensor: Tensor, form: Form, writes: Shapes, runner: Runner) -> np.ndarray:
-    """A literal's value: the file's, or for shapes that the model works out the shape that it gets.
-
-    Raises
-    ------
-    RefusedError
-        It is not known.
-    """
+    """A literal's value: the file's, or for shapes that the model works out the shape that it gets. Raises
+    `RefusedError`: it is not known."""
     shape, dtype = tensor.shape or (), tensor.dtype or ""
     if tensor.value is not None:
         return runner.value_of(dtype, tensor.value, shape)

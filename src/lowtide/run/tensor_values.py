@@ -31,15 +31,8 @@ Values = dict[int, Array]
 
 
 def litert_values(graph: Graph, model: Path, seed: int, inputs: int) -> list[Values]:
-    """Tensors by id, for each of some random inputs.
-
-    Raises
-    ------
-    InputError
-        LiteRT does not run the model.
-    MissingExtraError
-        It is not installed.
-    """
+    """Tensors by id, for each of some random inputs. Raises `InputError`: liteRT does not run the model. Raises
+    `MissingExtraError`: it is not installed."""
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise MissingExtraError("ai-edge-litert", "tflite", "lowtide verify --run")
     wanted = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
@@ -95,15 +88,8 @@ def kept_by_litert(model: Path, seed: int, inputs: int, tensors: Sequence[int]) 
 
 
 def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: Dims) -> list[Values]:
-    """The same of an ONNX file, every node's results made outputs, nothing optimised.
-
-    Raises
-    ------
-    InputError
-        onnxruntime does not run it.
-    MissingExtraError
-        It is not installed.
-    """
+    """The same of an ONNX file, every node's results made outputs, nothing optimised. Raises `InputError`:
+    onnxruntime does not run it. Raises `MissingExtraError`: it is not installed."""
     from lowtide.run.onnx import draw
     from lowtide.run.ort_session import runtime
 
@@ -148,21 +134,10 @@ def replay_loops(
 ) -> LoopRunReport:
     """Replay a plan.
 
-    Parameters
-    ----------
-    graph
-        The user's.
-    values
-        For each input what the runtime made of every tensor that is no constant, by id.
-    channels_last
-        Whether images lie with their channels last under the plan's target.
-
-    Raises
-    ------
-    InputError
-        A tensor has other bytes in the runtime, or it does not say what is in one.
-    VerificationError
-        ``simulation``: what an op reads is not where the plan has it.
+    `graph`: the user's. `values`: for each input what the runtime made of every tensor that is no constant, by id.
+    `channels_last`: whether images lie with their channels last under the plan's target. Raises `InputError`: a tensor
+    has other bytes in the runtime, or it does not say what is in one. Raises `VerificationError`: ``simulation``: what
+    an op reads is not where the plan has it.
     """
     positions = compared = 0
     for each in values:

@@ -48,17 +48,9 @@ def run_fresh(
 ) -> list[FreshRun]:
     """Open models in fresh processes and run them in turn on the same random inputs.
 
-    Parameters
-    ----------
-    feeds
-        The file of the inputs, which a process of its own draws if it is not there.
-    runs, seconds
-        Runs of each model; fewer, but three at least, if they take longer.
-
-    Raises
-    ------
-    InputError
-        onnxruntime does not open or run one of them.
+    `feeds`: the file of the inputs, which a process of its own draws if it is not there. `runs`, `seconds`: runs of
+    each model; fewer, but three at least, if they take longer. Raises `InputError`: onnxruntime does not open or run
+    one of them.
     """
     workers: list[_Worker] = []
     try:

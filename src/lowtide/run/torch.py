@@ -37,21 +37,10 @@ def run_torch(
 ) -> TorchRunReport:
     """Run two archives on the same random inputs and compare what comes out.
 
-    Parameters
-    ----------
-    shapes
-        Of the graph's inputs, for which it was planned; without them, or where there is another number, the example's.
-    timed
-        Whether to run both in turn, for `TorchRunReport.timing`.
-
-    Raises
-    ------
-    InputError
-        torch cannot load or run the original, or it holds no example inputs.
-    MissingExtraError
-        torch is not installed.
-    VerificationError
-        ``run``: torch does not load or run the planned archive.
+    `shapes`: of the graph's inputs, for which it was planned; without them, or where there is another number, the
+    example's. `timed`: whether to run both in turn, for `TorchRunReport.timing`. Raises `InputError`: torch cannot load
+    or run the original, or it holds no example inputs. Raises `MissingExtraError`: torch is not installed. Raises
+    `VerificationError`: ``run``: torch does not load or run the planned archive.
     """
     try:
         torch = import_module("torch")

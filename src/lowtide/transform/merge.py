@@ -17,15 +17,8 @@ def one_op_per_convolution(graph: Graph, *, after: frozenset[str] | None = CONVO
     """Make one op of a convolution and the normalisation and activation behind it, if the values between have no other
     consumer.
 
-    Parameters
-    ----------
-    after
-        Types of the ops that others are merged into; None is all (so that Add and Relu become one as well).
-
-    Returns
-    -------
-    Graph
-        A separate graph for measurements: its orders are not of the user's ops.
+    `after`: types of the ops that others are merged into; None is all (so that Add and Relu become one as well).
+    Returns a separate graph for measurements: its orders are not of the user's ops.
     """
     head: dict[int, int] = {}
     merged: dict[int, Op] = {op.id: op for op in graph.ops}

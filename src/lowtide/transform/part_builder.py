@@ -18,15 +18,8 @@ from lowtide.transform.cut import Cutter
 
 
 class Builder:
-    """Makes ops and tensors, and keeps their origins.
-
-    Parameters
-    ----------
-    cutter
-        Of the graph before tiling.
-    other
-        Another graph whose names and ids are taken.
-    """
+    """Makes ops and tensors, and keeps their origins. `cutter`: of the graph before tiling. `other`: another graph
+    whose names and ids are taken."""
 
     def __init__(self, cutter: Cutter, other: Graph | None = None) -> None:
         self.cutter = cutter
@@ -99,15 +92,8 @@ class Builder:
         self, op: Op, axis: int, rows: Range, literals: Mapping[int, tuple[int, ...]],
         given: Callable[[int, int, Box], int | None],
     ) -> list[int | None]:  # fmt: skip
-        """The operands of a tile of an op.
-
-        Parameters
-        ----------
-        literals
-            Integer operands that differ for the tile.
-        given
-            The tensor for a position, from the position, its untiled tensor and the rows that the tile needs.
-        """
+        """The operands of a tile of an op. `literals`: integer operands that differ for the tile. `given`: the
+        tensor for a position, from the position, its untiled tensor and the rows that the tile needs."""
         known = self.cutter.meaning(op.id)
         assert known is not None, op.label
         access, operands = known.access, list[int | None]()

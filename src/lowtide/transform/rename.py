@@ -9,13 +9,8 @@ from lowtide.graph import Graph, Kind, Op
 
 
 def reading(op: Op, instead: Mapping[int, int]) -> Op:
-    """The op with tensors in place of others among what it reads, at every position.
-
-    Parameters
-    ----------
-    instead
-        Id of a tensor to the id of what is read in its place; others stay.
-    """
+    """The op with tensors in place of others among what it reads, at every position. `instead`: id of a tensor to
+    the id of what is read in its place; others stay."""
     if instead.keys().isdisjoint(op.inputs):
         return op
     operands = tuple(None if t is None else instead.get(t, t) for t in op.operands)

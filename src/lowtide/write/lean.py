@@ -106,17 +106,8 @@ _PAGE = 4096
 
 
 def move_weights(model: Path, data: BinaryIO, name: str) -> None:
-    """Move the weights of the main graph out of a model's file.
-
-    Parameters
-    ----------
-    model
-        The file, which is written anew.
-    data
-        Where their bytes go.
-    name
-        The name that this file will have, in the model's folder.
-    """
+    """Move the weights of the main graph out of a model's file. `model`: the file, which is written anew. `data`:
+    where their bytes go. `name`: the name that this file will have, in the model's folder."""
     import onnx
 
     proto = onnx.load(str(model), load_external_data=False)
