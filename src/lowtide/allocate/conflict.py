@@ -52,12 +52,9 @@ def find_conflict(
     problem: Problem, capacity: int, limits: Limits | None = None, engines: Sequence[Engine] = ENGINES
 ) -> Conflict | None:
     """A smallest set that is too much at one step, or an irreducible one that is proved not to fit; None if neither.
-
-    None too where several rectangles of a buffer are there at one step.
-
-    `problem`: buffers; those of a pair count for what they cannot share. `capacity`: bytes there are. `limits`,
-    `engines`: for the placements and proofs of the second case, which is left out without engines.
-    """
+    None too where several rectangles of a buffer are there at one step. `problem`: buffers; those of a pair count
+    for what they cannot share. `capacity`: bytes there are. `limits`, `engines`: for the placements and proofs of
+    the second case, which is left out without engines."""
     if any(b.at_once for b in problem.buffers):
         return None
     at_one_step = _at_one_step(problem, capacity)
@@ -76,11 +73,9 @@ def find_conflict(
 
 def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | None:
     """Buffers live at one step that cannot be divided among memories of these capacities, and none can be left out.
-
     Any buffer may lie in any memory here: a set that cannot be divided so cannot be divided in fewer ways either.
-    `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large to
-    be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes.
-    """
+    `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large
+    to be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes."""
     from lowtide.allocate.banks.assignment import least_cost
     from lowtide.allocate.banks.bank import Demand, Loads
 

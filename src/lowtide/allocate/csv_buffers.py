@@ -276,12 +276,9 @@ def _gaps(buffer: Buffer) -> str:
 
 
 def read_pool(path: str | Path, pool: str | None = None) -> tuple[Problem, int | None, dict[tuple[int, int], int]]:
-    """The buffers of a pool, its capacity in bytes, and what reuse costs, by pairs of indices, the smaller first.
-
-    It is the only pool that has any buffers, where none is named.
-
-    Raises `InputError`: as `read_dsa_problem`; no such pool, or several and none named.
-    """
+    """The buffers of a pool, its capacity in bytes, and what reuse costs, by pairs of indices, the smaller first. It
+    is the only pool that has any buffers, where none is named. Raises `InputError`: as `read_dsa_problem`; no such
+    pool, or several and none named."""
     pools = {p.pool: p for p in read_dsa_problem(path)}
     if pool is None and len(pools) > 1:
         raise InputError(f"there are {len(pools)} pools; say which with --pool: {', '.join(pools)}", str(path))

@@ -94,9 +94,7 @@ class Placed:
 
 def least_reuse_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits) -> tuple[Layout, int]:
     """The layout with bytes reused only where `room` bytes demand it, and how many buffers share none with others.
-
-    Tensors that lie over one another in place stay so. With no more room than it needs it is as it was, and none.
-    """
+    Tensors that lie over one another in place stay so. With no more room than it needs it is as it was, and none."""
     arena = layout.allocation
     placed = Placed.of(model, buffers_of(layout, model), arena.offsets, arena.workspace_offsets)
     packing_before = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})

@@ -352,10 +352,8 @@ class _Measuring:
         return msgspec.structs.replace(file, trials=self.trials(file))
 
     def in_sessions(self) -> tuple[dict[Signature, float], dict[Signature, Work], list[tuple[Work, float]]]:
-        """What ops took, the median of sessions, their work, and what holds parts together.
-
-        A session's nodes take together what its runs took: each the same beside its profile, the rest as that says.
-        """
+        """What ops took, the median of sessions, their work, and what holds parts together. A session's nodes take
+        together what its runs took: each the same beside its profile, the rest as that says."""
         taken: dict[Signature, list[float]] = {}
         works: dict[Signature, Work] = {}
         glue: list[tuple[Work, float]] = []

@@ -226,13 +226,10 @@ _SPARE = 50  # a fast memory is tried with one part in so many above what the la
 def find_ladder(
     problem: Problem, own_peak: int, best_peak: int, order: Sequence[int], limits: Limits, best_arena: int | None = None
 ) -> tuple[list[Rung], bool]:
-    """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out for
-    want of time.
-
-    `own_peak`, `best_peak`: bytes of the own order, and of the best one known. `order`: that one, in positions.
-    `limits`: when to stop looking. `best_arena`: bytes that the runtime takes in all for the best order, if that is
-    known: more than what the arena holds where it needs more while it plans.
-    """
+    """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out
+    for want of time. `own_peak`, `best_peak`: bytes of the own order, and of the best one known. `order`: that one,
+    in positions. `limits`: when to stop looking. `best_arena`: bytes that the runtime takes in all for the best
+    order, if that is known: more than what the arena holds where it needs more while it plans."""
     from lowtide.transform.cut import Cutter
 
     whole = len(problem.graph.ops)

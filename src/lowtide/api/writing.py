@@ -219,12 +219,10 @@ def _session(plan: Plan, model: str | Path, opened: str | Path, file: str | Path
 def check_outputs(
     model: str | Path, paths: Sequence[str | Path], out: str | Path | None = None, settings: Sequence[object] = ()
 ) -> None:
-    """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
-
-    `paths`: all of them. `out`: the one among them that is to be the model, if any. `settings`: target and board, which
-    may be files. Raises `InputError`: an output is an input, a directory, cannot be written, has another format than
-    the model; two outputs are one file; or there is no model file to write back.
-    """
+    """See that outputs can be written, before any time is spent on planning; leaves nothing behind. `paths`: all of
+    them. `out`: the one among them that is to be the model, if any. `settings`: target and board, which may be
+    files. Raises `InputError`: an output is an input, a directory, cannot be written, has another format than the
+    model; two outputs are one file; or there is no model file to write back."""
     if out is not None:
         _ending(model, out)
     outputs = Outputs(files_read(model, *settings, external=_replaces(paths)))
@@ -304,12 +302,10 @@ def _same_model(plan: Plan, source: Path) -> None:
 
 
 def open_written(outputs: Outputs, source: Path | None = None) -> None:
-    """Open the models among the files that are being written, and warn of those that cannot be.
-
-    `outputs`: not yet committed: an error leaves none of the files. `source`: the file that the models are made of,
-    next to which their external data is; None if there is none. Raises `VerificationError`: ``open``: a runtime opens
-    `source`, and not what was made of it.
-    """
+    """Open the models among the files that are being written, and warn of those that cannot be. `outputs`: not yet
+    committed: an error leaves none of the files. `source`: the file that the models are made of, next to which their
+    external data is; None if there is none. Raises `VerificationError`: ``open``: a runtime opens `source`, and not
+    what was made of it."""
     for final, written in outputs.pending.items():
         if final.suffix.lower() in (".onnx", ".tflite"):
             why = not_opened(written, final, source)

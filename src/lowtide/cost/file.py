@@ -178,9 +178,8 @@ def read_cost(path: str | Path) -> tuple[CostFile, str]:
 
 def stand_in(name: str = "cpu.json") -> tuple[CostFile, str]:
     """A cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256.
-
-    ``cpu.json`` is of ONNX ops; ``rtx3090.json``, of ops of any graph, is MAGIS's machine as a roofline, not measured.
-    """
+    ``cpu.json`` is of ONNX ops; ``rtx3090.json``, of ops of any graph, is MAGIS's machine as a roofline, not
+    measured."""
     data = resources.files("lowtide.cost").joinpath("files", name).read_bytes()
     return parse_cost(data, name), sha256(data).hexdigest()
 

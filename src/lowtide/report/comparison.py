@@ -128,10 +128,8 @@ def _sizes(plan: Plan) -> str:
 
 
 def who_left(before: PlanView, after: PlanView) -> list[tuple[str, int, int]]:
-    """Names of what is live at either peak, with its bytes at both, 0 where it is not there.
-
-    Those whose bytes changed most come first; of what has one name, as parts of an op, bytes are summed up.
-    """
+    """Names of what is live at either peak, with its bytes at both, 0 where it is not there. Those whose bytes
+    changed most come first; of what has one name, as parts of an op, bytes are summed up."""
     bytes_of: dict[str, list[int]] = {}
     for k, view in enumerate((before, after)):
         for i in view.at(view.peak_step) if view.steps else ():

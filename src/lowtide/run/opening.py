@@ -17,11 +17,9 @@ EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 def onnx_refusal(file: Path, external: Path | None = None) -> str:
-    """Why onnxruntime does not open an ONNX file at its default level of optimisation; empty: it does.
-
-    It is opened in another process, because onnxruntime's optimiser can crash on a file. `external`: the folder of its
-    external data, if that is another one than its own. Raises `ImportError`: onnxruntime is not installed.
-    """
+    """Why onnxruntime does not open an ONNX file at its default level of optimisation; empty: it does. It is opened
+    in another process, because onnxruntime's optimiser can crash on a file. `external`: the folder of its external
+    data, if that is another one than its own. Raises `ImportError`: onnxruntime is not installed."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise ImportError("onnxruntime is not installed")
     server = _server()

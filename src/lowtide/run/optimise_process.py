@@ -27,11 +27,9 @@ from lowtide.sizes import Dims
 
 def optimize(model: Path, out: Path, dims: Mapping[str, int], level: Level, seed: int = 0) -> None:
     """Write a model as onnxruntime's optimiser leaves it, with every shape declared that its ops do not tell.
-
     Parameters are those of `write_optimized`; `seed` is of the random inputs of the run that shows shapes. Raises
-    `InputError`: onnxruntime cannot load or run the model, or crashes. Raises `MissingExtraError`: onnxruntime is not
-    installed.
-    """
+    `InputError`: onnxruntime cannot load or run the model, or crashes. Raises `MissingExtraError`: onnxruntime is
+    not installed."""
     if find_spec("onnxruntime") is None:
         raise MissingExtraError("onnxruntime", "run", "a plan for onnxruntime")
     request = {

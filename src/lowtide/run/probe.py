@@ -192,10 +192,7 @@ class Probe:
 
     def _edges(self, part: Part) -> Iterator[tuple[int, int, int, bool]]:
         """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read in
-        full.
-
-        Operand, dimension, row, and whether an index names it.
-        """
+        full. Operand, dimension, row, and whether an index names it."""
         for i, operand in enumerate(self._operands):
             if operand is None or operand.value is not None or i in self._access.literal:
                 continue

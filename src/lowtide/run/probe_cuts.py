@@ -33,12 +33,9 @@ Values = dict[int, np.ndarray]
 
 
 def probe_cut(cutter: Cutter, cut: Cut, runner: Runner, seed: int, budget: int) -> str:
-    """What is wrong with the parts of an op; empty: nothing.
-
-    `cutter`: of the graph that is cut. `budget`: elements and multiplications above which smaller operands are taken,
-    and parts of the same shares. Raises `RefusedError`: the runtime does not take the op, or it cannot be cut when it
-    is smaller.
-    """
+    """What is wrong with the parts of an op; empty: nothing. `cutter`: of the graph that is cut. `budget`: elements
+    and multiplications above which smaller operands are taken, and parts of the same shares. Raises `RefusedError`:
+    the runtime does not take the op, or it cannot be cut when it is smaller."""
     op, known = cutter.graph.op_by_id[cut.op], cutter.meaning(cut.op)
     assert known is not None, op.label
     alone = _alone(cutter.graph, op, known, runner, budget)

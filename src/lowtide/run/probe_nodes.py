@@ -42,12 +42,9 @@ def runner_of(dialect: str) -> Runner | None:
 def probe_node(
     graph: Graph, op: Op, meaning: Meaning, runner: Runner, seed: int, budget: int, most_macs: int
 ) -> tuple[Findings, bool]:
-    """Prove an op's access.
-
-    `meaning`: of the op; not opaque. `budget`: elements and multiplications above which smaller operands are taken.
-    `most_macs`: multiplications above which it is not run. Returns `smaller`: whether operands were smaller than the
-    graph's. Raises `RefusedError`: it is too large, or the runtime does not take it.
-    """
+    """Prove an op's access. `meaning`: of the op; not opaque. `budget`: elements and multiplications above which
+    smaller operands are taken. `most_macs`: multiplications above which it is not run. Returns `smaller`: whether
+    operands were smaller than the graph's. Raises `RefusedError`: it is too large, or the runtime does not take it."""
     operands, results = _tensors(graph, op)
     shapes: Shapes = tuple(None if t is None else t.shape or () for t in operands)
     writes: Shapes = tuple(t.shape or () for t in results)

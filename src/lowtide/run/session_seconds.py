@@ -50,9 +50,8 @@ def session_seconds(
     files: Sequence[tuple[Path, Graph]], level: Level, threads: int, seed: int, dims: Dims
 ) -> list[SessionSeconds]:
     """Run files in turn a few times, so that what else the machine does falls on all, and say what their ops take.
-
-    Each run is compared with the run of the first file just before it. Raises `InputError`: onnxruntime cannot run one.
-    """
+    Each run is compared with the run of the first file just before it. Raises `InputError`: onnxruntime cannot run
+    one."""
     request = {
         "paths": [str(path) for path, _ in files], "level": level, "threads": threads, "seed": seed,
         "dims": dict(dims), "seconds": _SECONDS,

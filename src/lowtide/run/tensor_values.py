@@ -132,13 +132,10 @@ if __name__ == "__main__":
 def replay_loops(
     graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]], runtime: str, *, channels_last: bool = False
 ) -> LoopRunReport:
-    """Replay a plan.
-
-    `graph`: the user's. `values`: for each input what the runtime made of every tensor that is no constant, by id.
-    `channels_last`: whether images lie with their channels last under the plan's target. Raises `InputError`: a tensor
-    has other bytes in the runtime, or it does not say what is in one. Raises `VerificationError`: ``simulation``: what
-    an op reads is not where the plan has it.
-    """
+    """Replay a plan. `graph`: the user's. `values`: for each input what the runtime made of every tensor that is no
+    constant, by id. `channels_last`: whether images lie with their channels last under the plan's target. Raises
+    `InputError`: a tensor has other bytes in the runtime, or it does not say what is in one. Raises
+    `VerificationError`: ``simulation``: what an op reads is not where the plan has it."""
     positions = compared = 0
     for each in values:
         arena = LoopArena(graph, plan, each, channels_last)

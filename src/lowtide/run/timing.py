@@ -46,12 +46,9 @@ class Setup:
 def run_fresh(
     setups: Sequence[Setup], feeds: Path, dims: Dims, *, seed: int = 0, runs: int = RUNS, seconds: float = SECONDS
 ) -> list[FreshRun]:
-    """Open models in fresh processes and run them in turn on the same random inputs.
-
-    `feeds`: the file of the inputs, which a process of its own draws if it is not there. `runs`, `seconds`: runs of
-    each model; fewer, but three at least, if they take longer. Raises `InputError`: onnxruntime does not open or run
-    one of them.
-    """
+    """Open models in fresh processes and run them in turn on the same random inputs. `feeds`: the file of the
+    inputs, which a process of its own draws if it is not there. `runs`, `seconds`: runs of each model; fewer, but
+    three at least, if they take longer. Raises `InputError`: onnxruntime does not open or run one of them."""
     workers: list[_Worker] = []
     try:
         if not feeds.exists():

@@ -155,10 +155,8 @@ def _in_order(names: list[str], plan: Plan) -> list[str]:
 
 
 def storages_peak(function: Callable[[], Any], uncounted: Iterable[Any] = ()) -> tuple[Any, int]:
-    """What a function returns, and the most bytes of storages that lived at once while it ran.
-
-    `uncounted` are tensors that are there before. Only what operators return is seen.
-    """
+    """What a function returns, and the most bytes of storages that lived at once while it ran. `uncounted` are
+    tensors that are there before. Only what operators return is seen."""
     leaves = import_module("torch.utils._pytree").tree_leaves
     tensor = import_module("torch").Tensor
     known = {t.untyped_storage()._cdata for t in uncounted}

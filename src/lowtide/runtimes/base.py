@@ -83,10 +83,8 @@ class Runtime:
     arenas: ClassVar[int] = 0
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
-        """The order as the runtime runs it, and what its own planner takes for that.
-
-        With `others`, the order of no higher peak for which that is least.
-        """
+        """The order as the runtime runs it, and what its own planner takes for that. With `others`, the order of no
+        higher peak for which that is least."""
         return OwnArena(order)
 
     def room(self, graph: Graph, available: int) -> int:

@@ -89,9 +89,7 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
 
 def _where_writes_count(problem: SpillProblem, done: Sequence[int]) -> dict[int, int]:
     """Storage to the one phase in which its write counts: the first that finds it there, else that which begins it.
-
-    Storages that are written more than once, or have a free copy, are left out.
-    """
+    Storages that are written more than once, or have a free copy, are left out."""
     result = {}
     for s, storage in enumerate(problem.model.storages):
         if problem.copied[s] or problem.written_free[s] or len(problem.writers[s]) != 1:
@@ -206,9 +204,7 @@ def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limit
 
 def live_too_much(problem: SpillProblem, peak: int) -> int:
     """Least traffic if no order's peak is below `peak`: what is live then and does not fit is written and read back.
-
-    Inputs, constants and outputs may be away for nothing, so they are left out. 0 where sizes are rounded up.
-    """
+    Inputs, constants and outputs may be away for nothing, so they are left out. 0 where sizes are rounded up."""
     storages = problem.model.storages
     if any(s.size != exact for s, exact in zip(storages, problem.traffic_bytes, strict=True)):
         return 0

@@ -100,10 +100,8 @@ class SpillProblem:
     @property
     def room(self) -> int:
         """The capacity rounded up to the alignment: what does not fit there with rounded sizes fits nowhere.
-
         Whatever fits the fast memory with its offsets aligned fits this much if its size is rounded up. A plan is
-        made with rounded sizes within the capacity itself, so that where the two differ nothing is proved but this.
-        """
+        made with rounded sizes within the capacity itself, so that where the two differ nothing is proved but this."""
         return round_up(self.capacity, self.model.alignment)
 
     def from_outside(self, storage: int) -> bool:
@@ -208,10 +206,8 @@ class Timeline:
 
 def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Overwrite] | None = None) -> Timeline:
     """Touches, forced bytes and gaps of an order; at each op the overwrite that saves most, if none are given.
-
     Before its first touch and after its last one a storage is not there: a graph input is loaded when it is first
-    used. A storage of no bytes is never touched.
-    """
+    used. A storage of no bytes is never touched."""
     model, semantics = problem.model, problem.semantics
     n = len(order)
     step_of = [0] * n

@@ -89,10 +89,8 @@ def _traffic(problem: SpillProblem, order: Sequence[int], intervals: Iterable[In
 def _by_hand(
     problem: SpillProblem, order: Sequence[int], line: Timeline, dropped: Sequence[Gap], limits: Limits
 ) -> Repaired:
-    """Cut intervals where it costs least until they fit, then take back what was not needed.
-
-    One cut at a time; once the time is over twice as many as the time before, and nothing is taken back.
-    """
+    """Cut intervals where it costs least until they fit, then take back what was not needed. One cut at a time; once
+    the time is over twice as many as the time before, and nothing is taken back."""
     start = sorted(intervals_of(line, dropped))
     cuts: list[tuple[int, int]] = []
     gone = set(dropped)

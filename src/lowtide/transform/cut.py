@@ -148,11 +148,9 @@ class Cutter:
         return self._reads[op]
 
     def grow(self, ops: Iterable[int], op: int, axis: int) -> dict[int, int] | None:
-        """The axis of each op that is tiled with `op`, among `ops`; None if they cannot be tiled together.
-
-        Consumers of a tiled result are tiled as well; producers of tiled operands are tiled if they can be. Ops of
-        `ops` that are not in the result run before it: they read nothing that is tiled.
-        """
+        """The axis of each op that is tiled with `op`, among `ops`; None if they cannot be tiled together. Consumers
+        of a tiled result are tiled as well; producers of tiled operands are tiled if they can be. Ops of `ops` that
+        are not in the result run before it: they read nothing that is tiled."""
         within = set(ops)
         axes = {op: axis}
         queue = [op]
@@ -239,11 +237,9 @@ class Cutter:
         return Region(tuple([cuts[op] for op in within]))
 
     def recomputed_ops(self, within: Sequence[int], axes: Mapping[int, int]) -> frozenset[int]:
-        """Ops of a region with recomputed halos: they make more than they read, all of it for the region.
-
-        If a consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
-        activation joins the convolution before it.
-        """
+        """Ops of a region with recomputed halos: they make more than they read, all of it for the region. If a
+        consumer needs no halo of such an op, the kept operands of the op count in place of its result: so an
+        activation joins the convolution before it."""
         kept_for: dict[int, frozenset[int]] = {}  # of ops with recomputed halos: the tensors kept in their place
         for op in within:
             instead: set[int] = set()

@@ -247,11 +247,9 @@ class LoopRules:
         return [shape[d] // self.grain(tensor, d) for d in dims]
 
     def index(self, op: int, read: Index, tensor: int, dim: int) -> Index:
-        """Which positions of a dimension are read for a position of an op, as `read` gives it for rows.
-
-        Position p of the op is its rows p g to p g + g - 1, position q of the tensor its rows q u to q u + u - 1.
-        Integer divisions nest: (x // den) // u = x // (den u).
-        """
+        """Which positions of a dimension are read for a position of an op, as `read` gives it for rows. Position p
+        of the op is its rows p g to p g + g - 1, position q of the tensor its rows q u to q u + u - 1. Integer
+        divisions nest: (x // den) // u = x // (den u)."""
         known = self.meaning(op)
         assert known is not None, op
         if read.axis == FIXED:
@@ -269,10 +267,8 @@ class LoopRules:
         return tuple(along.index(a) for a in axes) if all(a in along for a in axes) else None
 
     def read_along(self, op: int, tensor: int, axes: Axes) -> Axes | None:
-        """Dimensions of an operand that an op reads in parts, never backwards, as it runs along its axes.
-
-        None if it does not read each axis along one dimension, or two of its operands are this tensor in other ways.
-        """
+        """Dimensions of an operand that an op reads in parts, never backwards, as it runs along its axes. None if it
+        does not read each axis along one dimension, or two of its operands are this tensor in other ways."""
         key = (op, tensor, axes)
         if key not in self._read_along:
             result = {self._along(dims, axes) for t, dims in self.reads(op) if t == tensor}
@@ -357,9 +353,7 @@ _SELF = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
 
 def stream_dimension(graph: Graph, tensor: int) -> int | None:
     """Dimension along which a caller hands an input over: rows of an image, else the first with more than one row.
-
-    Images are ``[N, H, W, C]`` in TFLite, ``[N, C, H, W]`` elsewhere. None if there is no such dimension.
-    """
+    Images are ``[N, H, W, C]`` in TFLite, ``[N, C, H, W]`` elsewhere. None if there is no such dimension."""
     shape = graph.tensor_by_id[tensor].shape or ()
     if graph.dialect != "tflite" and len(shape) == 4:
         return 2 if shape[2] > 1 else None

@@ -138,11 +138,9 @@ def levels_of(graph: Graph, decision: Decision) -> Iterator[tuple[Base, PartGrap
 
 
 def lower(graph: Graph, decision: Decision, target: Target | None = None) -> PartGraph:
-    """The lowered graph of a decision, its ops in the decided order.
-
-    `target`: the rules under which tensors lie in others; needed where some do. Raises `ValueError`: as `lower_level`;
-    or tensors cannot lie in others, or the order is not of the lowered graph's ops.
-    """
+    """The lowered graph of a decision, its ops in the decided order. `target`: the rules under which tensors lie in
+    others; needed where some do. Raises `ValueError`: as `lower_level`; or tensors cannot lie in others, or the
+    order is not of the lowered graph's ops."""
     result = PartGraph((), graph, {}, {}, frozenset())
     for k, (_, parts) in enumerate(levels_of(graph, decision)):
         result = nested(result, parts) if k else parts

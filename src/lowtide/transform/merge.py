@@ -14,12 +14,9 @@ CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
 def one_op_per_convolution(graph: Graph, *, after: frozenset[str] | None = CONVOLUTIONS) -> Graph:
-    """Make one op of a convolution and the normalisation and activation behind it, if the values between have no other
-    consumer.
-
-    `after`: types of the ops that others are merged into; None is all (so that Add and Relu become one as well).
-    Returns a separate graph for measurements: its orders are not of the user's ops.
-    """
+    """Make one op of a convolution and the normalisation and activation behind it, if the values between have no
+    other consumer. `after`: types of the ops that others are merged into; None is all (so that Add and Relu become
+    one as well). Returns a separate graph for measurements: its orders are not of the user's ops."""
     head: dict[int, int] = {}
     merged: dict[int, Op] = {op.id: op for op in graph.ops}
     gone: set[int] = set()
@@ -60,11 +57,9 @@ def eight_bits(graph: Graph) -> Graph:
 
 
 def without_padding(graph: Graph, types: frozenset[str] = frozenset({"Pad", "Slice"})) -> Graph:
-    """Let the readers of a Pad or Slice read its input: a kernel that pads and crops by itself.
-
-    With Conv, BatchNormalization and Relu of single use as one op, this makes timm's NASNet-A Mobile (224x224) the
-    graph of Zhong et al.'s Table II: its own order needs 4405 KiB, the optimum 3943 KiB.
-    """
+    """Let the readers of a Pad or Slice read its input: a kernel that pads and crops by itself. With Conv,
+    BatchNormalization and Relu of single use as one op, this makes timm's NASNet-A Mobile (224x224) the graph of
+    Zhong et al.'s Table II: its own order needs 4405 KiB, the optimum 3943 KiB."""
     through: dict[int, int] = {}
     ops = []
     for op in graph.ops:
@@ -78,11 +73,9 @@ def without_padding(graph: Graph, types: frozenset[str] = frozenset({"Pad", "Sli
 
 
 def one_parameter_each(graph: Graph) -> Graph:
-    """The graph with a copy of its own for each op that reads a constant; the first reader keeps the original.
-
-    COSMA (section V-B): "parameter tensors are used only for single operators". Exported graphs share scalars such as
-    an epsilon or a scale.
-    """
+    """The graph with a copy of its own for each op that reads a constant; the first reader keeps the original. COSMA
+    (section V-B): "parameter tensors are used only for single operators". Exported graphs share scalars such as an
+    epsilon or a scale."""
     constants = {t.id for t in graph.tensors if t.kind is Kind.CONSTANT}
     tensors, ops = list(graph.tensors), []
     fresh = max((t.id for t in tensors), default=0) + 1

@@ -20,11 +20,9 @@ def reading(op: Op, instead: Mapping[int, int]) -> Op:
 
 
 def of_ops(graph: Graph, ops: Sequence[Op]) -> Graph:
-    """The graph of some ops, with the tensors that they, the inputs, outputs and constants need.
-
-    It is a graph of its own, to measure on: it is tied to no file, and its ops are of no dialect. A tensor that lay in
-    one that is gone has storage of its own.
-    """
+    """The graph of some ops, with the tensors that they, the inputs, outputs and constants need. It is a graph of
+    its own, to measure on: it is tied to no file, and its ops are of no dialect. A tensor that lay in one that is
+    gone has storage of its own."""
     used = {t for op in (*ops, *graph.folded) for t in (*op.inputs, *op.outputs)}
     ends = (Kind.INPUT, Kind.OUTPUT, Kind.CONSTANT)
     kept = {t.id for t in graph.tensors if t.id in used or t.kind in ends}

@@ -80,11 +80,9 @@ def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
 def find_elimination(
     cutter: Cutter, without: Collection[int] = (), *, accumulate: bool = False, fine: Collection[int] = ()
 ) -> Elimination:
-    """Every op that can be tiled by the operands of a concat.
-
-    `without`: ids of ops that stay untiled. `accumulate`: whether the op of a tile adds to the sum so far, where the
-    format has such an op. `fine`: ids of concats with no tile larger than the smallest operand: others are sliced.
-    """
+    """Every op that can be tiled by the operands of a concat. `without`: ids of ops that stay untiled. `accumulate`:
+    whether the op of a tile adds to the sum so far, where the format has such an op. `fine`: ids of concats with no
+    tile larger than the smallest operand: others are sliced."""
     return _Finder(cutter, frozenset(without), accumulate, frozenset(fine)).run()
 
 

@@ -164,11 +164,9 @@ def map_of_buffers(
     memory_of: Mapping[str, str] | None = None,
     regions: Mapping[str, tuple[int, int]] | None = None,
 ) -> ArenaMap:
-    """The layout of plain buffers.
-
-    `offsets`: bytes from the start of the memory, by name. `capacity`: bytes there are in the one memory, if known.
-    `memory_of`, `regions`: with several memories, the one that holds a buffer, and the bytes and the alignment of each.
-    """
+    """The layout of plain buffers. `offsets`: bytes from the start of the memory, by name. `capacity`: bytes there
+    are in the one memory, if known. `memory_of`, `regions`: with several memories, the one that holds a buffer, and
+    the bytes and the alignment of each."""
     home = memory_of or {}
     blocks = tuple(
         Block(

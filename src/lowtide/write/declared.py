@@ -32,10 +32,8 @@ class Declared:
 
 
 def declared_of(plan: Plan) -> dict[str, Declared]:
-    """What a plan for TFLM declares in each of its memories, ``""`` where there is only one.
-
-    Empty for plans under other targets, whose arena is the declared one.
-    """
+    """What a plan for TFLM declares in each of its memories, ``""`` where there is only one. Empty for plans under
+    other targets, whose arena is the declared one."""
     parts, size, arenas = plan.runtime_parts, plan.runtime_arena_bytes, plan.runtime_arenas
     if parts is None or size is None:
         return {}

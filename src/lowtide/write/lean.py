@@ -25,11 +25,9 @@ _LONGEST = 12
 
 
 def make_lean(model: Path) -> None:
-    """Write a file anew without what onnxruntime would hold in memory for nothing.
-
-    Equal small constants become one, attributes that say the default go, and so do declared shapes and names of nodes;
-    tensors inside the graph get short names.
-    """
+    """Write a file anew without what onnxruntime would hold in memory for nothing. Equal small constants become one,
+    attributes that say the default go, and so do declared shapes and names of nodes; tensors inside the graph get
+    short names."""
     import onnx
 
     proto = onnx.load(str(model), load_external_data=False)

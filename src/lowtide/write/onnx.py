@@ -75,11 +75,9 @@ def write_onnx(
 
 
 def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tuple[int, int]]:
-    """Byte ranges of `data` that, one after another, are the file with its nodes in `sequence`.
-
-    `data`: a ModelProto. `sequence`: index of the node for each slot, in slot order. `place`: put before every message.
-    Raises `InputError`: the file has no graph, or holds it in several messages (protobuf would merge them).
-    """
+    """Byte ranges of `data` that, one after another, are the file with its nodes in `sequence`. `data`: a
+    ModelProto. `sequence`: index of the node for each slot, in slot order. `place`: put before every message. Raises
+    `InputError`: the file has no graph, or holds it in several messages (protobuf would merge them)."""
     _, inside = graph_records(data, place)
     nodes = [(begin, end) for field, _, begin, _, end in inside if field == NODE_FIELD]
     at = 0

@@ -117,9 +117,7 @@ def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> Non
 
 def _overwritten(out: bytearray, model: TfliteModel, name: str, new: bytes | None) -> bool:
     """Put metadata in place of the old metadata of that name; False if there is none, or no such room for it alone.
-
-    None empties an offline plan: every tensor is TFLM's to place.
-    """
+    None empties an offline plan: every tensor is TFLM's to place."""
     own = [buffer for known, buffer in model.metadata if known == name]
     users = [buffer for _, buffer in model.metadata]
     users += [t.buffer for graph in model.subgraphs for t in graph.tensors]

@@ -257,10 +257,8 @@ def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Dem
 def _offset(
     model: Any, buffer: Buffer, bank: Bank, inside: Any, rectangles: list[tuple[Any, Any]]
 ) -> tuple[Any, int] | None:
-    """Variable and unit of a buffer's offset in a memory; None, and `inside` is false, if it cannot be there.
-
-    Adds the rectangles that the buffer has in that memory where `inside` is true.
-    """
+    """Variable and unit of a buffer's offset in a memory; None, and `inside` is false, if it cannot be there. Adds
+    the rectangles that the buffer has in that memory where `inside` is true."""
     unit = lcm(buffer.alignment, bank.alignment)
     most = bank.capacity - buffer.size
     if not buffer.rectangles:

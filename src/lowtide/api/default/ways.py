@@ -34,10 +34,8 @@ class NextCommand:
 
 
 def next_commands(request: Request, plan: Plan, tell: Tell) -> list[NextCommand]:
-    """Commands for a plan that does not do: over the budget, or no better than today.
-
-    Ctrl-C leaves out what was not tried yet.
-    """
+    """Commands for a plan that does not do: over the budget, or no better than today. Ctrl-C leaves out what was not
+    tried yet."""
     found: list[NextCommand] = []
     try:
         for command in _commands(request.with_sizes(), plan, tell):

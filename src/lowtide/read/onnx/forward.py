@@ -44,13 +44,10 @@ def follow_types(
     shapes: Mapping[str, tuple[int, ...]],
     values: Mapping[str, TensorProto],
 ) -> tuple[dict[str, TensorType], ValueOf]:
-    """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas; and what is
-    known of values then.
-
-    `model`: not changed. `declared`: types by name. `node_types`: asked for a node's output types where no row of ours
-    has them (for nodes with bodies, which know more). `shapes`: what the user says of tensors whose shape nothing
-    tells. `values`: of graph inputs.
-    """
+    """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas; and what
+    is known of values then. `model`: not changed. `declared`: types by name. `node_types`: asked for a node's output
+    types where no row of ours has them (for nodes with bodies, which know more). `shapes`: what the user says of
+    tensors whose shape nothing tells. `values`: of graph inputs."""
     walk = _Walk(model, dict(declared), shapes, values)
     version = opset_version(model)
     for node in model.graph.node:

@@ -67,14 +67,10 @@ class Tflm(Runtime):
         return (available - tail) // ALIGNMENT * ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
-        """TFLM's arena for a plan, and in the parts what it plans for the unmodified file.
-
-        None for a graph that came from no .tflite file, for a file that Vela compiled, whose own plan is kept, and for
-        one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs without a consumer) is placed as
-        TFLM places it.
-
-        Raises `InputError`: TFLM cannot take an offline plan for this file.
-        """
+        """TFLM's arena for a plan, and in the parts what it plans for the unmodified file. None for a graph that
+        came from no .tflite file, for a file that Vela compiled, whose own plan is kept, and for one above
+        `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs without a consumer) is placed as TFLM
+        places it. Raises `InputError`: TFLM cannot take an offline plan for this file."""
         if isinstance(graph.file, TfliteParts):
             return self.required(*_numbered(graph.file, order, offsets))
         file = graph.file
@@ -190,10 +186,8 @@ class Tflm(Runtime):
     def _arena(
         self, model: TfliteModel, graph: Graph, order: Sequence[int], offline: Sequence[int] | None
     ) -> Required | None:
-        """The arena of a file, enough for all kernels that the target leaves open.
-
-        None if it has too many buffers to play TFLM's planner through.
-        """
+        """The arena of a file, enough for all kernels that the target leaves open. None if it has too many buffers
+        to play TFLM's planner through."""
         each: dict[str, Required] = {}
         for kernels, target in self._named().items():
             required = _with_kernels(model, graph, order, offline, target)
@@ -263,10 +257,8 @@ class Least:
 
 
 def least_parts(model: TfliteModel, graph: Graph, target: Target) -> Least:
-    """Least over the builds that a target leaves open.
-
-    Where a kernel may go on without memory that it was refused (ELU of floats makes no table), that is left out.
-    """
+    """Least over the builds that a target leaves open. Where a kernel may go on without memory that it was refused
+    (ELU of floats makes no table), that is left out."""
     tails, planning = [], []
     for build in _open(target):
         parts = arena_parts(model, graph, graph.own_order, build)

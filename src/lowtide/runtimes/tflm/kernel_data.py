@@ -119,11 +119,9 @@ def is_modelled(op: TfliteOp) -> bool:
 
 
 def refused(op: TfliteOp, subgraph: Subgraph) -> str:
-    """Why TFLM refuses an operator when it prepares it, in words; empty if it does not, as far as is known.
-
-    Float inputs with 8-bit weights are LiteRT's alone (`conv_common.cc`, `depthwise_conv_common.cc`,
-    `transpose_conv.cc`, `fully_connected.cc`, `batch_matmul.cc`).
-    """
+    """Why TFLM refuses an operator when it prepares it, in words; empty if it does not, as far as is known. Float
+    inputs with 8-bit weights are LiteRT's alone (`conv_common.cc`, `depthwise_conv_common.cc`, `transpose_conv.cc`,
+    `fully_connected.cc`, `batch_matmul.cc`)."""
     read = [subgraph.tensors[t] if t >= 0 else None for t in op.inputs]
     given, weights = (2, 1) if op.type == "TRANSPOSE_CONV" else (0, 1)
     if op.type not in _WEIGHTED or len(read) <= max(given, weights):

@@ -36,12 +36,10 @@ class _Banks:
 
 
 def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> Plan:
-    """Check `memories` and `residency`, and give the plan with offsets in memories put end to end.
-
-    Raises `VerificationError`: ``memories``: two of one name, none, or less or more in them than is said;
-    ``residency``: a tensor without one, with two, in no memory, beyond its memory's end, for less than its life, or
-    unlike what shares its storage.
-    """
+    """Check `memories` and `residency`, and give the plan with offsets in memories put end to end. Raises
+    `VerificationError`: ``memories``: two of one name, none, or less or more in them than is said; ``residency``: a
+    tensor without one, with two, in no memory, beyond its memory's end, for less than its life, or unlike what
+    shares its storage."""
     banks = _end_to_end(plan)
     home: dict[int, tuple[str, int]] = {}
     offsets: dict[str, int] = {}
@@ -174,11 +172,9 @@ def allowed_statuses(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[s
 
 
 def never_fits(graph: Graph, memory: CheckedMemory, capacities: Sequence[int], lower_bound: int) -> str | None:
-    """Why no order and no placement fits memories of these capacities, if that is certain; else None.
-
-    All of them together are smaller than the lower bound, or the storages that one op touches cannot be divided among
-    them, whichever of the inputs that it may overwrite it does.
-    """
+    """Why no order and no placement fits memories of these capacities, if that is certain; else None. All of them
+    together are smaller than the lower bound, or the storages that one op touches cannot be divided among them,
+    whichever of the inputs that it may overwrite it does."""
     if lower_bound > sum(capacities):
         return f"the lower bound is {format_size(lower_bound)}, above all memories together"
     for op in graph.ops:

@@ -115,13 +115,10 @@ def _check_target(graph: Graph, plan: Plan, target: Target) -> None:
 
 
 def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
-    """Check everything that a plan says.
-
-    `graph`: the model that the plan is for. `target`: the target that the plan was made under. `replay_bytes`: whether
-    to replay the arena after the checks of the offsets; it finds nothing that they do not. Returns: each check that
-    held, in order. Raises `InputError`: the plan is for another model. Raises `VerificationError`: the first check that
-    failed; `failure` is a key of `FAILURES`.
-    """
+    """Check everything that a plan says. `graph`: the model that the plan is for. `target`: the target that the plan
+    was made under. `replay_bytes`: whether to replay the arena after the checks of the offsets; it finds nothing
+    that they do not. Returns: each check that held, in order. Raises `InputError`: the plan is for another model.
+    Raises `VerificationError`: the first check that failed; `failure` is a key of `FAILURES`."""
     _check_target(graph, plan, target)
     check_counts(plan)
     try:

@@ -50,12 +50,10 @@ def check_allowed(plan: Plan) -> None:
 
 
 def with_ops(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's ops, each tensor where it was.
-
-    Raises `VerificationError`: ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other
-    sizes, for an op that does not read what it replaces, or of an op that may give something else the second time.
-    ``parts``: as `lowtide.verify.check.parts.parted`. ``loops``: as `lowtide.verify.check.loops.looped`.
-    """
+    """The graph with the plan's ops, each tensor where it was. Raises `VerificationError`: ``rewrites``: a clone of
+    nothing, of another op than `ops` says, with outputs of other sizes, for an op that does not read what it
+    replaces, or of an op that may give something else the second time. ``parts``: as
+    `lowtide.verify.check.parts.parted`. ``loops``: as `lowtide.verify.check.loops.looped`."""
     if plan.loops:
         return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]

@@ -335,11 +335,8 @@ Span = tuple[int, int, int, int]  # offset, end, first step and last step of a t
 
 
 def tflm_heads(graph: Graph, plan: Plan, target: Target) -> dict[str, int] | None:
-    """Bytes of the head by library: of all, or of the one that the target names.
-
-    None where TFLM places tensors too: a file of several subgraphs, of cut operators, or with tensors that nothing
-    touches.
-    """
+    """Bytes of the head by library: of all, or of the one that the target names. None where TFLM places tensors too:
+    a file of several subgraphs, of cut operators, or with tensors that nothing touches."""
     spans = _spans(graph, plan)
     if spans is None:
         return None

@@ -52,11 +52,9 @@ class Suite(Protocol[R]):
     labelled: ClassVar[bool] = True  # whether its files may be given a label
 
     def rows(self, watch: Watch) -> Iterator[R]:
-        """Check what is asked, then measure row by row.
-
-        Raises `InputError`: a name that there is not, or another value that is wrong; before anything is measured as
-        far as possible. Raises `MissingExtraError`: a package that it needs is not installed.
-        """
+        """Check what is asked, then measure row by row. Raises `InputError`: a name that there is not, or another
+        value that is wrong; before anything is measured as far as possible. Raises `MissingExtraError`: a package
+        that it needs is not installed."""
         ...
 
     def line(self, row: R) -> str:

@@ -227,8 +227,6 @@ def rows() -> dict[str, Serenity]:
 
 
 def hmcos_comparison() -> Serenity:
-    """The options that give SERENITY's column of HMCOS's Table 1: cells one after the other, no soft budget.
-
-    HMCOS switched the soft budget off because T had to be set by hand (section 4.2); the peaks are the same with it.
-    """
+    """The options that give SERENITY's column of HMCOS's Table 1: cells one after the other, no soft budget. HMCOS
+    switched the soft budget off because T had to be set by hand (section 4.2); the peaks are the same with it."""
     return Serenity(soft_budget=False, cells="cell", sequences=True)
