@@ -77,10 +77,6 @@ def _readable(file: Path) -> bool:
     return True
 
 
-if __name__ == "__main__":
-    main()
-
-
 _TYPES = {
     "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
     "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
@@ -124,3 +120,7 @@ def _outputs(nodes: Any) -> dict[tuple[str, str], list[str]]:
     """Names of what each node makes, by the name and number that onnxruntime gives it."""
     kept = [n for n in nodes if n.op_type != "Constant"]
     return {(n.name or f"{n.op_type}_{i}", str(i)): [o for o in n.output if o] for i, n in enumerate(kept)}
+
+
+if __name__ == "__main__":
+    main()

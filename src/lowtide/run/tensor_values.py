@@ -125,10 +125,6 @@ def _names(graph: Graph) -> dict[str, int]:
     return {t.name: t.id for t in graph.tensors if t.kind is not Kind.CONSTANT and t.name}
 
 
-if __name__ == "__main__":
-    main()
-
-
 def replay_loops(
     graph: Graph, plan: Plan, values: Sequence[Mapping[int, Array]], runtime: str, *, channels_last: bool = False
 ) -> LoopRunReport:
@@ -148,3 +144,7 @@ def replay_loops(
             same = all(np.array_equal(seen[0], other) for other in seen[1:])
             outputs.append(OutputComparison(t.label, equal=True, max_abs_difference=None, vacuous=same))
     return LoopRunReport(tuple(outputs), runtime, len(values), plan.arena_bytes or 0, positions, compared)
+
+
+if __name__ == "__main__":
+    main()
