@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.run.live_storages import storages_peak
+from lowtide.run.torch import storages_peak
 from lowtide.torch import StepOptions, compile, compile_step, curve
 from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step

@@ -122,21 +122,10 @@ def library_project_of(
 ) -> tuple[Project, Chosen]:
     """The texts of a project that calls CMSIS-NN, and the segments and rows that were chosen.
 
-    Parameters
-    ----------
-    simd
-        What CMSIS-NN will be compiled for, ``none``, ``dsp`` or ``mve``; ``any``: there is scratch for each of them.
-    budget
-        Bytes that the arena may have; None: the least arena that costs little time.
-    name
-        As of `emit_c`.
-    order
-        Ops in turn, by id; None: the best order of untiled ops.
-
-    Raises
-    ------
-    InputError
-        The model has an operator or a type that no kernel takes, or is of no .tflite file with one subgraph.
+    `simd`: what CMSIS-NN will be compiled for, ``none``, ``dsp`` or ``mve``; ``any``: there is scratch for each of
+    them. `budget`: bytes that the arena may have; None: the least arena that costs little time. `name`: as of `emit_c`.
+    `order`: ops in turn, by id; None: the best order of untiled ops. Raises `InputError`: the model has an operator or
+    a type that no kernel takes, or is of no .tflite file with one subgraph.
     """
     from lowtide.api.planning import plan
     from lowtide.emit.cmsis_nn.project import library_project
@@ -158,26 +147,15 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
 
 
 def files_in(folder: str | Path, name: str = "model", layout: str = "cmake") -> list[Path]:
-    """Files of a project in a layout.
-
-    Raises
-    ------
-    InputError
-        The name is none that C has.
-    """
+    """Files of a project in a layout. Raises `InputError`: the name is none that C has."""
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name in C; use letters, digits and underscores, a letter first")
     return [Path(folder) / file for file in LAYOUTS[layout].paths(name)]
 
 
 def check_own(folder: str | Path, name: str = "model", layout: str = "cmake") -> None:
-    """See that no file of another's would be replaced.
-
-    Raises
-    ------
-    InputError
-        `folder` has a file of one of the project's names that does not begin as those that lowtide makes do.
-    """
+    """See that no file of another's would be replaced. Raises `InputError`: `folder` has a file of one of the
+    project's names that does not begin as those that lowtide makes do."""
     for path in files_in(folder, name, layout):
         try:
             if not path.is_file():

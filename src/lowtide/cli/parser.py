@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, emit, measure, option_groups, probe, report, small_parsers
+from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers, values
 from lowtide.cli import front as front_door
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.tree import GROUP
@@ -341,8 +341,8 @@ def _emit(add: _Add) -> None:
     )  # fmt: skip
     _model_options(p)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
-    option_groups.budget(there)
-    option_groups.banks(there)
+    values.budget(there)
+    values.banks(there)
     curve.stream_input(p)
     p.add_argument(
         "--input", choices=("arena", "caller"), default="arena",
@@ -388,7 +388,7 @@ def _allocate(add: _Add) -> None:
     p.add_argument(
         "--reuse-cost", action="store_true", help="within the capacity, least penalties for shared bytes (dsa-problem)"
     )
-    option_groups.banks(p)
+    values.banks(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
 
@@ -438,15 +438,15 @@ def _planning(
     )
     _model_options(counted)
     if budget or kept:
-        option_groups.kept(counted)
+        values.kept(counted)
     if budget:
-        option_groups.fixed(counted)
+        values.fixed(counted)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
-        option_groups.budget(there)
-        option_groups.banks(there)
+        values.budget(there)
+        values.banks(there)
     if spilling:
-        option_groups.spilling(there)
+        values.spilling(there)
     if budget and spilling:
         there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
     if budget and spilling:

@@ -41,25 +41,10 @@ def run_tflite(
 ) -> TfliteRunReport:
     """Run two files on the same random inputs and compare what comes out.
 
-    Parameters
-    ----------
-    original, planned
-        The model and what `lowtide plan` wrote.
-    plan
-        The plan of `planned`.
-    inputs
-        How many different random inputs.
-    timed
-        Whether to run both in turn, for `RuntimeRun.timing`.
-
-    Raises
-    ------
-    InputError
-        No runtime runs the original.
-    MissingExtraError
-        Neither tflite-micro nor ai-edge-litert is installed.
-    VerificationError
-        ``run``: a runtime runs the original and not the planned file.
+    `original`, `planned`: the model and what `lowtide plan` wrote. `plan`: the plan of `planned`. `inputs`: how many
+    different random inputs. `timed`: whether to run both in turn, for `RuntimeRun.timing`. Raises `InputError`: no
+    runtime runs the original. Raises `MissingExtraError`: neither tflite-micro nor ai-edge-litert is installed. Raises
+    `VerificationError`: ``run``: a runtime runs the original and not the planned file.
     """
     tensors = [_in_arena(path) for path in (original, planned)]
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]

@@ -167,10 +167,8 @@ class _Litert:
         return [np.array(self.interpreter.get_tensor(d["index"])) for d in self.interpreter.get_output_details()]
 
     def measured(self, tensors: Sequence[int]) -> dict[str, int]:
-        """Bytes from the first of these tensors to the end of the last, temporary ones that stand with them included.
-
-        Nothing with XNNPACK, whose workspace cannot be seen.
-        """
+        """Bytes from the first of these tensors to the end of the last, temporary ones that stand with them
+        included. Nothing with XNNPACK, whose workspace cannot be seen."""
         if not self.plain:
             return {}
         spans: dict[int, tuple[int, int]] = {}
@@ -280,10 +278,8 @@ def _tflm_runtime() -> Any:
 
 def smallest_arena(data: bytes, used: int) -> int:
     """Smallest arena, a multiple of 16, with which TFLM starts, by bisection; never below what it uses in the end.
-
-    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is tried
-    in a process of its own: some kernels write where they got no memory.
-    """
+    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is
+    tried in a process of its own: some kernels write where they got no memory."""
 
     def starts(units: int) -> bool:
         child = os.fork()

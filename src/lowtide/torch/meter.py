@@ -1,6 +1,6 @@
 """What a step really takes: storages that live at once, the allocator's own events, and single ops by themselves.
 
-Two meters that share nothing. `lowtide.run.live_storages` sees the results of every operator and when they die, and
+Two meters that share nothing. `lowtide.run.torch` sees the results of every operator and when they die, and
 nothing of what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote
 down, and on CUDA what the allocator counted (`lowtide.torch.cuda_meter`).
 """

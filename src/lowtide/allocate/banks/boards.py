@@ -68,12 +68,8 @@ def _built_in() -> dict[str, dict[str, Any]]:
 def find_board(name: str | Path) -> Board:
     """A built-in board, or one from a file whose name ends in .toml.
 
-    Case, blanks and punctuation of a built-in board's name do not count.
-
-    Raises
-    ------
-    InputError
-        No such board, an unreadable file, an unknown key, a memory named twice, or a size that is none.
+    Case, blanks and punctuation of a built-in board's name do not count. Raises `InputError`: no such board, an
+    unreadable file, an unknown key, a memory named twice, or a size that is none.
 
     >>> find_board("ESP32-S3").name
     'esp32s3'
