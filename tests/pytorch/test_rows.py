@@ -20,7 +20,7 @@ from lowtide.torch.cutting import proposals, usual
 from lowtide.torch.generate import executable, source_of
 from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.rows import Region, groups, is_convolution, regions
+from lowtide.torch.rows import Region, groups, has_workspace, regions
 from lowtide.torch.search import largest_op
 from lowtide.torch.slices import sliced
 from lowtide.torch.work import by_operations
@@ -153,7 +153,7 @@ def test_convolutions_run_for_part_of_the_batch(seed: int) -> None:
     step = compile_step(net.model, net.loss_fn, net.batch, options=StepOptions(measure=False, time=0))
     own, expected = costed(torch, step.program, None), step.prepare(*net.batch)()
     draw = random.Random(seed)
-    convolutions = [k for k, a in enumerate(step.program.actions) if is_convolution(a)]
+    convolutions = [k for k, a in enumerate(step.program.actions) if has_workspace(a)]
     for seed_op in draw.sample(convolutions, 4):
         found = groups(torch, step.program, step.graph, seed_op)
         assert found

@@ -12,7 +12,7 @@ a list of these, or a `Call` that is made there and then: views, and temporaries
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lowtide.read.aten.trace import Form, Ref
@@ -170,6 +170,15 @@ def refs(value: Any) -> Iterator[Ref]:
     elif isinstance(value, tuple):
         for inner in value:
             yield from refs(inner)
+
+
+def instead_of(value: Any, new: Mapping[Any, Any]) -> Any:
+    """A value with references, and calls, replaced by what `new` has for them."""
+    if isinstance(value, Ref | Call) and value in new:
+        return new[value]
+    if not isinstance(value, Call):
+        return value
+    return replace(value, args=tuple([instead_of(arg, new) for arg in value.args]))
 
 
 def replaced(value: Any, instead: Mapping[str, Any]) -> Any:
