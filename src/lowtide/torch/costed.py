@@ -79,6 +79,11 @@ def _guessed(torch: Any, program: Program, action: Action, table: Mapping[str, O
     body = program.bodies.get(action.call.target.removeprefix("body."))
     if body is None:
         return roofline(program, action, operations_of(torch, replace(program, actions=(action,)))[0]), 0
+    return in_parts(torch, program, body, table)
+
+
+def in_parts(torch: Any, program: Program, body: Body, table: Mapping[str, OpCost]) -> tuple[float, int]:
+    """Seconds and workspace of a function of the step, from what its ops take for all rows."""
     known = [table.get(signature(program, inner)) for inner in body.actions]
     total = sum(cost.seconds + LAUNCH_SECONDS * (body.parts - 1) for cost in known if cost is not None)
     taken = [live + _workspace_of_part(body, k, known[k]) for k, live in enumerate(body.live_bytes)]

@@ -18,11 +18,11 @@ from lowtide._core import search_sequence
 from lowtide.errors import InputError
 from lowtide.stop import Limits
 from lowtide.torch.cost import Costs
-from lowtide.torch.costed import Costed, costed
+from lowtide.torch.costed import Costed, costed, in_parts
 from lowtide.torch.program import Program
 from lowtide.torch.rows import Region, groups, region_of
 from lowtide.torch.search import footprints, largest_op, problem_of
-from lowtide.torch.slices import one_by_one, sliced
+from lowtide.torch.slices import body_of, one_by_one, sliced
 from lowtide.torch.step_plan import StepCut
 from lowtide.torch.storages import as_graph
 
@@ -82,14 +82,54 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits:
         How long it may take.
     """
     look = _Look(torch, own, costs, budget, limits)
-    far, *_ = look.best(own)
+    begun = [Cut(own)]
+    if largest_op(own.graph)[0] > budget:
+        begun = [lowered(torch, own, costs, target) for target in (budget, budget // 2)]
+    far, *_ = look.best(begun)
     look.regions = _ALL_REGIONS
     if far == _WITHIN:
-        look.further(Cut(own), limits)
+        look.further(begun[0], limits)
     else:
-        look.best(own)
+        look.best(begun)
     look.finer()
-    return [cut for cut in sorted(look.promises, key=look.promise) if look.promise(cut)[0] != _ABOVE][:_KEPT]
+    found = [cut for cut in sorted(look.promises, key=look.promise) if cut.records]
+    return [cut for cut in found if look.promise(cut)[0] != _ABOVE][:_KEPT]
+
+
+def lowered(torch: Any, own: Costed, costs: Costs | None, target: int) -> Cut:
+    """A cut in which no op takes more than a target by itself, where regions allow that: the largest op first, each in
+    the fewest parts that do. With 0 bytes as target, until the largest op is in no region that takes less."""
+    cut, done = Cut(own), set[str]()
+    while True:
+        heights, program = footprints(cut.step.graph), cut.step.program
+        left = [op for op in heights if heights[op] > target and program.actions[op].name not in done]
+        if not left:
+            return cut
+        op = max(left, key=lambda op: (heights[op], -op))
+        done.add(program.actions[op].name)
+        chosen = _lowest_parts(torch, cut.step, op, costs, target)
+        if chosen is not None and chosen[0] < heights[op]:
+            cut = _with(torch, cut, *chosen[1:], costs)
+        elif not target:
+            return cut
+
+
+def _lowest_parts(
+    torch: Any, step: Costed, op: int, costs: Costs | None, target: int
+) -> tuple[int, tuple[Region, ...], int] | None:
+    """What the regions around an op take in the fewest parts within a target, or in the most; the regions, the parts.
+    Of several those that take least, then those of least time."""
+    sizes = {t.name: t.size for t in step.graph.tensors if t.id in step.graph.producer}
+    table, best = {} if costs is None else costs.by_signature, None
+    for group in groups(torch, step.program, step.graph, op)[:_ALL_REGIONS]:
+        ends = sum(sizes.get(name, 0) for name in {*group[0].given, *group[0].made})
+        for parts in [n for n in (*PARTS, group[0].rows) if n <= min(group[0].rows, PARTS[-1])]:
+            seconds, taken = in_parts(torch, step.program, body_of(step.program, group[0], parts)[0], table)
+            entry = max(target, ends + taken), seconds, parts, ends + taken, group
+            best = entry if best is None or entry[:3] < best[:3] else best
+            if ends + taken <= target:
+                break
+    return None if best is None else (best[3], best[4], best[2])
 
 
 def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
@@ -117,9 +157,9 @@ class _Look:
         self.promises: dict[Cut, _Promise] = {}
         self.made_of: dict[Cut, tuple[Cut, Sequence[Region]]] = {}
 
-    def best(self, own: Costed) -> _Promise:
-        """What the best of the cuts promises, of more and more groups of regions."""
-        best, begun, limits = _NONE, [Cut(own)], self.limits
+    def best(self, begun: Sequence[Cut]) -> _Promise:
+        """What the best of the cuts promises, of these with more and more groups of regions."""
+        limits, best = self.limits, min([self.promise(cut) for cut in begun if cut.records], default=_NONE)
         for _ in range(_LEVELS):
             found: list[Cut] = []
             for number, cut in enumerate(begun):
@@ -242,30 +282,11 @@ def _record(region: Region, parts: int) -> StepCut:
     return StepCut(ops=list(region.indices), again=list(region.recomputed), axis=axis, each=each, parts=parts)
 
 
-def _cut_further(torch: Any, cut: Cut, costs: Costs | None) -> Iterator[Cut]:
-    """A cut with one more group of regions, in each number of parts."""
-    for group in _highest(torch, cut.step, _ALL_REGIONS):
-        for parts in PARTS:
-            if parts <= group[0].rows:
-                yield _with(torch, cut, group, parts, costs)
-
-
 def least_largest_op(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
     """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
-    best = Cut(own)
-    for _ in range(_LEVELS):
-        found = min(_cut_further(torch, best, costs), key=_highest_ops, default=best)
-        if _highest_ops(found) >= _highest_ops(best):
-            break
-        best = found
-    bytes_alone, at = largest_op(best.step.graph)
-    return bytes_alone, best.step.graph.op_by_id[at].label
-
-
-def _highest_ops(cut: Cut) -> tuple[int, int]:
-    """What the largest op takes, and how many take that much."""
-    sizes = list(footprints(cut.step.graph).values())
-    return max(sizes, default=0), sizes.count(max(sizes, default=0))
+    graph = lowered(torch, own, costs, 0).step.graph
+    bytes_alone, at = largest_op(graph)
+    return bytes_alone, graph.op_by_id[at].label
 
 
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:

@@ -71,15 +71,13 @@ def _with_one(
     program: Program, before: Sequence[Collection[int]], region: Region, parts: int
 ) -> tuple[Program, list[set[int]]]:
     """With one region, and for each op then the positions of those that must run before it."""
-    rows = -(-region.rows // parts)
-    inside = tuple([program.actions[row.index] for row in region.ops])
-    lines, live = _Writer(program, region, rows).lines()
+    body, lines = body_of(program, region, parts)
+    inside = body.actions
     digest = hashlib.sha256(_plainly(lines, region, inside).encode()).hexdigest()[:12]
     name = f"rows_{digest}"
     asked = ("h",) if any("h[" in line for line in lines) else ()
     source = "\n".join([f"def {name}({', '.join([*region.given, *asked])}):", *lines, ""])
-    full_bytes = tuple([_full_bytes(program, region, row) for row in region.ops])
-    body = program.bodies.get(name, Body(source, inside, -(-region.rows // rows), live, full_bytes))
+    body = program.bodies.get(name, replace(body, source=source))
     call = Call(f"body.{name}", (*(Ref(n) for n in region.given), *map(Word, asked)))
     taken = sum(action.call.target == call.target for action in program.actions)
     written = tuple(dict.fromkeys([n for inner in inside for n in inner.writes]))
@@ -98,6 +96,15 @@ def _with_one(
         if at > order.index(None) and not set(later.writes).isdisjoint(region.given):
             behind[at].add(order.index(None))
     return result, behind
+
+
+def body_of(program: Program, region: Region, parts: int) -> tuple[Body, list[str]]:
+    """The function of a region in that many parts, as yet without source; and the lines below its first."""
+    rows = -(-region.rows // parts)
+    lines, live = _Writer(program, region, rows).lines()
+    full_bytes = tuple([_full_bytes(program, region, row) for row in region.ops])
+    inside = tuple([program.actions[row.index] for row in region.ops])
+    return Body("", inside, -(-region.rows // rows), live, full_bytes), lines
 
 
 def _plainly(lines: Sequence[str], region: Region, inside: Sequence[Action]) -> str:
