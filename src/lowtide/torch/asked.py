@@ -187,7 +187,7 @@ def options_of(
     budget: int | str | None,
     plan: StepPlan | str | Path | None,
     options: StepOptions,
-    allow: str | Sequence[str] = "recompute",
+    allow: str | Sequence[str] | None = None,
     slower: float | str | None = None,
     seconds: float = SECONDS,
 ) -> PlanOptions:
@@ -208,7 +208,10 @@ def options_of(
     least = None if budget is None or part is not None else parse_size(budget, "budget")
     more = SLOWER if budget is None and plan is None and slower is None else slower_of(slower)
     time = seconds_of(seconds if options.time is None else options.time)
-    return PlanOptions(least, table, options.measure, time, saved, options.report, allowed(allow), more, part)
+    words = allowed("recompute" if allow is None else allow)
+    return PlanOptions(
+        least, table, options.measure, time, saved, options.report, words, more, part, parts_if_needed=allow is None
+    )
 
 
 def allowed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ as long as that helps::
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,13 @@ _NEAR = 1000
 """Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
 
 
+_TRIED = 4
+"""Regions around a largest op whose functions are measured."""
+
+Measured = Callable[[Costed, Costs | None], tuple[Costed, Costs | None]]
+"""A step with what is new in it measured, and the table with that."""
+
+
 @dataclass(frozen=True, eq=False)
 class Cut:
     """A step with regions cut, and which."""
@@ -69,8 +76,11 @@ class Cut:
         return sum(record.parts for record in self.records)
 
 
-def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits) -> list[Cut]:
-    """The cuts that promise the least time within a budget, best first, on costs that are known without measuring.
+def proposals(
+    torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits, measured: Measured | None = None
+) -> list[Cut]:
+    """The cuts that promise the least time within a budget, best first. What holds the largest ops is measured; other
+    costs are those that are known without.
 
     Parameters
     ----------
@@ -81,10 +91,13 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits:
     limits
         How long it may take.
     """
+    begun, largest, measured = list[Cut](), largest_op(own.graph)[0], measured or _as_known
+    for target in (budget, budget // 2):
+        if largest > target:
+            cut, costs = lowered(torch, own, costs, target, measured)
+            begun.append(cut)
+    begun += [Cut(own)] if largest <= budget else []
     look = _Look(torch, own, costs, budget, limits)
-    begun = [Cut(own)]
-    if largest_op(own.graph)[0] > budget:
-        begun = [lowered(torch, own, costs, target) for target in (budget, budget // 2)]
     far, *_ = look.best(begun)
     look.regions = _ALL_REGIONS
     if far == _WITHIN:
@@ -96,40 +109,52 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int, limits:
     return [cut for cut in found if look.promise(cut)[0] != _ABOVE][:_KEPT]
 
 
-def lowered(torch: Any, own: Costed, costs: Costs | None, target: int) -> Cut:
+def lowered(torch: Any, own: Costed, costs: Costs | None, target: int, measured: Measured) -> tuple[Cut, Costs | None]:
     """A cut in which no op takes more than a target by itself, where regions allow that: the largest op first, each in
-    the fewest parts that do. With 0 bytes as target, until the largest op is in no region that takes less."""
+    the fewest parts that do. With 0 bytes as target, until the largest op is in no region that takes less. And the
+    costs with those of the regions."""
     cut, done = Cut(own), set[str]()
     while True:
-        heights, program = footprints(cut.step.graph), cut.step.program
-        left = [op for op in heights if heights[op] > target and program.actions[op].name not in done]
+        heights, actions = footprints(cut.step.graph), cut.step.program.actions
+        left = [op for op in heights if heights[op] > target and actions[op].name not in done]
         if not left:
-            return cut
+            return cut, costs
         op = max(left, key=lambda op: (heights[op], -op))
-        done.add(program.actions[op].name)
-        chosen = _lowest_parts(torch, cut.step, op, costs, target)
-        if chosen is not None and chosen[0] < heights[op]:
-            cut = _with(torch, cut, *chosen[1:], costs)
+        done.add(actions[op].name)
+        best, least = None, heights[op]
+        for group, parts in _parts_within(torch, cut.step, op, costs, target)[:_TRIED]:
+            new = _with(torch, cut, group, parts, costs)
+            step, table = measured(new.step, costs)
+            bodies = {action.name for action in step.program.actions} - {action.name for action in actions}
+            size = max(takes for op, takes in footprints(step.graph).items() if step.program.actions[op].name in bodies)
+            if size < least:
+                best, least = (Cut(step, new.records), table), size
+            if size <= target:
+                break
+        if best is not None:
+            cut, costs = best
         elif not target:
-            return cut
+            return cut, costs
 
 
-def _lowest_parts(
+def _parts_within(
     torch: Any, step: Costed, op: int, costs: Costs | None, target: int
-) -> tuple[int, tuple[Region, ...], int] | None:
-    """What the regions around an op take in the fewest parts within a target, or in the most; the regions, the parts.
-    Of several those that take least, then those of least time."""
+) -> list[tuple[tuple[Region, ...], int]]:
+    """The regions around an op, each in the fewest parts that are within a target, or in the most: those first that
+    take least above it, then those of least time."""
     sizes = {t.name: t.size for t in step.graph.tensors if t.id in step.graph.producer}
-    table, best = {} if costs is None else costs.by_signature, None
+    table, found = {} if costs is None else costs.by_signature, []
     for group in groups(torch, step.program, step.graph, op)[:_ALL_REGIONS]:
         ends = sum(sizes.get(name, 0) for name in {*group[0].given, *group[0].made})
+        tried = []
         for parts in [n for n in (*PARTS, group[0].rows) if n <= min(group[0].rows, PARTS[-1])]:
             seconds, taken = in_parts(torch, step.program, body_of(step.program, group[0], parts)[0], table)
-            entry = max(target, ends + taken), seconds, parts, ends + taken, group
-            best = entry if best is None or entry[:3] < best[:3] else best
+            tried.append((max(target, ends + taken), seconds, parts))
             if ends + taken <= target:
                 break
-    return None if best is None else (best[3], best[4], best[2])
+        if tried:
+            found.append((*min(tried), group))
+    return [(group, parts) for *_, parts, group in sorted(found, key=lambda entry: entry[:3])]
 
 
 def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
@@ -282,9 +307,15 @@ def _record(region: Region, parts: int) -> StepCut:
     return StepCut(ops=list(region.indices), again=list(region.recomputed), axis=axis, each=each, parts=parts)
 
 
-def least_largest_op(torch: Any, own: Costed, costs: Costs | None) -> tuple[int, str]:
+def _as_known(step: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
+    return step, costs
+
+
+def least_largest_op(
+    torch: Any, own: Costed, costs: Costs | None, measured: Measured | None = None
+) -> tuple[int, str]:
     """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
-    graph = lowered(torch, own, costs, 0).step.graph
+    graph = lowered(torch, own, costs, 0, measured or _as_known)[0].step.graph
     bytes_alone, at = largest_op(graph)
     return bytes_alone, graph.op_by_id[at].label
 
