@@ -311,9 +311,7 @@ def _as_known(step: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
     return step, costs
 
 
-def least_largest_op(
-    torch: Any, own: Costed, costs: Costs | None, measured: Measured | None = None
-) -> tuple[int, str]:
+def least_largest_op(torch: Any, own: Costed, costs: Costs | None, measured: Measured | None = None) -> tuple[int, str]:
     """What the step's largest op takes by itself, untiled or cut so that this is least: bytes, and the op's name."""
     graph = lowered(torch, own, costs, 0, measured or _as_known)[0].step.graph
     bytes_alone, at = largest_op(graph)

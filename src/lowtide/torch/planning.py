@@ -96,7 +96,6 @@ class Planned:
         """How many ops were not measured, and what that means for the bytes, in words; empty if there are none."""
         return unmeasured_words(self.plan.unmeasured, len(self.program.actions))
 
-
     @property
     def in_parts(self) -> str:
         """How many ops run in parts, and what that does to the numbers, in words; empty if none does."""
@@ -267,14 +266,14 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
     least, at = largest_op(own.graph)
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
     begun, allowed = clock.perf_counter(), "fission" in options.allow
-    measured = partial(_measured, torch, options)
-    for cut in proposals(torch, own, costs, budget, Limits(options.time * _CUTTING), measured) if allowed else ():
-        step, table = _measured(torch, options, cut.step, costs)
+    meter = partial(measured, torch, options)
+    for cut in proposals(torch, own, costs, budget, Limits(options.time * _CUTTING), meter) if allowed else ():
+        step, table = measured(torch, options, cut.step, costs)
         if largest_op(step.graph)[0] <= budget:
             steps.append((step, cut.records, table))
     if not steps:
         cut = "fission" in options.allow
-        least, label = least_largest_op(torch, own, costs, measured) if cut else (least, own.graph.op_by_id[at].label)
+        least, label = least_largest_op(torch, own, costs, meter) if cut else (least, own.graph.op_by_id[at].label)
         message = f"no plan is within {format_size(budget)}: {label} alone takes"
         uncuttable = cut or not any(r.kind == "loss" for r in own.program.results) or not is_cuttable(torch, own)
         share = -(-100 * least // max(1, before.eager))
@@ -303,9 +302,7 @@ def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
     return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
 
 
-def _eagers_or_in_parts(
-    torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before
-) -> _Chosen:
+def _eagers_or_in_parts(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
     """The order of least time within the budget of the step as it is, whose results are eager's; where none is found,
     of the step in parts."""
     assert options.budget is not None
@@ -361,12 +358,12 @@ def candidates(
     costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
     for cut in usual(torch, own, costs, most) if "fission" in options.allow else ():
-        step, table = _measured(torch, options, cut.step, costs)
+        step, table = measured(torch, options, cut.step, costs)
         steps.append((step, cut.records, table))
     return steps
 
 
-def _measured(torch: Any, options: PlanOptions, cut: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
+def measured(torch: Any, options: PlanOptions, cut: Costed, costs: Costs | None) -> tuple[Costed, Costs | None]:
     """A cut step with the costs of what is new in it."""
     if not options.measure:
         return cut, costs

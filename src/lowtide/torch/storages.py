@@ -167,7 +167,9 @@ def _gradients_apart(call: Action) -> list[Action]:
     if not any(others):
         return [call]
     args, mask = call.call.args[:-1], tuple(call.call.args[-1])
-    alone = Action(f"{call.name}_input", replace(call.call, args=(*args, (True, False, False))), (first, None, None), True)
+    alone = Action(
+        f"{call.name}_input", replace(call.call, args=(*args, (True, False, False))), (first, None, None), True
+    )
     of_parameters = replace(call.call, args=(*args, (False, *mask[1:])))
     return [alone, replace(call, call=of_parameters, outputs=(None, *others))]
 
