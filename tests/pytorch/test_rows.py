@@ -420,9 +420,9 @@ def test_a_parameter_is_updated_row_by_row_with_its_gradient(kind: str, layer: s
     those = [g for g in groups(torch, step.program, step.graph, seed) if len(g[0].ops) > 1]
     assert those
     for group in those:
-        region = group[0]
+        region, shape = group[0], step.program.forms[name].shape
+        assert shape not in [step.program.forms[made].shape for made in region.made]  # the gradient is never complete
         assert {n for row in region.ops for n in step.program.actions[row.index].writes} >= {name}
-        assert not any(str(n) in region.made for row in region.ops for n in step.program.actions[row.index].outputs)
         for parts in (2, region.rows):
             cut = costed(torch, sliced(step.program, own.graph, [region], parts), None)
             ends = []

@@ -34,7 +34,11 @@ from lowtide.torch.search import largest_op
 from lowtide_research.bench.pages import about, document, method_of, script, table, write
 from lowtide_research.bench.train_nets import Training
 
-BUDGETS = ("40%", "30%", "20%")
+BUDGETS = ("30%", "20%")
+
+
+SECONDS = 60
+"""Of search: six times the default, for a machine that runs other work at the same time."""
 
 
 def _of_timm(torch: Any, name: str, batch: int, side: int) -> Training:
@@ -58,9 +62,9 @@ def _clip(torch: Any) -> Training:
 
 
 NETS: dict[str, Callable[[Any], Training]] = {
-    "mixer_s32, 2 images of 224": lambda torch: _of_timm(torch, "mixer_s32_224", 2, 224),
     "hrnet_w18_small, 2 images of 128": lambda torch: _of_timm(torch, "hrnet_w18_small", 2, 128),
     "CLIP, 8 images of 64": _clip,
+    "mixer_s32, 2 images of 224": lambda torch: _of_timm(torch, "mixer_s32_224", 2, 224),
 }
 
 
@@ -88,7 +92,12 @@ def one(torch: Any, name: str, budget: str, costs: str) -> dict[str, Any]:
     model, row = copy.deepcopy(net.model), {"budget": budget}
     try:
         step = compile_step(
-            model, net.loss_fn, net.batch, budget=budget, optimizer=_adamw(model), options=StepOptions(costs=costs)
+            model,
+            net.loss_fn,
+            net.batch,
+            budget=budget,
+            optimizer=_adamw(model),
+            options=StepOptions(costs=costs, time=SECONDS),
         )
     except InputError as error:
         return {**row, "why": str(error)}
