@@ -45,13 +45,8 @@ class Costed:
 
 def costed(torch: Any, program: Program, costs: Costs | None, before: Costed | None = None) -> Costed:
     """A program with the costs of a table; a roofline's seconds, sizes by the shapes and no workspace for what it
-    lacks. A function of the step that it lacks takes what its ops do.
-
-    Parameters
-    ----------
-    before
-        With the costs of the same table: what an op takes that both have is looked up once.
-    """
+    lacks. A function of the step that it lacks takes what its ops do. `before`: with the costs of the same table:
+    what an op takes that both have is looked up once."""
     known = {} if costs is None else costs.by_signature
     there = {} if before is None else {id(a): before.taken[a.name] for a in before.program.actions}
     taken: dict[str, OpCost] = {}

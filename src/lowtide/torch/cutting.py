@@ -79,18 +79,9 @@ class Cut:
 def proposals(
     torch: Any, own: Costed, costs: Costs | None, budget: int, limits: Limits, measured: Measured | None = None
 ) -> list[Cut]:
-    """The cuts that promise the least time within a budget, best first. What holds the largest ops is measured; other
-    costs are those that are known without.
-
-    Parameters
-    ----------
-    own
-        The step as it is.
-    costs
-        What was measured of it.
-    limits
-        How long it may take.
-    """
+    """The cuts that promise the least time within a budget, best first. What holds the largest ops is measured;
+    other costs are those that are known without. `own`: the step as it is. `costs`: what was measured of it.
+    `limits`: how long it may take."""
     begun, largest, measured = list[Cut](), largest_op(own.graph)[0], measured or _as_known
     for target in (budget, budget // 2):
         if largest > target:
@@ -319,14 +310,9 @@ def least_largest_op(torch: Any, own: Costed, costs: Costs | None, measured: Mea
 
 
 def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[Cut]:
-    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of what
-    is then.
-
-    Parameters
-    ----------
-    most
-        Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
-    """
+    """Cuts that lower own order's peak, where no budget says which: few parts and many, of what is highest and of
+    what is then. `most`: seconds that the step may take; None: any number. Where many parts take more, fewer stand
+    in their place."""
     cuts: list[Cut] = []
     every = list(itertools.islice(_highest(torch, own, _ALL_REGIONS), 2 * _ALL_REGIONS))
     for first in itertools.islice(_highest(torch, own), _REGIONS):
@@ -344,13 +330,7 @@ def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = Non
 
 
 def recut(torch: Any, own: Costed, records: Sequence[StepCut], costs: Costs | None) -> Costed:
-    """The step cut as a plan says.
-
-    Raises
-    ------
-    InputError
-        There is no such region.
-    """
+    """The step cut as a plan says. Raises `InputError`: there is no such region."""
     program, graph = own.program, own.graph
     for record in records:
         region = region_of(torch, program, graph, record.ops, record.again, (record.axis, record.each))

@@ -117,15 +117,8 @@ def unmeasured_words(count: int, ops: int) -> str:
 
 
 def plan_program(torch: Any, program: Program, options: PlanOptions, compared: Compared | None = None) -> Planned:
-    """Plan a program; without `compared` it is its own eager step.
-
-    Raises
-    ------
-    OverBudgetError
-        No plan within the budget is known.
-    InputError
-        No plan can be within the budget; or the plan to replay is not of this program.
-    """
+    """Plan a program; without `compared` it is its own eager step. Raises `OverBudgetError`: no plan within the
+    budget is known; `InputError`: no plan can be within the budget; or the plan to replay is not of this program."""
     own, costs = _own(torch, program, options)
     before = _before(torch, own, costs, compared)
     if options.part is not None:
@@ -245,13 +238,8 @@ class _Chosen:
 
 
 def _sought(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, before: _Before) -> _Chosen:
-    """The order of least time within the budget, of the step as it is or cut.
-
-    Raises
-    ------
-    InputError
-        A single op takes more.
-    """
+    """The order of least time within the budget, of the step as it is or cut. Raises `InputError`: a single op takes
+    more."""
     budget = options.budget
     if options.slower is not None and options.time:
         return _lowest(torch, own, options, costs, before)
@@ -334,13 +322,7 @@ def _lowest(torch: Any, own: Costed, options: PlanOptions, costs: Costs | None, 
 
 
 def _moves(step: Costed, options: PlanOptions) -> Moves | None:
-    """What may leave memory.
-
-    Raises
-    ------
-    InputError
-        The step runs where nothing moves tensors to the host.
-    """
+    """What may leave memory. Raises `InputError`: the step runs where nothing moves tensors to the host."""
     if "swap" not in options.allow:
         return None
     kind = step.program.device[0]

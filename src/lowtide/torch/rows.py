@@ -103,15 +103,7 @@ class Region:
 
 def regions(torch: Any, program: Program, graph: Graph, seed: int) -> list[Region]:
     """The regions around an op, smallest first, those that recompute nothing before those that do; none where it
-    cannot be cut.
-
-    Parameters
-    ----------
-    graph
-        The program's (`storages.as_graph`).
-    seed
-        Position of the op: the largest, say.
-    """
+    cannot be cut. `graph`: the program's (`storages.as_graph`). `seed`: position of the op: the largest, say."""
     return [group[0] for group in groups(torch, program, graph, seed)]
 
 

@@ -40,16 +40,9 @@ _MEAN, _SUM = 1, 2
 
 
 def sliced(program: Program, graph: Graph, regions: Sequence[Region], parts: int) -> Program:
-    """The program with regions, none of which has an op of another alone, each as one op that runs in that many parts.
-    Regions of equal ops have one function, under the names that the first of them has.
-
-    Parameters
-    ----------
-    graph
-        The program's.
-    parts
-        At least 1; the last one may be smaller.
-    """
+    """The program with regions, none of which has an op of another alone, each as one op that runs in that many
+    parts. Regions of equal ops have one function, under the names that the first of them has. `graph`: the
+    program's. `parts`: at least 1; the last one may be smaller."""
     return one_by_one(program, graph, regions, parts)[0]
 
 

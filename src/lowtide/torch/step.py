@@ -66,12 +66,7 @@ class Job:
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program, Compared]:
         """The step for batches of these sizes, traced, with the optimizer's updates; and what it is compared with.
-
-        Raises
-        ------
-        InputError
-            torch cannot trace it; or the optimizer has none of the module's parameters.
-        """
+        Raises `InputError`: torch cannot trace it; or the optimizer has none of the module's parameters."""
         if self.training:
             check_gradient_hooks(self.model)
         self.options.say("tracing")
@@ -125,13 +120,8 @@ class Job:
         return [words for words in said if words]
 
     def build(self, batch: Batch) -> Step:
-        """Capture and plan the step for batches of these sizes.
-
-        Raises
-        ------
-        InputError
-            As `traced` and `plan_program` raise it; or the loss scales by a GradScaler, and there is an optimizer.
-        """
+        """Capture and plan the step for batches of these sizes. Raises `InputError`: as `traced` and `plan_program`
+        raise it; or the loss scales by a GradScaler, and there is an optimizer."""
         torch = library()
         batch = as_batch(batch)
         closed = closed_over(torch, self.model, self.loss_fn, batch)

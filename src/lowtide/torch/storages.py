@@ -253,14 +253,8 @@ def as_graph(program: Program, sizes: Mapping[str, int], workspace: Mapping[str,
     """The program as a graph: a tensor for each storage, an op for each action, ids by position.
 
     What is given is constant, or an input where the step changes it; what it writes into keeps its place between its
-    readers, and random ops theirs among themselves.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of storages by name, where they are known to differ from what the shapes say.
-    workspace
-        Bytes that an action takes while it runs, by name; 0 for others.
+    readers, and random ops theirs among themselves. `sizes`: bytes of storages by name, where they are known to
+    differ from what the shapes say. `workspace`: bytes that an action takes while it runs, by name; 0 for others.
     """
     changed = {name for action in program.actions for name in action.writes}
     ends = {root_of(r.value) for r in program.results}
