@@ -103,8 +103,8 @@ class Planned:
         if not bodies:
             return ""
         sums = any("aten.zero_.default(" in body.source for body in bodies)
-        why = "sums of parts are" if sums else "kernels may be, for other sizes,"
-        return f"{sum(len(body.actions) for body in bodies)} ops run in parts: {why} rounded otherwise than eager's"
+        why = "sums of parts round" if sums else "kernels that are chosen by size may round"
+        return f"ops in parts: {sum(len(body.actions) for body in bodies)}; {why} otherwise than eager's"
 
 
 def unmeasured_words(count: int, ops: int) -> str:
