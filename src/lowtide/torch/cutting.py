@@ -138,7 +138,7 @@ def _parts_within(
     for group in groups(torch, step.program, step.graph, op)[:_ALL_REGIONS]:
         ends = sum(sizes.get(name, 0) for name in {*group[0].given, *group[0].made})
         tried = []
-        for parts in [n for n in (*PARTS, group[0].rows) if n <= min(group[0].rows, PARTS[-1])]:
+        for parts in [n for n in (*FINER_PARTS, group[0].rows) if n <= min(group[0].rows, PARTS[-1])]:
             seconds, taken = in_parts(torch, step.program, body_of(step.program, group[0], parts)[0], table)
             tried.append((max(target, ends + taken), seconds, parts))
             if ends + taken <= target:

@@ -117,7 +117,8 @@ def groups(torch: Any, program: Program, graph: Graph, seed: int) -> list[tuple[
     most = max((sizes[str(name)] for name in touched), default=0)
     found: dict[tuple[Start, tuple[int, ...], tuple[int, ...]], _Found] = {}
     starts = {apart: finder.starts(seed) for apart in (False, True)}
-    above = {s for s in sizes.values() if most // _SMALLEST <= s <= most and s > 0}
+    counted = [sizes[name] for name in dict.fromkeys([*finder.maker, *touched])]
+    above = {s for s in counted if most // _SMALLEST <= s <= most and s > 0}
     if has_workspace(action):
         above.add(max(sizes.values()) + 1)  # nothing is as large: the op alone
     for size in sorted(above, reverse=True):
