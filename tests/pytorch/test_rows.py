@@ -355,7 +355,7 @@ def pictures(*, batch_norm: bool) -> Training:
         def __init__(self) -> None:
             super().__init__()
             norm = nn.BatchNorm2d(width) if batch_norm else nn.Identity()
-            self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1), norm)
+            self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1, bias=not batch_norm), norm)  # or its gradient is 0
             self.layers, self.head = nn.Sequential(Attention(), Attention()), nn.Linear(width, 5)
 
         def forward(self, x: Any) -> Any:

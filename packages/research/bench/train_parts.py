@@ -37,8 +37,8 @@ from lowtide_research.bench.train_nets import Training
 BUDGETS = ("30%", "20%")
 
 
-SECONDS = 60
-"""Of search: six times the default, for a machine that runs other work at the same time."""
+SECONDS = 30
+"""Of search: three times the default, for a machine that runs other work at the same time."""
 
 
 def _of_timm(torch: Any, name: str, batch: int, side: int) -> Training:

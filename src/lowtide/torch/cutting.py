@@ -132,20 +132,20 @@ def _parts_within(
     torch: Any, step: Costed, op: int, costs: Costs | None, target: int
 ) -> list[tuple[tuple[Region, ...], int]]:
     """The regions around an op, each in the fewest parts that are within a target, or in the most: those first that
-    take least above it, then those of least time."""
+    take least above it, then those whose ops are most above it, then those of least time."""
     sizes = {t.name: t.size for t in step.graph.tensors if t.id in step.graph.producer}
-    table, found = {} if costs is None else costs.by_signature, []
+    table, found, heights = {} if costs is None else costs.by_signature, [], footprints(step.graph)
     for group in groups(torch, step.program, step.graph, op)[:_ALL_REGIONS]:
         ends = sum(sizes.get(name, 0) for name in {*group[0].given, *group[0].made})
-        tried = []
+        above, tried = sum(max(0, heights[op] - target) for op in group[0].indices), []
         for parts in [n for n in (*FINER_PARTS, group[0].rows) if n <= min(group[0].rows, PARTS[-1])]:
             seconds, taken = in_parts(torch, step.program, body_of(step.program, group[0], parts)[0], table)
-            tried.append((max(target, ends + taken), seconds, parts))
+            tried.append((max(target, ends + taken), -above, seconds, parts))
             if ends + taken <= target:
                 break
         if tried:
             found.append((*min(tried), group))
-    return [(group, parts) for *_, parts, group in sorted(found, key=lambda entry: entry[:3])]
+    return [(group, parts) for *_, parts, group in sorted(found, key=lambda entry: entry[:4])]
 
 
 def _unlike(cuts: Sequence[Cut]) -> list[Cut]:
