@@ -38,18 +38,20 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
     """The plan of least memory, and what the runtime is predicted to take today and with it."""
     graph, budget = load(request.model, request.dims), request.budget_bytes
     jobs, best = _jobs(request, graph), None
+    problem = jobs[0].problem()
     for job in jobs:
         if best is not None and job.allow and best.required_bytes <= _least(job, best):
             break
         found = request.solve(job, tell)
         if best is None or found.required_bytes < best.required_bytes:
             best = found
+            tell(msgspec.structs.replace(best, comparison=_comparison(request, best, problem), budget_bytes=budget))
         if found.stopped == "interrupt" or (budget is not None and best.required_bytes <= budget):
             break
     assert best is not None, "the first job changes nothing"
     if budget is not None:
         best = _judged(best, budget, jobs[-1])
-    return msgspec.structs.replace(best, comparison=_comparison(request, best, jobs[0].problem()))
+    return msgspec.structs.replace(best, comparison=_comparison(request, best, problem))
 
 
 def _jobs(request: Request, graph: Graph) -> list[Job]:
