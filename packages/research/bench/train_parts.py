@@ -110,6 +110,7 @@ def one(torch: Any, name: str, budget: str, costs: str) -> dict[str, Any]:
 def _as_it_is(torch: Any, net: Training, costs: str) -> dict[str, Any]:
     """Peaks without a plan, and the table of costs."""
     own = compile_step(net.model, net.loss_fn, net.batch, optimizer=_adamw(net.model), options=StepOptions(time=0))
+    assert own.costs is not None
     own.costs.save(costs)
     as_traced = costed(torch, own.program, own.costs)
     least, at = least_largest_op(torch, as_traced, own.costs, partial(measured, torch, PlanOptions()))
