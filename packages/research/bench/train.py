@@ -46,6 +46,7 @@ class Run:
             net.batch,
             optimizer=self.optimizer,
             budget=budget,
+            allow="recompute",
             options=StepOptions(costs=costs, time=0 if budget is None else self.search_seconds),
         )
 
