@@ -1,8 +1,3 @@
-static int32_t floor_zero(int32_t value, int32_t limit)
-{
-    return most(0, least(value, limit));
-}
-
 /* Where a node's position is along its first and second axis. */
 static void split(const node_t *node, int32_t position, int32_t *at_axis)
 {
@@ -10,64 +5,24 @@ static void split(const node_t *node, int32_t position, int32_t *at_axis)
     at_axis[1] = position - (at_axis[0] * node->width);
 }
 
-/* Positions of an operand that have to be there before a node's next position. */
-static int32_t needed(const read_t *read, const node_t *node, int32_t position)
-{
-    int32_t at_axis[2];
-    int32_t row;
-    int32_t column;
-    int32_t row_end;
-    int32_t column_end;
-    split(node, position, at_axis);
-    row = at_axis[read->row_axis] * read->row_step;
-    column = at_axis[read->column_axis] * read->column_step;
-    row_end = floor_zero(row + read->row_last + 1, read->rows);
-    column_end = floor_zero(column + read->column_last + 1, read->columns);
-    if ((most(0, row + read->row_first) >= row_end) || (most(0, column + read->column_first) >= column_end)) {
-        return 0; /* it reads the border alone */
-    }
-    return ((row_end - 1) * read->columns) + column_end;
-}
-
 /* The first node that another one waits for; -1: it can run. */
 static int16_t missing(const loop_t *loop, int16_t which)
 {
     const node_t *node = &nodes[loop->first + which];
-    int16_t i;
-    for (i = 0; i < node->reads; i++) {
-        const read_t *read = &reads[node->first_read + i];
-        if (counters.done[read->maker] < needed(read, node, counters.done[which])) {
-            return read->maker;
-        }
+    int32_t at_axis[2];
+    if (node->missing == NULL) {
+        return -1;
     }
-    return -1;
+    split(node, counters.done[which], at_axis);
+    return node->missing(at_axis[0], at_axis[1]);
 }
 
 /* Runs the next position of a node. */
 static void run_position(const loop_t *loop, int16_t which)
 {
     const node_t *node = &nodes[loop->first + which];
-    int32_t begin[3] = {0, 0, 0};
-    int32_t end[3];
     int32_t at_axis[2];
-    int32_t i;
-    box_t box;
-    end[0] = node->height_all;
-    end[1] = node->width_all;
-    end[2] = node->channels_all;
     split(node, counters.done[which], at_axis);
-    for (i = 0; i < 2; i++) {
-        if (node->axes[i] >= 0) {
-            begin[node->axes[i]] = at_axis[i];
-            end[node->axes[i]] = at_axis[i] + 1;
-        }
-    }
-    box.y0 = begin[0];
-    box.y1 = end[0];
-    box.x0 = begin[1];
-    box.x1 = end[1];
-    box.c0 = begin[2];
-    box.c1 = end[2];
 @RUN@    counters.done[which]++;
 }
 
@@ -152,7 +107,7 @@ static int run_on(void)
             counters.depth = 1;
         }
         node = &nodes[loop->first + top];
-        if (node->kernel == KERNEL_INPUT) {
+        if (node->run == NULL) {
             return 1;
         }
         if (counters.done[top] == node->positions) {
