@@ -27,6 +27,7 @@ from support.emit_nets import (
     convolution,
     emit_net,
     feeds_of,
+    layers_net,
     output_of,
     sanitizers,
     tflm_outputs,
@@ -173,6 +174,12 @@ def test_a_branch_that_the_driving_op_does_not_need_keeps_up(tmp_path: Path, way
     assert output_of(compiled(tmp_path, sanitizers()), data) == tflm_outputs(model, feeds, 2)
 
 
+@needs_compiler
+def test_layers_of_any_size_run_as_in_tflm(tmp_path: Path) -> None:
+    """With channels that four does not divide, weights of -128, and factors above 1."""
+    check(layers_net(), tmp_path, "whole", optimised=True)
+
+
 @pytest.mark.slow
 @needs_compiler
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -188,22 +195,28 @@ def test_random_networks_run_as_in_tflm(seed: int, way: str) -> None:
 @pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no compiler for a Cortex-M here")
 @pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="no emulator of a Cortex-M here")
 @pytest.mark.skipif(not BOARD.is_dir(), reason="lowtide is installed without its examples")
-def test_it_runs_on_an_emulated_cortex_m(tmp_path: Path) -> None:
-    """With files over semihosting, as examples/emit/mps2/start.c says."""
-    net = emit_net(random.Random(16).choice, 16, 10)
-    model, _ = written(net, tmp_path, "handed over")
+@pytest.mark.parametrize(
+    ("cpu", "machine"), [("cortex-m3", "mps2-an385"), ("cortex-m4", "mps2-an386"), ("cortex-m55", "mps3-an547")]
+)
+@pytest.mark.parametrize("way", ["whole", "handed over"])
+def test_it_runs_on_an_emulated_cortex_m(tmp_path: Path, cpu: str, machine: str, way: str) -> None:
+    """Without DSP instructions, with them, and with vectors; files over semihosting, as mps2/start.c says."""
+    net = layers_net() if way == "whole" else emit_net(random.Random(16).choice, 16, 10)
+    model, _ = written(net, tmp_path, way)
     feeds = feeds_of(net, 3)
     (tmp_path / "in.bin").write_bytes(b"".join(value.tobytes() for feed in feeds for value in feed))
     (tmp_path / "want.bin").write_bytes(tflm_outputs(model, feeds))
-    board = [str(BOARD / "start.c"), "-T", str(BOARD / "board.ld"), "--specs=rdimon.specs", "-nostartfiles"]
-    arm = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O2", *FLAGS[:5], "-DMODEL_GUARD=64"]
+    (tmp_path / "board.ld").write_text((BOARD / "board.ld").read_text().replace("4M", "512K"))
+    floats = [] if cpu == "cortex-m3" else ["-mfloat-abi=hard"]
+    board = [str(BOARD / "start.c"), "-T", "board.ld", "--specs=rdimon.specs", "-nostartfiles"]
+    arm = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", "-O2", *FLAGS[:5], "-DMODEL_GUARD=64", *floats]
     sources = ["model.c", "model_weights.c", "main.c"]
     subprocess.run([*arm, *sources, *board, "-o", "model.elf"], cwd=tmp_path, check=True)
-    emulator = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "model.elf"]
+    emulator = ["qemu-system-arm", "-M", machine, "-nographic", "-semihosting", "-kernel", "model.elf"]
     done = subprocess.run(
         emulator, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
     )
-    assert (done.returncode, done.stdout) == (0, "3 runs, 0 wrong\n")
+    assert (done.returncode, done.stdout) == (0, "3 runs, 0 wrong\n"), done.stderr
 
 
 @pytest.mark.slow

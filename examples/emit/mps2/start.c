@@ -22,6 +22,7 @@ void reset(void)
     static char program[] = "model_host", check[] = "--check", inputs[] = "in.bin", wanted[] = "want.bin";
     static char *words[] = {program, check, inputs, wanted};
     const uint32_t *from = &data_load;
+    *(volatile uint32_t *)0xE000ED88U |= 0xFU << 20; /* the floating-point unit, and MVE */
     for (uint32_t *to = &data_begin; to < &data_end; to++) {
         *to = *from++;
     }

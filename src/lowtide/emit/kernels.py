@@ -196,7 +196,7 @@ class Kernels(Material):
         by_channel = np.moveaxis(np.array(numbers).reshape(w.shape or ()), axis, 0).reshape(sizes[2], -1)
         folded = np.array(bias or 0) - zero_of(x) * by_channel.sum(1)
         most = np.abs(folded) + 128 * np.abs(by_channel).sum(1)
-        small = int(most.max() < 1 << 30 and all(-32 < shift < 0 for _, shift in factors))
+        small = int(most.max() < 1 << 30 and min(numbers) > -128 and all(-32 < shift < 0 for _, shift in factors))
         border = "NULL"
         if name == "depthwise" and sizes_in[2] == 1:  # each channel of the result is of all there is in the input
             name, times, numbers = "conv", 1, tuple(by_channel.ravel().tolist())

@@ -288,12 +288,12 @@ def parameters(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
 def _guards(guarded: bool) -> dict[str, str]:
     """What the code of the schedule says of branches."""
     if not guarded:
-        return {"GUARDS": "", "RUN": "    node->run(at_axis[0], at_axis[1]);\n"}
+        return {"GUARDS": "", "RUN": "        node->run(first, second);\n"}
     return {
         "GUARDS": "    int32_t condition;        /* byte of the one that it runs by, or -1 */\n"
         "    int8_t holds;             /* whether that has to hold */\n",
-        "RUN": "    if ((node->condition < 0) || ((*bytes_at(node->condition) != 0) == (node->holds != 0))) {\n"
-        "        node->run(at_axis[0], at_axis[1]);\n    }\n",
+        "RUN": "        if ((node->condition < 0) || ((*bytes_at(node->condition) != 0) == (node->holds != 0))) {\n"
+        "            node->run(first, second);\n        }\n",
     }
 
 

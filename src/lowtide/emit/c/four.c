@@ -164,3 +164,39 @@ INLINED void set_four(const layer_t *k, int32_t c, four_t products, int8_t *to)
 }
 #endif
 
+#if defined(__ARM_FEATURE_MVE)
+/* Products of sixteen channels of a tap with their weights: of channels 0, 2, ... and of channels 1, 3, ... */
+typedef struct {
+    int16x8_t even, odd;
+} sixteen_t;
+
+INLINED sixteen_t sixteen_products(const int8_t *in, const int8_t *weights)
+{
+    int8x16_t x = vldrbq_s8(in);
+    int8x16_t w = vldrbq_s8(weights);
+    sixteen_t products = {vmullbq_int_s8(x, w), vmulltq_int_s8(x, w)};
+    return products;
+}
+
+/* Sums over taps. Two products of weights above -128 fit into 16 bits. */
+INLINED void sixteen_sums(const int8_t *const *taps, const int8_t *weights, int32_t count, int32_t c, int32_t row,
+                          int32_t *sums)
+{
+    int32x4x4_t four = {{vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)}};
+    int32_t t;
+    for (t = 0; t < count; t += 2) {
+        sixteen_t pair = sixteen_products(&taps[t][c], &weights[t * row]);
+        if ((t + 1) < count) {
+            sixteen_t other = sixteen_products(&taps[t + 1][c], &weights[(t + 1) * row]);
+            pair.even = vaddq_s16(pair.even, other.even);
+            pair.odd = vaddq_s16(pair.odd, other.odd);
+        }
+        four.val[0] = vaddq_s32(four.val[0], vmovlbq_s16(pair.even));
+        four.val[1] = vaddq_s32(four.val[1], vmovlbq_s16(pair.odd));
+        four.val[2] = vaddq_s32(four.val[2], vmovltq_s16(pair.even));
+        four.val[3] = vaddq_s32(four.val[3], vmovltq_s16(pair.odd));
+    }
+    vst4q_s32(sums, four); /* in the order of channels */
+}
+#endif
+

@@ -6,7 +6,7 @@ typedef struct {
     int32_t in_h, in_w, in_c, times; /* times: channels of the result for each of the input, in depthwise ones */
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left;
     int32_t in_zero, out_zero, low, high;
-    int32_t small; /* 1: sums are below 2^30 and each is shifted to the right */
+    int32_t small; /* 1: sums are below 2^30, each is shifted to the right, and no weight is -128 */
     const int8_t *weights;
     const int32_t *bias;
     const int32_t *multiplier;
