@@ -42,6 +42,7 @@ _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
 
 
+Ints = Sequence[int]
 Maker = Callable[["Kernels", Op, Find], Kernel]
 """Makes the kernel of an op."""
 
@@ -140,7 +141,7 @@ class Kernels(Material):
                     f"{op.label}: {t.label} is {t.dtype}; of this operator C is written for {kinds}", self.graph.source
                 )
 
-    def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, tuple[int, ...] | None, list[Multiplier]]:
+    def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, Ints | None, list[Multiplier]]:
         """Weights of a convolution or product, and bias and factor of each channel."""
         x, w, y = self.data(op), self.given(op, 1), self.result(op)
         quant = w.quant
@@ -163,53 +164,45 @@ class Kernels(Material):
         fit(len(numbers) == channels)
         return w, numbers, factors
 
-    def _arrays(
-        self, weights: Sequence[int], bias: Sequence[int] | None, factors: Sequence[Multiplier], kind: str
-    ) -> str:
+    def _arrays(self, weights: Ints, bias: Ints | None, factors: Sequence[Multiplier], kind: str) -> str:
         """The initialiser of what belongs to each channel."""
-        arrays = [
-            self.weights.array("weights", "int8", weights),
-            "NULL" if bias is None else self.weights.array("bias", kind, bias),
-            self.weights.array("multiplier", "int32", [m for m, _ in factors]),
-            self.weights.array("shift", "int8", [s for _, s in factors]),
-        ]
-        return ", ".join(arrays)
+        arrays = [self.weights.array("weights", "int8", weights)]
+        arrays.append("NULL" if bias is None else self.weights.array("bias", kind, bias))
+        arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
+        return ", ".join([*arrays, self.weights.array("shift", "int8", [s for _, s in factors])])
 
     def _layer(self, name: str, op: Op, views: tuple[View, View], sizes_in: Three, sizes: Three, axis: int) -> Kernel:
         """A convolution, or a product with weights: channels are along this axis of the weights."""
         x, y = self.data(op), self.result(op)
         w, bias, factors = self._filters(op, sizes[2], axis)
-        high, wide, times, numbers = Window(1), Window(1), 1, self.weights.numbers(w.id)
+        high, wide, numbers = Window(1), Window(1), self.weights.numbers(w.id)
         if op.type != "FULLY_CONNECTED":
             high, wide = windows(op, four(w)[1:3], sizes_in[:2], sizes)
-        if name == "depthwise":
-            times = sizes[2] // sizes_in[2]
+        times = sizes[2] // sizes_in[2] if name == "depthwise" else 1
         shape = (
             *sizes_in, times, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
             wide.before, zero_of(x), zero_of(y), *_bounds(op, y),
         )  # fmt: skip
-        taps = high.taps * wide.taps
-        macs = len(numbers) * sizes[0] * sizes[1]
+        macs, last = len(numbers) * sizes[0] * sizes[1], views[0].channels_last
         if is_wide(x):
             text = initialiser(views, shape, self._arrays(numbers, bias, factors, "int64"))
-            return Kernel(f"wide_{name}", text, sizes, macs, sizes_in=sizes_in, full_pixels=views[0].channels_last)
+            return Kernel(f"wide_{name}", text, sizes, macs, sizes_in=sizes_in, full_pixels=last or name == "depthwise")
         by_channel = np.moveaxis(np.array(numbers).reshape(w.shape or ()), axis, 0).reshape(sizes[2], -1)
         folded = np.array(bias or 0) - zero_of(x) * by_channel.sum(1)
         most = np.abs(folded) + 128 * np.abs(by_channel).sum(1)
-        small = int(most.max() < 1 << 30 and min(numbers) > -128 and all(-32 < shift < 0 for _, shift in factors))
-        border = "NULL"
+        small = most.max() < 1 << 30 and min(numbers) > -128 and all(-32 < shift < 0 for _, shift in factors)
+        border, taps = "NULL", high.taps * wide.taps
         if name == "depthwise" and sizes_in[2] == 1:  # each channel of the result is of all there is in the input
-            name, times, numbers = "conv", 1, tuple(by_channel.ravel().tolist())
+            name, numbers = "conv", tuple(by_channel.ravel().tolist())
         elif name == "depthwise" and (times > 1 or not all(view.channels_last for view in views)):
-            name = "depthwise_apart"
+            name, last = "depthwise_apart", True
         elif name == "depthwise":
             widest = max(sizes_of(self.data(o))[2] for o in self.graph.ops if o.type == op.type)
             border = self.weights.array("border", "int8", [zero_of(x)] * widest)
-        arrays = self._arrays(numbers, folded.astype(np.int32).tolist(), factors, "int32")
-        text = initialiser(views, (*shape, small), arrays, border)
-        last = views[0].channels_last or name == "depthwise_apart"
         if name == "conv" and (taps, high.before, wide.before) != (1, 0, 0):
             taps *= sizes_in[2]  # what a pixel reads is put together
+        arrays = self._arrays(numbers, folded.astype(np.int32).tolist(), factors, "int32")
+        text = initialiser(views, (*shape, int(small)), arrays, border)
         return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, full_pixels=last)
 
     def _conv(self, op: Op, find: Find) -> Kernel:

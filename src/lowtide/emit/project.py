@@ -156,13 +156,14 @@ def project(graph: Graph, plan: Plan, data: bytes, name: str = "model") -> Proje
         loops=len(plan.loops or ()),
         ops=len(graph.ops),
     )
-    banks = schedule.places.memories.sizes()
-    title = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
+    words = {**ends.words, "ARENA": str(sizes.arena_bytes), "COUNTERS": str(sizes.counter_bytes)}
+    words["BANKS"] = schedule.places.memories.sizes()
+    words["TITLE"] = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
     return Project(
         named(
             {
-                "model.h": filled("model.h", {**ends.words, "TITLE": title, **_words(sizes), "BANKS": banks}),
-                "model.c": _code(schedule, ends, title, most),
+                "model.h": filled("model.h", {**words, "WEIGHTS": str(weights.bytes), "MACS": str(sizes.macs)}),
+                "model.c": _code(schedule, ends, words["TITLE"], most),
                 "model_weights.h": weights.header(),
                 "model_weights.c": weights.source(),
                 "main.c": filled("main.c", {**ends.words, "AGAIN": ends.next_inference()}),
@@ -206,20 +207,15 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
     run = filled("run.c", guards)
     operands = [*(rounding(part, names) for part in parts), filled("schedule.c", guards)]
     operands += [text("reads.c")] if any(node.reads for nodes in schedule.loops for node in nodes) else []
-    lines = [
-        filled("head.c", {"TITLE": title, "INCLUDES": includes([*operands, *tables])})
-        + memories.arrays(list(schedule.places.given.values())),
-        f"enum {{ {', '.join(limits)} }};",
-        "",
-    ]
-    lines += [used(text("base.c"), "".join((*operands, run))), *operands]
-    lines += tables
+    head = filled("head.c", {"TITLE": title, "INCLUDES": includes([*operands, *tables])})
+    head += memories.arrays(list(schedule.places.given.values()))
+    lines = [head, f"enum {{ {', '.join(limits)} }};", ""]
+    lines += [used(text("base.c"), "".join((*operands, run))), *operands, *tables]
     lines += [line for nodes in schedule.loops for node in nodes for line in _function(schedule, node)]
     lines += [*_nodes(schedule), run]
     copied = any(ends.at[t.id] is not None and t.id not in ends.given for t in ends.held)
-    moves = (["take"] if copied else []) + ["give"]
-    lines += [text(f"{name}.c") for name in moves]
-    lines += ends.feeding()
+    lines += [text("take.c")] if copied else []
+    lines += [text("give.c"), *ends.feeding()]
     lines += [text("reset.c")] if schedule.makers.state_bytes else []
     lines += [*ends.functions(), filled("guard.c", {"ARRAYS": memories.guarded()})]
     return "\n".join(lines)
@@ -227,16 +223,14 @@ def _code(schedule: Schedule, ends: Ends, title: str, most: int) -> str:
 
 def parts_of(kernels: Mapping[str, Sequence[Kernel]]) -> list[Part]:
     """Parts of C that kernels need, each once, in their order."""
-    return list(dict.fromkeys(part for name in sorted(kernels) for part in kernels[name][0].parts or PARTS[name]))
+    parts = [kernels[name][0].parts or PARTS.get(name, (name,)) for name in sorted(kernels)]
+    return list(dict.fromkeys(part for needed in parts for part in needed))
 
 
 def kernel_limits(kernels: Mapping[str, Sequence[Kernel]]) -> list[str]:
     """Constants that kernels count on."""
-    limits = [
-        f"MOST_{word} = {max(kernel.taps for kernel in kernels[name])}"
-        for name, word in (("conv", "PATCH"), ("depthwise", "TAPS"))
-        if name in kernels
-    ]
+    most = {f"MOST_{name.upper()}": kernels[name] for name in ("conv", "depthwise") if name in kernels}
+    limits = [f"{name} = {max(kernel.taps for kernel in listed)}" for name, listed in most.items()]
     limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in kernels else []
     return limits + ([f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in kernels else [])
 
@@ -297,13 +291,6 @@ def _guards(guarded: bool) -> dict[str, str]:
     }
 
 
-def _guard(node: Node, guarded: bool) -> tuple[int, ...]:
-    """Where the condition is that a node asks for, and what it asks."""
-    if not guarded:
-        return ()
-    return (-1, 0) if node.guard is None else (node.guard[0], int(node.guard[1]))
-
-
 def _function(schedule: Schedule, node: Node) -> list[str]:
     """What runs an op at a position of its loop, with all other sizes as constants."""
     if node.kernel == INPUT:
@@ -346,13 +333,12 @@ def _nodes(schedule: Schedule) -> list[str]:
         first = len(followers)  # all nodes of a loop have the same ones
         followers += [f"    {which}," for which in listed[0].followers]
         for node in listed:
-            name, runs = f"{node.kernel}_{node.index}", "an input"
-            if node.kernel != INPUT:
-                runs = schedule.kernels[node.kernel][node.index].op
+            name, given = f"{node.kernel}_{node.index}", node.kernel == INPUT
+            runs = "an input" if given else schedule.kernels[node.kernel][node.index].op
             numbers = (
-                node.positions, node.width, "NULL" if node.kernel == INPUT else name,
-                f"{name}_missing" if node.reads else "NULL", node.index if node.kernel == INPUT else 0, first,
-                len(node.followers), int(node.leaves), int(node.aside), *_guard(node, guarded),
+                node.positions, node.width, "NULL" if given else name, f"{name}_missing" if node.reads else "NULL",
+                node.index if given else 0, first, len(node.followers), int(node.leaves), int(node.aside),
+                *(map(int, node.guard or (-1, False)) if guarded else ()),
             )  # fmt: skip
             nodes.append(f"    {{{', '.join(map(str, numbers))}}}, /* {comment(runs)} */")
     if max(len(nodes), len(followers)) >= 1 << 15:
@@ -365,12 +351,3 @@ def _nodes(schedule: Schedule) -> list[str]:
     ):
         result += [f"static const {kind} {name}[{len(rows)}] = {{", *rows, "};", ""]
     return result
-
-
-def _words(sizes: CodeSizes) -> dict[str, str]:
-    return {
-        "ARENA": str(sizes.arena_bytes),
-        "COUNTERS": str(sizes.counter_bytes),
-        "WEIGHTS": str(sizes.weight_bytes),
-        "MACS": str(sizes.macs),
-    }

@@ -30,7 +30,7 @@ INLINED void gather(const conv_t *k, int32_t y, int32_t x, int8_t *patch)
 
 INLINED void conv(const conv_t *k, const box_t *box)
 {
-    int8_t patch[MOST_PATCH];
+    int8_t patch[MOST_CONV];
     int32_t length = k->kernel_h * k->kernel_w * k->in_c;
     int32_t single = ((length == k->in_c) && (k->top == 0) && (k->left == 0)) ? 1 : 0;
     int32_t beside = channels_beside(&k->out);

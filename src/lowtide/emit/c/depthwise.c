@@ -45,7 +45,7 @@ INLINED void taps_of(const depthwise_t *k, int32_t y, int32_t x, const int8_t **
 /* A channel for each of the input, and a pixel's channels beside each other. */
 INLINED void depthwise(const depthwise_t *k, const box_t *box)
 {
-    const int8_t *taps[MOST_TAPS];
+    const int8_t *taps[MOST_DEPTHWISE];
     int32_t count = k->kernel_h * k->kernel_w;
     int32_t y;
     int32_t x;

@@ -1,3 +1,4 @@
+#if !MODEL_SINGLE_ROUNDING
 #if defined(__ARM_FEATURE_DSP) && defined(__GNUC__)
 /* The high word of twice the product, rounded. */
 INLINED int32_t rounded_high(int32_t value, int32_t multiplier)
@@ -11,6 +12,7 @@ INLINED int32_t rounded_high(int32_t value, int32_t multiplier)
 {
     return (int32_t)((((int64_t)(value * 2) * (int64_t)multiplier) + ((int64_t)1 << 31)) >> 32);
 }
+#endif
 #endif
 
 /* As `scaled` of a number below 2^30 that is shifted to the right, by 1 or more. */
