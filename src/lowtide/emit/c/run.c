@@ -74,7 +74,7 @@ static int16_t next_node(const loop_t *loop)
     return counters.waiting[counters.depth];
 }
 
-static void wait(int16_t which)
+static void put_off(int16_t which)
 {
     counters.waiting[counters.depth] = which;
     counters.depth++;
@@ -90,7 +90,7 @@ static int run_on(void)
             const node_t *node = &nodes[loop->first + which];
             int16_t before = -1;
             if (node->run == NULL) {
-                wait(which);
+                put_off(which);
                 return 1;
             }
             if (counters.done[which] < node->positions) {
@@ -100,7 +100,7 @@ static int run_on(void)
                 }
             }
             if (before >= 0) {
-                wait(which);
+                put_off(which);
                 which = before;
             } else {
                 which = next_node(loop);
