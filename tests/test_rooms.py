@@ -24,7 +24,7 @@ ELSEWHERE = {
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
     "test_schemas.py": "cli/schema",
-    "test_imports.py": "research",
+    "test_imports.py": "research api/public",
     "api/sweeps/test_sweeping.py": "api/sweeps/rows api/sweeps/workers cli/sweep report/sweep",
     "api/test_budgets.py": "api/changes cli/summary report/summary",
     "cli/test_inputs.py": "cli/stdin",

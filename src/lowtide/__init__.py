@@ -93,16 +93,16 @@ class _Package(ModuleType):
             return import_module("lowtide.research")
         if name not in __all__:
             raise AttributeError(_missing(name))
-        from lowtide import api, errors, graph
-        from lowtide.api import default
+        from lowtide import errors, graph
+        from lowtide.api import default, public
         from lowtide.api.default import fit
         from lowtide.comparison import Comparison
         from lowtide.plan import Plan
         from lowtide.target import Target
 
-        found = {**vars(errors), **vars(graph), **vars(api), "plan": default.plan, "fit": fit.fit, "Fit": fit.Fit}
+        found = {**vars(errors), **vars(graph), **vars(public), "plan": default.plan, "fit": fit.fit, "Fit": fit.Fit}
         found |= {"Comparison": Comparison, "Plan": Plan, "Target": Target}
-        vars(self).update({public: found[public] for public in __all__ if public in found and public not in vars(self)})
+        vars(self).update({each: found[each] for each in __all__ if each in found and each not in vars(self)})
         return vars(self)[name]
 
     def __dir__(self) -> list[str]:

@@ -52,7 +52,7 @@ INTERRUPTED = 130
 
 
 class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An op of the planned graph. `origin`: the op of the user's graph that one made by a cut is a part of."""
+    """An operator of the planned graph. `origin`: of a tile, its operator in the graph before this level."""
 
     id: int
     name: str
@@ -81,7 +81,7 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanRound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A pass of cuts before the last one: the tiled graph that the next pass cuts further, in its own order."""
+    """An earlier level: the graph that it gives, in its own order, which the next level tiles."""
 
     ops: list[PlanOp]
     tensors: list[PlanTensor]

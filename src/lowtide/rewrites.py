@@ -106,8 +106,8 @@ COUNTED: dict[CountedAs, str] = {
 
 
 class SwapLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """Op `op` loads what was stored as tensor `output`; `readers` read that one in the place of `instead`, which is the
-    stored tensor, or what another run of its op makes."""
+    """A load: op `op` makes `output`, a copy of the stored tensor; `readers` then read `output`, not `instead` (the
+    tensor itself, or a recomputed one)."""
 
     op: int
     output: int

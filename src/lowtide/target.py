@@ -248,7 +248,7 @@ class Target:
         return () if self.overlap != "never" and not self.rule else self.overwritable_inputs(graph, op)
 
     def overwritable_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
-        """The same, also where that is an overlap at distance 0."""
+        """The same inputs under any target: also where `overlap_inputs` lists them, at distance 0."""
         if self.rule:
             return self.own_rule.in_place_inputs(graph, op)
         return plain.overwritable_inputs(self, graph, op)
@@ -272,12 +272,12 @@ class Target:
 
     @property
     def channels_last(self) -> bool:
-        """Whether images lie with their channels last, those apart that `wholes_as_filed` is about."""
+        """Whether images have their channels last, unless `wholes_as_filed` says otherwise of some."""
         return self.layout != "file"
 
     @property
     def wholes_as_filed(self) -> bool:
-        """Whether images that lie in others, or others in them, are as the graph has them in any case."""
+        """Whether images inside other tensors, and those with others inside, keep the file's layout."""
         return self.layout == "either"
 
     def workspace(self, graph: Graph, op: Op) -> int:
@@ -348,13 +348,17 @@ BUILT_IN: dict[str, Target] = {
         Target(TORCH, overwrite_inputs=False, alignment=64, count_inputs=False),
     )
 }
-"""`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
-`loops`: a compiler whose code loops over rows (docs/means.md): `generic`, but inputs overwritten, alignment 16.
-`tflm`: TensorFlow Lite Micro with an offline plan that holds whose kernels ever run.
-`torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
-`tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
-`onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of
-`run/session_texts/python.py`."""
+DESCRIPTIONS = {
+    "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
+    "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
+    "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
+    "loops": "a compiler whose code loops over rows (--allow loops): as generic, inputs overwritten, alignment 16",
+    "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die, whose kernels ever run",
+    "tflite": "LiteRT without delegates: its planner's sharing, inputs kept to the end, 64 bytes",
+    "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
+    "torch": "eager kernels of an exported program: its own views, the caller's inputs not counted, alignment 64",
+}
+"""Of each built-in target, one line."""
 
 
 AUTO = {".tflite": "tflm", ".pt2": TORCH}

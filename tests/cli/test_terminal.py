@@ -50,6 +50,13 @@ def test_where_it_is_no_terminal_lines_are_whole(monkeypatch: pytest.MonkeyPatch
     assert "\r" not in said
 
 
+def begun(seconds: float) -> ProgressLine:
+    """A line of a command that began so long ago."""
+    line = ProgressLine(quiet=False)
+    line._began -= seconds
+    return line
+
+
 def test_quiet_and_what_is_over_say_nothing(monkeypatch: pytest.MonkeyPatch):
     """Neither progress nor messages; and after the end no line comes back over the result."""
     stream = Terminal()
@@ -58,8 +65,8 @@ def test_quiet_and_what_is_over_say_nothing(monkeypatch: pytest.MonkeyPatch):
     quiet(Progress(8, 4, 9.0))
     quiet.message("done")
     assert stream.getvalue() == ""
-    line = ProgressLine(quiet=False)
-    line(Progress(8, 4, 9.0))
+    line = begun(9.0)
+    line(Progress(8, 4, 2.0))
     assert "lowest peak so far 8 B, 4 B (-50.00 %) at the least, 9 s" in stream.getvalue()
     line.end()
     before = stream.getvalue()
@@ -72,10 +79,10 @@ def test_figures_that_are_not_known_are_left_out(monkeypatch: pytest.MonkeyPatch
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setattr(terminal, "TERMINAL_SECONDS", 0.0)
-    line = ProgressLine(quiet=False)
-    line(Progress(0, 0, 9.0, "trying 3 B in 2 parts"))
-    line(Progress(8, 0, 9.0, "looking for loops"))
-    line(Progress(0, 0, 9.0))
+    line = begun(9.0)
+    line(Progress(0, 0, 1.0, "trying 3 B in 2 parts"))
+    line(Progress(8, 0, 1.0, "looking for loops"))
+    line(Progress(0, 0, 1.0))
     said = stream.getvalue().split("\r")[1:]
     ends = [
         f"{words}, 9 s\x1b[K"
@@ -93,3 +100,21 @@ def test_a_phase_that_begins_early_is_what_the_clock_says(monkeypatch: pytest.Mo
     assert stream.getvalue() == ""
     monkeypatch.setattr(terminal, "FIRST_SECONDS", 0.02)
     assert "looking for loops, lowest peak so far 8 B, " in waited(line, stream, "looking")
+
+
+def test_the_best_so_far_stays_until_there_is_better(monkeypatch: pytest.MonkeyPatch):
+    """Its lines are taken back, as many as were written, by the next ones and at the end; nowhere but on a terminal."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    line = ProgressLine(quiet=False)
+    line.so_far("today 3\nplanned 2")
+    assert stream.getvalue() == "today 3\nplanned 2\n"
+    line.so_far("planned 1")
+    line.end()
+    assert stream.getvalue().endswith("\x1b[2A\x1b[Jplanned 1\n\x1b[1A\x1b[J")
+    quiet = io.StringIO()
+    monkeypatch.setattr("sys.stderr", quiet)
+    plain = ProgressLine(quiet=False)
+    plain.so_far("today 3")
+    plain.end()
+    assert quiet.getvalue() == ""

@@ -1,105 +1,21 @@
-"""The front door: one function for each command, each a recipe of the steps in which data flows.
+"""One function for each command, each a recipe of the steps in which data flows.
 
-`lowtide` imports this package when one of its functions is first used. Heavy imports are inside the functions, so that
-`lowtide check` starts at once.
+The names of `public` are here too, imported when the first of them is used: a command waits for what it needs alone.
 """
 
 from __future__ import annotations
 
-from lowtide.api.banks import MemoryUse, board, boards
-from lowtide.api.checking import prove, verify
-from lowtide.api.comparing import MethodResult, compare, slow_methods
-from lowtide.api.curve import curve
-from lowtide.api.emitting import emit_c
-from lowtide.api.exports import Exports, export
-from lowtide.api.fitting import Check, check
-from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
-from lowtide.api.job import Job, Search
-from lowtide.api.kernels import choices_to_show, kernel_choices
-from lowtide.api.measuring import measure
-from lowtide.api.models import load
-from lowtide.api.placing import Placement, allocate
-from lowtide.api.planning import method_name, plan, plan_job, too_small
-from lowtide.api.probing import probe
-from lowtide.api.problem import Rules
-from lowtide.api.reporting import (
-    Pictures,
-    curve_words,
-    front_words,
-    plan_brief,
-    plan_html,
-    plan_svg,
-    plan_words,
-    plot,
-    report,
-    to_pandas,
-)
-from lowtide.api.rewrites.front import front
-from lowtide.api.running import run
-from lowtide.api.sharing import Shared, share
-from lowtide.api.size_table import plan_sizes
-from lowtide.api.surveys import inspect, schema, target, targets
-from lowtide.api.sweeps.sweeping import Sweep, sweep
-from lowtide.api.ways_to_fit import WayToFit, ways_to_fit
-from lowtide.api.writing import PlanFiles, apply, write_all
-from lowtide.optimize.curve import Curve
-from lowtide.optimize.recompute.front import Front
-from lowtide.plan import Plan
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-# Promised to users, and what a plan cannot do from the ground up.
-Plan.apply, Plan.report, Plan.plot, Plan.to_pandas = apply, report, plot, to_pandas
-Plan.__str__, Plan.__repr__ = plan_words, plan_brief  # type: ignore[method-assign]
-Plan._repr_html_, Plan._repr_svg_ = plan_html, plan_svg  # type: ignore[attr-defined]
-Curve.__str__, Front.__str__ = curve_words, front_words  # type: ignore[method-assign]
+if TYPE_CHECKING:
+    from lowtide.api.public import *  # noqa: F403
 
-__all__ = [
-    "Check",
-    "Exports",
-    "FastMemory",
-    "Job",
-    "MemoryUse",
-    "MethodResult",
-    "OneArena",
-    "Pictures",
-    "Placement",
-    "PlanFiles",
-    "Rules",
-    "Search",
-    "SeveralMemories",
-    "Shared",
-    "Sweep",
-    "WayToFit",
-    "allocate",
-    "apply",
-    "board",
-    "boards",
-    "check",
-    "choices_to_show",
-    "compare",
-    "curve",
-    "emit_c",
-    "export",
-    "front",
-    "inspect",
-    "kernel_choices",
-    "load",
-    "measure",
-    "method_name",
-    "plan",
-    "plan_job",
-    "plan_sizes",
-    "probe",
-    "prove",
-    "report",
-    "run",
-    "schema",
-    "share",
-    "slow_methods",
-    "sweep",
-    "target",
-    "targets",
-    "too_small",
-    "verify",
-    "ways_to_fit",
-    "write_all",
-]
+
+def __getattr__(name: str) -> object:
+    if name != "public" and not name.startswith("__"):  # what an import of a module asks for first
+        public = import_module("lowtide.api.public")
+        if name in getattr(public, "__all__", ()):
+            globals().update({each: getattr(public, each) for each in public.__all__})
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

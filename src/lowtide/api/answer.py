@@ -94,9 +94,9 @@ class PlanKeys(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a goal found."""
+    """A solution before it is a plan: order, figures, and a changed graph: one of `rewritten`, `parts` and `loops`."""
 
-    problem: Problem  # what it is an answer to: the goal's own problem, or one under a target that says more
+    problem: Problem  # the goal's own, or the same under a target that permits more
     order: tuple[int, ...]  # positions in `graph`
     keys: PlanKeys  # what the goal decided, without the order
     method: str  # name of the method that found the order

@@ -55,7 +55,7 @@ def fix(model: object) -> str:
     'a int is no model; give a lowtide.Graph, or the path of a .onnx, .tflite, .pt2 or .graph.json file'
     """
     if is_module(model):
-        return f"a torch.nn.Module has no order yet: lowtide.research.plan(module, (x,)) exports it; or {_EXPORT}"
+        return f"a torch.nn.Module has no order yet: lowtide.plan(module, (x,)) exports it; or {_EXPORT}"
     kinds = _kinds(model)
     if "onnx.onnx_ml_pb2.ModelProto" in kinds or "onnx.ModelProto" in kinds:
         return "a ModelProto is planned as a file: onnx.save(model, 'model.onnx'), then plan 'model.onnx'"

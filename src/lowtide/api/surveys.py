@@ -18,7 +18,7 @@ from lowtide.names import did_you_mean
 from lowtide.plan import RuntimeFigure, Stopped
 from lowtide.sizes import NO_DIMS, parse_gap
 from lowtide.stop import Limits, Progress
-from lowtide.target import BUILT_IN, Target, resolve
+from lowtide.target import DESCRIPTIONS, Target, resolve
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -141,21 +141,9 @@ class _Best:
         return cls(order, peak, bound, schedule.stopped)
 
 
-_TARGETS = {
-    "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
-    "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
-    "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
-    "loops": "a compiler whose code loops over rows (--allow loops): as generic, inputs overwritten, alignment 16",
-    "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die, whose kernels ever run",
-    "torch": "eager kernels of an exported program: its own views, the caller's inputs not counted, alignment 64",
-    "tflite": "LiteRT without delegates: its planner's sharing, inputs kept to the end, 64 bytes",
-    "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
-}
-
-
 def targets() -> dict[str, str]:
     """Names of the built-in targets, each with one line on what it is."""
-    return {name: _TARGETS[name] for name in BUILT_IN}
+    return dict(DESCRIPTIONS)
 
 
 @typed

@@ -1,4 +1,4 @@
-"""The command line: it parses, calls the function of the same name, and prints. No logic."""
+"""The command line: it parses, calls a function of `lowtide.api`, writes what was asked for, and prints."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from lowtide import api
-from lowtide.api.models import open_dimensions, user_function
 from lowtide.cli.terminal import say
 from lowtide.cli.values import dims_of
 from lowtide.errors import InputError
@@ -34,6 +33,8 @@ def searching(options: argparse.Namespace) -> dict[str, Any]:
 
 def announce(options: argparse.Namespace, model: str | Path) -> None:
     """Say that the user's own code is run, and which shapes a file leaves open."""
+    from lowtide.api.models import open_dimensions, user_function
+
     own = user_function(model)
     if own is not None and not options.quiet and own[0].is_file():
         say(f"running {own[1]}() of {own[0]}: that is the user's own code")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api import Check
 from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.cli.values import dims_of
@@ -20,6 +19,7 @@ from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
+    from lowtide.api import Check
     from lowtide.api.budgets import Budgeted
     from lowtide.report.ci import CheckedModel
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lowtide import api
 from lowtide.cli.terminal import show, show_json
 from lowtide.cli.values import count, dims_of, model_options, seconds
 from lowtide.cli.values import seed as seed_of
 from lowtide.errors import InputError
-from lowtide.optimize.curve import Curve
-from lowtide.optimize.recompute.front import Front
+
+if TYPE_CHECKING:
+    from lowtide.optimize.curve import Curve
+    from lowtide.optimize.recompute.front import Front
 
 
 def changes(p: Any) -> None:
@@ -118,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show_json(front)
     else:
+        from lowtide.optimize.curve import Curve
         from lowtide.report.curve import curve_text, front_text
 
         show(curve_text(front) if isinstance(front, Curve) else front_text(front))

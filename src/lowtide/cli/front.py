@@ -84,8 +84,19 @@ def _request(options: argparse.Namespace) -> Request:
     )  # fmt: skip
 
 
-def _teller(line: ProgressLine) -> Callable[[Progress | str], None]:
-    return lambda progress: line.doing(progress) if isinstance(progress, str) else line(progress)
+def _teller(line: ProgressLine) -> Callable[[Progress | str | Plan], None]:
+    from lowtide.report.first_screen import first_screen
+    from lowtide.stop import Progress
+
+    def tell(news: Progress | str | Plan) -> None:
+        if isinstance(news, Progress):
+            line(news)
+        elif isinstance(news, str):
+            line.doing(news)
+        else:
+            line.so_far(f"{first_screen(news)}\nlooking for less; Ctrl-C takes this")
+
+    return tell
 
 
 def run_fit(options: argparse.Namespace) -> int:

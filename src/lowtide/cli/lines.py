@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from lowtide.api import Check, Placement, Shared
+from typing import TYPE_CHECKING
+
 from lowtide.report.columns import CUT_SHORT, columns
 from lowtide.report.text import least_text
 from lowtide.sizes import format_size
+
+if TYPE_CHECKING:
+    from lowtide.api import Check, Placement, Shared
 
 
 def check_line(check: Check, reserve: int, *, as_is: bool) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lowtide.api.reporting import Pictures, report_files
 from lowtide.cli.terminal import has_unicode, say, show, show_json
+
+if TYPE_CHECKING:
+    from lowtide.api.reporting import Pictures
 
 
 def run(options: argparse.Namespace) -> int:
     """Write pictures of one plan file, or of two compared; print the report of one where no file is named."""
+    from lowtide.api.reporting import report_files
+
     pictures = pictures_of(options)
     if len(options.plans) == 1 and not pictures.wanted:
         _print(options.plans[0], as_json=options.json)
@@ -65,6 +69,8 @@ def options_of_plan(p: Any) -> None:
 
 def pictures_of(options: argparse.Namespace) -> Pictures:
     """What is wanted."""
+    from lowtide.api.reporting import Pictures
+
     return Pictures(
         options.report, options.trace, getattr(options, "svg", None), options.overlay, getattr(options, "png", None)
     )

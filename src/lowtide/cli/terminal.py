@@ -87,6 +87,7 @@ class ProgressLine:
         self._last_report = 0.0
         self._last = "working"
         self._shown = False
+        self._kept = 0  # lines of what is shown until there is something better
         self._over = threading.Event()
         self._writing = threading.Lock()
 
@@ -109,31 +110,27 @@ class ProgressLine:
 
     def __call__(self, progress: Progress, label: str = "") -> None:
         """Say it, if it is time to."""
-        now = time.monotonic()
-        pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
         best, bound = progress.best_bytes, progress.bound_bytes
         words = [progress.phase] if progress.phase else []
         words += [f"lowest peak so far {format_size(best)}"] if best else []
         if best > bound > 0:
             words.append(f"{format_size(bound)} ({100 * (bound - best) / best:.2f} %) at the least")
-        self._last = label + (", ".join(words) or "working")
-        if self._quiet or progress.seconds < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
-            return
-        self._last_report = self._last_sign = now
-        done = f"{bar(bound / best)} " if self._terminal and best and bound else ""
-        self._tell(f"{done}{self._last}, {progress.seconds:.0f} s")
+        self._say_now(bound / best if best else 0.0, label + (", ".join(words) or "working"))
 
     def steps(self, done: int, of: int, label: str) -> None:
         """Say how many of so many steps are done, if it is time to."""
+        self._say_now(done / max(1, of), f"{done:,} of {of:,}, {label}")
+
+    def _say_now(self, share: float, text: str) -> None:
+        """Say it after a bar of what share is done, if any, and before the seconds that went by."""
         now = time.monotonic()
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
-        begun = now - self._began
+        begun, self._last = now - self._began, text
         if self._quiet or begun < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
             return
         self._last_report = self._last_sign = now
-        self._last = f"{done:,} of {of:,}, {label}"
-        shown = f"{bar(done / max(1, of))} " if self._terminal else ""
-        self._tell(f"{shown}{self._last}, {begun:.0f} s")
+        shown = f"{bar(share)} " if self._terminal and share else ""
+        self._tell(f"{shown}{text}, {begun:.0f} s")
 
     def doing(self, text: str) -> None:
         """What goes on from now, where nothing reports how far it is."""
@@ -147,6 +144,25 @@ class ProgressLine:
         if not self._quiet:
             say(text)
 
+    def so_far(self, text: str) -> None:
+        """Lines that stay above this one, on a terminal, until there are others or it ends."""
+        self.clear()
+        if self._quiet or not self._terminal:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        lines = [clean(row)[:width] for row in text.splitlines()]
+        with self._writing:
+            self._take_back()
+            sys.stderr.write("".join(f"{row}\n" for row in lines))
+            sys.stderr.flush()
+            self._kept = len(lines)
+
+    def _take_back(self) -> None:
+        if self._kept:
+            sys.stderr.write(f"\x1b[{self._kept}A\x1b[J")
+            sys.stderr.flush()
+            self._kept = 0
+
     def clear(self) -> None:
         """Take the line away."""
         with self._writing:
@@ -156,9 +172,11 @@ class ProgressLine:
                 self._shown = False
 
     def end(self) -> None:
-        """Take the line away, for good."""
+        """Take the line away, and what stays above it, for good."""
         self._over.set()
         self.clear()
+        with self._writing:
+            self._take_back()
 
     def _tell(self, text: str) -> None:
         with self._writing:

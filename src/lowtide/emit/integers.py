@@ -9,14 +9,9 @@ from lowtide.emit.kernel import Find, Kernel, Material, fit
 from lowtide.emit.places import element_bytes, initialiser, sizes_of
 from lowtide.emit.shapes import moved
 from lowtide.errors import InputError
-from lowtide.graph import Op, Tensor
+from lowtide.graph import Op
 
 _CASTS = ("int8", "int16", "int32", "uint32")
-
-
-def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor's numbers of 32 bits stand for themselves."""
-    return tensor.dtype == "int32" and tensor.quant is None
 
 
 def cast(material: Material, op: Op, find: Find) -> Kernel:

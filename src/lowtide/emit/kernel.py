@@ -33,7 +33,7 @@ class Kernel:
         Of the window, or the elements that it reads, where the kernel lists them.
     operands
         Tensors that are concatenated, as initialisers.
-    sizes_in, whole_pixels
+    sizes_in, full_pixels
         Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
     op
         What runs, for a comment.

@@ -18,15 +18,15 @@ class Rule(Protocol):
     """What a runtime's kernels do with memory."""
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
-        """As `Target.view_source`."""
+        """The tensor whose storage the op's output shares, as a view; None: it is no view."""
         ...
 
     def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
-        """As `Target.in_place_inputs`."""
+        """Inputs that the kernel may write over, whether or not a target counts that as an overlap."""
         ...
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-        """As `Target.overlap_inputs`."""
+        """Inputs that the output may overlap in part, each with the least bytes by which it begins below."""
         ...
 
     def workspace(self, graph: Graph, op: Op) -> int:

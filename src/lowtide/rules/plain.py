@@ -70,7 +70,7 @@ class Fields(Protocol):
 
 
 def view_source(target: Fields, graph: Graph, op: Op) -> int | None:
-    """As `lowtide.target.Target.view_source`."""
+    """The tensor whose storage the op's output shares by the table of ops; None: it is no view."""
     if target.chains != "apart":
         source = chain_source(graph, op, target.elementwise_types, prologue=target.chains == "prologue")
         if source is not None:

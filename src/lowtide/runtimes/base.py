@@ -98,7 +98,7 @@ class Runtime:
         return None
 
     def of_unmodified(self, graph: Graph) -> Required | None:
-        """The same for an unmodified model file. Raises as `required`."""
+        """What the runtime needs for an unmodified model file. Raises as `required`."""
         return None
 
     def keeps_own_plan(self, graph: Graph) -> bool:
@@ -111,8 +111,8 @@ class Runtime:
         return None
 
     def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
-        """The same with an arena for the head and one for the tail, for a head that no order makes lower than the
-        bound. None if the runtime has none such."""
+        """What the runtime needs with an arena for the head and one for the tail; no order makes the head lower than
+        the bound. None if the runtime has none such."""
         return None
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 
 import msgspec
 
@@ -38,18 +39,20 @@ def plan_predicted(request: Request, tell: Tell) -> Plan:
     """The plan of least memory, and what the runtime is predicted to take today and with it."""
     graph, budget = load(request.model, request.dims), request.budget_bytes
     jobs, best = _jobs(request, graph), None
+    problem = jobs[0].problem()
     for job in jobs:
         if best is not None and job.allow and best.required_bytes <= _least(job, best):
             break
         found = request.solve(job, tell)
         if best is None or found.required_bytes < best.required_bytes:
             best = found
+            tell(msgspec.structs.replace(best, comparison=_comparison(request, best, problem), budget_bytes=budget))
         if found.stopped == "interrupt" or (budget is not None and best.required_bytes <= budget):
             break
     assert best is not None, "the first job changes nothing"
     if budget is not None:
         best = _judged(best, budget, jobs[-1])
-    return msgspec.structs.replace(best, comparison=_comparison(request, best, jobs[0].problem()))
+    return msgspec.structs.replace(best, comparison=_comparison(request, best, problem))
 
 
 def _jobs(request: Request, graph: Graph) -> list[Job]:
@@ -93,7 +96,7 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
     compiler = figure is None or figure.planned_bytes is None or target not in RUNTIME_FORMATS
     if figure is None or compiler:
         figure = RuntimeFigure(
-            runtime=f"a compiler (target {target})", what="arena", default_bytes=_own_arena(problem, plan),
+            runtime=f"target {target}", what="arena", default_bytes=_own_arena(problem, plan),
             planned_bytes=plan.required_bytes,
         )  # fmt: skip
     timed = plan.cost or plan.recomputation or plan.fission
@@ -101,7 +104,7 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
     planned = figure.planned_bytes or plan.required_bytes
     return Comparison(
         model=request.name,
-        runtime="onnxruntime, optimiser off" if target == "onnxruntime" else figure.runtime,
+        runtime=_runtime(target, figure.runtime),
         figure=_NAMES.get(figure.what, figure.what),
         today_bytes=figure.default_bytes,
         planned_bytes=planned,
@@ -112,6 +115,14 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
         # a compiler, which has no offsets yet, gains by those of an equal plan
         better=plan.peak_bytes <= plan.own_order_peak_bytes if compiler else planned < figure.default_bytes,
     )
+
+
+def _runtime(target: str, name: str) -> str:
+    """Where the model runs; of onnxruntime, which was to be asked, why it was not."""
+    if target != "onnxruntime":
+        return name
+    why = "no weights in the file" if find_spec("onnxruntime") else "it is not installed: pip install 'lowtide[run]'"
+    return f"onnxruntime with its optimiser off, NOT MEASURED ({why})"
 
 
 def _own_arena(problem: Problem, plan: Plan) -> int:

@@ -39,11 +39,11 @@ RUNTIME_FORMATS = {"onnxruntime": ".onnx", "tflm": ".tflite", "tflite": ".tflite
 PORTABLE = "onnxruntime,portable"
 """The target of files that run on any processor."""
 
-Tell = Callable[[Progress | str], None]
-"""Called with how far a search is, or with what is being done."""
+Tell = Callable[[Progress | str | Plan], None]
+"""Called with how far a search is, with what is being done, or with the best plan so far and its comparison."""
 
 
-def NO_PROGRESS(_: Progress | str) -> None:  # a constant that can be called
+def NO_PROGRESS(_: Progress | str | Plan) -> None:  # a constant that can be called
     """Say nothing."""
 
 

@@ -29,10 +29,6 @@ def product_labels(a: Shape, b: Shape) -> tuple[Labels, Labels, Labels]:
     return left, right, (*batch, *ends)
 
 
-def _without_inner(labels: Labels, inner: int) -> Labels:
-    return tuple(None if label == inner else label for label in labels)
-
-
 def _matmul(node: Node) -> Form:
     left, right, result = product_labels(node.shape(0), node.shape(1))
     return Contraction((left, right), (result,), **_exactness(node))
