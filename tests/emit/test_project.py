@@ -26,6 +26,7 @@ from support.emit_nets import (
     convolution,
     emit_net,
     feeds_of,
+    layers_net,
     output_of,
     sanitizers,
     tflm_outputs,
@@ -169,6 +170,12 @@ def test_a_branch_that_the_driving_op_does_not_need_keeps_up(tmp_path: Path, way
     feeds = feeds_of(net, 3)
     data = b"".join(value.tobytes() for feed in feeds for value in feed)
     assert output_of(compiled(tmp_path, sanitizers()), data) == tflm_outputs(model, feeds, 2)
+
+
+@needs_compiler
+def test_layers_of_any_size_run_as_in_tflm(tmp_path: Path) -> None:
+    """With channels that four does not divide, weights of -128, and factors above 1."""
+    check(layers_net(), tmp_path, "whole", optimised=True)
 
 
 @pytest.mark.slow

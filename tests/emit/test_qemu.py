@@ -22,7 +22,7 @@ from lowtide.emit.qemu.boards import BOARDS, Bench
 from lowtide.emit.qemu.library import library_folder, library_sources
 from lowtide.emit.qemu.vectors import Vectors, run_on, tflm_vectors_of
 from lowtide.errors import InputError, VerificationError
-from support.emit_nets import compiler, emit_net
+from support.emit_nets import compiler, emit_net, layers_net
 from support.library_nets import SOURCES
 from support.tflite_builder import Net, residual, s
 
@@ -76,6 +76,16 @@ def test_a_board_computes_what_tflm_computes(tmp_path: Path, board: str) -> None
     assert first.flash_bytes > code.sizes.weight_bytes
     assert first.instructions > code.sizes.macs
     assert first.stack_bytes > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", on())
+def test_layers_of_each_kind_compute_what_tflm_computes(tmp_path: Path, board: str) -> None:
+    """With DSP instructions, with vectors and without: odd channels, dilation, weights of -128, factors above 1."""
+    model, code = project(tmp_path, layers_net(), "layers")
+    drawn = tflm_vectors_of(model)
+    assert isinstance(drawn, Vectors)
+    assert run_on(BOARDS[board], code, "layers", drawn, tmp_path / "run").wrong == 0
 
 
 @pytest.mark.slow
