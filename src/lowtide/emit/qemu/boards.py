@@ -120,6 +120,13 @@ def _cortex(name: str, cpu: str, machine: str, simd: str) -> Board:
     return Board(name, title, "arm-none-eabi-", flags, emulator, "cortex_m.c", simd, packages)
 
 
+_STRING = """#include <stddef.h>
+void *memcpy(void *to, const void *from, size_t size);
+void *memmove(void *to, const void *from, size_t size);
+void *memset(void *to, int value, size_t size);
+"""
+"""The functions of memory, of which `start` has its own where a board has no C library."""
+
 BOARDS = {
     board.name: board
     for board in (
@@ -190,6 +197,8 @@ class Bench:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, text in board_files().items():
             (self.folder / name).write_text(text, encoding="utf-8")
+        if not self._linked:
+            (self.folder / "string.h").write_text(_STRING, encoding="utf-8")
 
     def program(
         self, name: str, sources: Sequence[Path], words: Sequence[str] = (), archives: Sequence[Path | str] = ()
