@@ -74,8 +74,8 @@ class Costs:
         )
 
     def _call(self, layer: Layer, rows: int, simd: str) -> float:
-        tensor = layer.operands[0].tensor if layer.writes_last else layer.result
-        _, width, channels = sizes_of(self.layers.tensor(tensor))
+        tensor = self.layers.given(layer) if layer.writes_last else self.layers.made(layer)
+        _, width, channels = sizes_of(tensor)
         pixels = rows * width
         window = layer.macs // max(1, width * channels)  # products of an element
         kind = layer.kind if layer.kind == "depthwise" else "other"

@@ -67,6 +67,7 @@ class _Play:
             (row, self.read(o.tensor, row, why))
             for o in layer.operands
             for row in range(*self.layers.reads(layer, o, call.first, call.end))
+            if o.tensor != layer.result  # of the other branch of an IF
         ]
         own = [scratch] if self.layers.scratch(layer, call.first, call.end) else []
         if layer.result in sums:
