@@ -34,6 +34,7 @@ ALIASES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 IN_PLACE = ("add", "mul")
 """Kinds that read an element before they write it, so that the result may lie where an operand does."""
 SAME_ROWS = Window(1)
+NO_TENSOR = -1
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ class Layer:
     operands
         Tensors that are no constants, in their order.
     result
-        The tensor that it makes.
+        The tensor that it makes; `NO_TENSOR`: it keeps what it reads, as a variable does.
+    more
+        What else ``own`` makes in its call, as SPLIT does.
     rows
         That its calls count to: of the result, of a sum of its operand; 1 of what has no rows.
     single
@@ -80,6 +83,7 @@ class Layer:
     macs: int = 0
     single: bool = False
     guard: tuple[int, bool] | None = None
+    more: tuple[int, ...] = ()
 
     @property
     def streams(self) -> bool:
@@ -113,6 +117,7 @@ class Layers:
     branches: Mapping[int, tuple[Branch, Branch]] = field(default_factory=dict[int, tuple[Branch, Branch]])
     listed: list[Layer] = field(init=False)
     root: dict[int, int] = field(default_factory=dict)
+    _handles: set[int] = field(default_factory=set[int])  # of variables: no bytes
     _heights: dict[int, int] = field(default_factory=dict)
     _asked: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
 
@@ -244,6 +249,7 @@ class Layers:
         layer = make(self, op, given, made[0]) if plain and make is not None else None
         if layer is None:
             if Kernels(self.graph, self.weights).kernel(op, self.anywhere) is NOTHING:
+                self._handles.update(op.outputs)
                 return None
             layer = self._own(op)
         held = tuple(replace(o, tensor=self.held(o.tensor)) for o in layer.operands)
@@ -260,9 +266,10 @@ class Layers:
 
     def _own(self, op: Op) -> Layer:
         """What lowtide's own kernel runs."""
-        data = [t for t in (op.operands or op.inputs) if t is not None and not self._is_constant(t)]
-        operands = tuple(Operand(self.held(t)) for t in dict.fromkeys(data))
-        return Layer(op, "own", operands, self.held(op.outputs[0]), 1)
+        given = [t for t in (op.operands or op.inputs) if t is not None and t not in self._handles]
+        operands = tuple(Operand(self.held(t)) for t in dict.fromkeys(given) if not self._is_constant(t))
+        first, *more = [self.held(t) for t in op.outputs] or [NO_TENSOR]
+        return Layer(op, "own", operands, first, 1, more=tuple(more))
 
     def anywhere(self, tensor: int) -> View:
         """A complete tensor, at any address."""

@@ -47,6 +47,8 @@ class Parameters:
     def of(self, k: int, layer: Layer) -> tuple[str, list[str]]:
         """Kind of call, and its parameters: a row, of a concatenation one for each operand, of ``own`` none."""
         single = sum(c.layer == k for c in self.part_of[k].calls) == 1
+        if layer.kind == "own":
+            return "own", []
         wide = "wide_" if is_wide(self.layers.made(layer)) else ""
         if layer.kind in ("conv", "depthwise"):
             return f"{wide}{layer.kind}", [self._window(k, layer)]
@@ -56,8 +58,6 @@ class Parameters:
         if layer.kind == "sum":
             kind, row = self._total(k, layer, single=single)
             return kind, [row]
-        if layer.kind == "own":
-            return "own", []
         if layer.kind == "concat":
             return layer.kind, self._concat(layer)
         make = {"product": self._product, "add": self._add, "mul": self._mul, "softmax": self._softmax}
