@@ -201,6 +201,33 @@ def test_of_two_branches_one_runs(tmp_path: Path, library: bool) -> None:
 
 @needs_compiler
 @pytest.mark.slow
+@pytest.mark.parametrize("library", BUILDS)
+def test_variables_and_ops_of_several_results_run_as_in_tflm(tmp_path: Path, library: bool) -> None:
+    """What is kept from one run to the next, split, and convolved."""
+    net = Net(6)
+    x = net.tensor((1, 4, 3, 8), scale=0.05, zero=-3)
+    one, other = (net.tensor((1, 4, 3, 4), scale=0.05, zero=-3) for _ in range(2))
+    options = s.SplitOptionsT()
+    options.numSplits = 2
+    net.op("SPLIT", [net.tensor((), "int32", 3), x], [one, other], options)
+    handle, kept = net.tensor((), "int32", scale=0.0), net.like(one)
+    net.graph.tensors[handle].type = s.TensorType.RESOURCE
+    named = s.VarHandleOptionsT()
+    named.container, named.sharedName = "", "state"
+    net.op("VAR_HANDLE", [], [handle], named)
+    net.op("READ_VARIABLE", [handle], [kept], s.ReadVariableOptionsT())
+    net.op("ASSIGN_VARIABLE", [handle, one], [], s.AssignVariableOptionsT())
+    joined = net.tensor((1, 4, 3, 8), scale=0.05, zero=-3)
+    concatenated = s.ConcatenationOptionsT()
+    concatenated.axis = 3
+    net.op("CONCATENATION", [kept, other], [joined], concatenated)
+    net.ends([x], [convolution(net, joined, lambda options: options[0], 4, kernel=(3, 3))])
+    check(net, tmp_path, "none", 1, library=library, inputs=feeds_of(net, 4))
+    assert "MODEL_STATE_BYTES" in (tmp_path / "model.h").read_text()
+
+
+@needs_compiler
+@pytest.mark.slow
 def test_rows_of_another_shape_are_read_in_one_call(tmp_path: Path) -> None:
     """A convolution, a pool and a sum behind a reshape that changes the rows."""
     net = Net(5)
