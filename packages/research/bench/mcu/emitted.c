@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifndef MODEL_STATE_BYTES /* what is kept from one run to the next */
+#define MODEL_STATE_BYTES 0
+#endif
+
 static int8_t output[MODEL_OUTPUT_BYTES];
 
 int main(void)
@@ -21,6 +25,7 @@ int main(void)
         wrong += (memcmp(output, &vector_outputs[i * MODEL_OUTPUT_BYTES], MODEL_OUTPUT_BYTES) != 0) ? 1 : 0;
     }
     printf("arena %ld stack %lu instructions %.0f wrong %d\n",
-           (long)(MODEL_ARENA_BYTES + MODEL_COUNTER_BYTES), (unsigned long)board_stack_bytes(), (double)ticks * tick, wrong);
+           (long)(MODEL_ARENA_BYTES + MODEL_COUNTER_BYTES + MODEL_STATE_BYTES), (unsigned long)board_stack_bytes(),
+           (double)ticks * tick, wrong);
     return 0;
 }

@@ -240,7 +240,7 @@ def text(results: dict[str, Any]) -> list[str]:
         f"qemu (`-icount shift=0`), so not cycles. {results['inputs']} random inputs a model, compared byte by byte",
         "with TFLM's pip package; the last one is counted.",
         "",
-        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C the arena with counters; input and",
+        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C arena, counters and state; input and",
         "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same",
         "program without a model; TFLM with the model's own operators alone. *Instructions*: from an input in the",
         "caller's memory, which is copied into the arena, to the result; lowtide's C copies that out, too.",
