@@ -25,7 +25,8 @@ from build import sources  # noqa: E402
 PREFIX = "arm-none-eabi-"
 NEEDED = (
     "add", "concatenation", "conv", "depthwise_conv", "fully_connected", "mul", "pad", "pooling", "quantize", "reduce",
-    "reshape", "softmax",
+    "reshape", "softmax", "assign_variable", "call_once", "logistic", "lstm_eval", "read_variable", "split_v",
+    "strided_slice", "unidirectional_sequence_lstm", "var_handle",
 )  # fmt: skip
 """Kernels of the models that are measured; others are not built."""
 ALWAYS = ("kernel_util", "micro_utils")

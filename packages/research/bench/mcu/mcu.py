@@ -16,10 +16,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from libraries import BOARDS, CXX, FLAGS, HERE, LIBRARY, includes
+from published import compared
 
 import lowtide
 from lowtide.emit.project import Project
@@ -29,7 +31,8 @@ from lowtide.emit.qemu.vectors import Vectors, included, project_sources
 from lowtide.read.tflite.model import TfliteFile
 from lowtide.run.tflite import tflm_vectors
 from lowtide_research.bench.pages import about, document, say, script, table, write
-from lowtide_research.bench.tflite_net import mobilenet_v2, spread
+from lowtide_research.bench.tflite_net import mcunet, mobilenet_v2, spread
+from lowtide_research.zoo.mcunet import IMAGENET, WAKE_WORDS
 
 TFLM_REFERENCE, TFLM_LIBRARY = "TFLM, reference", "TFLM + CMSIS-NN"
 OURS, LARGER, OWN = "lowtide + CMSIS-NN", "the same, twice the arena", "lowtide's own C"
@@ -40,6 +43,9 @@ RESOLVERS = {
     "ADD": "AddAdd", "AVERAGE_POOL_2D": "AddAveragePool2D", "CONCATENATION": "AddConcatenation", "CONV_2D": "AddConv2D",
     "DEPTHWISE_CONV_2D": "AddDepthwiseConv2D", "FULLY_CONNECTED": "AddFullyConnected", "MAX_POOL_2D": "AddMaxPool2D",
     "MEAN": "AddMean", "PAD": "AddPad", "QUANTIZE": "AddQuantize", "RESHAPE": "AddReshape", "SOFTMAX": "AddSoftmax",
+    "ASSIGN_VARIABLE": "AddAssignVariable", "CALL_ONCE": "AddCallOnce", "LOGISTIC": "AddLogistic",
+    "READ_VARIABLE": "AddReadVariable", "SPLIT_V": "AddSplitV", "STRIDED_SLICE": "AddStridedSlice",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "AddUnidirectionalSequenceLSTM", "VAR_HANDLE": "AddVarHandle",
 }  # fmt: skip
 RUNTIME = ("-Wl,-u,printf", "-Wl,--start-group", "-lstdc++", "-lc", "-lrdimon", "-lm", "-lgcc", "-Wl,--end-group")
 """What TFLM's programs are linked with; what prints in a C library is not counted as TFLM's flash."""
@@ -78,7 +84,9 @@ def tflm(sources: Sources, bench: Bench, kernels: str, model: Path, data: Path) 
     graph = lowtide.load(model)
     assert isinstance(graph.file, TfliteFile)
     types = sorted({op.type for op in graph.ops})
+    variables = len({str(op.attributes) for op in graph.ops if op.type == "VAR_HANDLE"})
     words = [*includes(sources.root), *FLAGS, f"-DOPERATORS={len(types)}", f"-DARENA={1 << 20}"]
+    words += [f"-DVARIABLES={variables}"]
     words += ["-DRESOLVE=" + "".join(f"resolver.{RESOLVERS[kind]}();" for kind in types)]
     words += LIBRARY if kernels == "cmsis_nn" else ()
     (bench.folder / "model_file.bin").write_bytes(model.read_bytes())
@@ -130,18 +138,22 @@ def rows_of(
 
 
 def models(folder: Path | None, made: Path, only: str) -> list[Path]:
-    """Files: those of the folder, and MobileNetV2 0.35 at 96 and 160 pixels."""
+    """Files: those of the folder, MobileNetV2 0.35 at 96, 144 and 160 pixels, and MCUNet's two networks."""
     found = [] if folder is None else [p for p in sorted(folder.glob("*.tflite")) if p.stem in NAMES]
-    for size in (96, 160):
-        path = made / f"mobilenet_v2_0.35_{size}_int8.tflite"
-        path.write_bytes(spread(mobilenet_v2(0.35, size)).bytes())
-        found.append(path)
+    nets = {f"mobilenet_v2_0.35_{size}_int8": partial(mobilenet_v2, 0.35, size) for size in (96, 144, 160)}
+    nets |= {"mcunet_v2_vww_80_int8": partial(mcunet, WAKE_WORDS, 80, 2)}
+    nets |= {"mcunet_320kb_176_int8": partial(mcunet, IMAGENET, 176, 1000)}
+    for name, make in nets.items():
+        if any(word in name for word in only.split(",")):
+            path = made / f"{name}.tflite"
+            path.write_bytes(spread(make()).bytes())
+            found.append(path)
     return [p for p in found if any(word in p.stem for word in only.split(","))]
 
 
 NAMES = (
     "mlperf_tiny_ad01_int8", "mlperf_tiny_kws_int8", "mlperf_tiny_resnet_int8", "mlperf_tiny_vww96_int8",
-    "tflm_person_detect_int8",
+    "tflm_person_detect_int8", "dtln_noise_suppression", "okay_nabu",
 )  # fmt: skip
 """Files of the folder that are measured."""
 
@@ -161,7 +173,7 @@ def text(results: dict[str, Any]) -> list[str]:
         f"qemu (`-icount shift=0`), so not cycles. {results['inputs']} random inputs a model, compared byte by byte",
         "with TFLM's pip package; the last one is counted.",
         "",
-        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C the arena with counters; input and",
+        "*Arena*: of TFLM `arena_used_bytes()` of the same build, of lowtide's C arena, counters and state; input and",
         "output are in it. *Stack*: the most that a run used. *Flash*: code and constants, less those of the same",
         "program without a model; TFLM with the model's own operators alone. *Instructions*: from an input in the",
         "caller's memory, which is copied into the arena, to the result; lowtide's C copies that out, too.",
@@ -173,7 +185,7 @@ def text(results: dict[str, Any]) -> list[str]:
         )
         if of_board:
             lines += [f"## {title}", "", *_table(of_board), "", *_summary(of_board), ""]
-    return lines
+    return [*lines, *compared(rows)]
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:

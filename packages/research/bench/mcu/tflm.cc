@@ -5,6 +5,7 @@
 #include "qemu_board.h"
 #include "tensorflow/lite/micro/micro_interpreter.h"
 #include "tensorflow/lite/micro/micro_mutable_op_resolver.h"
+#include "tensorflow/lite/micro/micro_resource_variable.h"
 #include "tensorflow/lite/schema/schema_generated.h"
 
 extern "C" {
@@ -24,7 +25,13 @@ int main() {
   static tflite::MicroMutableOpResolver<OPERATORS> resolver;
   RESOLVE
   const tflite::Model* model = tflite::GetModel(model_file);
+#if VARIABLES
+  tflite::MicroAllocator* allocator = tflite::MicroAllocator::Create(arena, sizeof arena);
+  static tflite::MicroInterpreter interpreter(model, resolver, allocator,
+                                              tflite::MicroResourceVariables::Create(allocator, VARIABLES));
+#else
   static tflite::MicroInterpreter interpreter(model, resolver, arena, sizeof arena);
+#endif
   if (interpreter.AllocateTensors() != kTfLiteOk) {
     board_write("no tensors\n");
     return 1;
