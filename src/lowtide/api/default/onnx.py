@@ -46,6 +46,8 @@ WAYS = (None, Weights(mapped=True), Weights(mapped=True, prepacked=False))
 """Where the weights of an optimised file may be: in it, or where they are many mapped, with and without copies."""
 _ATTEMPTS, _LESS = 3, 0.7
 """Plans with tiles that are measured for one bound on time, and the most that the next may take of what one may."""
+_TILES = 1.6
+"""Of the seconds of a search, those of one for tiles: models of 500 operators need them."""
 _MOST_EXTRA = 10.0
 """Nothing gains by more recomputed operations than this part of the model's."""
 _OP_BYTES, _OP_SECONDS = 6144, 7e-6
@@ -186,7 +188,8 @@ class Trial:
     def changed(self, first: _Candidate, extra: float | None) -> Plan | None:
         """A plan with a changed graph, of which a run takes this part more than of the first, as predicted; None if it
         does not save enough to be measured."""
-        request, settings = self.request, {}
+        request = self.request
+        settings: dict[str, float] = {"time": _TILES * request.seconds}
         block, nodes = first.plan.runtime_arena_bytes or 0, len(first.plan.order)
         enough = LEAST_GAIN * first.planned.model_bytes
         if block < enough:
