@@ -50,7 +50,7 @@ def changes(p: Any) -> None:
 def stream_input(p: Any) -> None:
     """The option of plans whose input comes in rows."""
     p.add_argument(
-        "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
+        "--stream-input", action="store_true", help="with loops: the caller passes inputs row by row when asked"
     )
 
 

@@ -23,13 +23,14 @@ def fixed(p: Any) -> None:
     """Tensors at given offsets."""
     p.add_argument(
         "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=tensor_offset,
-        help="where a tensor has to lie: bytes from the start of the arena, also 0x...",
+        help="place a tensor there: bytes from the start of the arena, also 0x...",
     )  # fmt: skip
 
 
-def budget(p: Any) -> None:
-    """Bytes that there are, and those that stay free."""
-    p.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
+def budget(p: Any, *, share: bool = False) -> None:
+    """Bytes that there are, and those that stay free; `share`: also in percent of the file order's peak."""
+    part = "; 70%% is a part of the peak in file order" if share else ""
+    p.add_argument("--budget", metavar="SIZE", help=f"what arena and reserve may take{part}")
     p.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
 
 
@@ -37,7 +38,8 @@ def banks(p: Any) -> None:
     """Several memories, each tensor wholly in one."""
     p.add_argument(
         "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
-        help="a memory, fastest first: each tensor lies wholly in one, the fewest bytes in slow ones",
+        help="one memory (repeat, fastest first); each tensor is put in exactly one, as few bytes as possible in the slow "
+        "ones",
     )  # fmt: skip
     p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide research board`), or of a file")
     p.add_argument(
