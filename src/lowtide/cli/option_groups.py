@@ -38,8 +38,8 @@ def banks(p: Any) -> None:
     """Several memories, each tensor wholly in one."""
     p.add_argument(
         "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
-        help="one memory (repeat, fastest first); each tensor is put in exactly one, as few bytes as possible in the slow "
-        "ones",
+        help="one memory (repeat, fastest first); each tensor is put in exactly one, as few bytes as possible in the "
+        "slow ones",
     )  # fmt: skip
     p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide research board`), or of a file")
     p.add_argument(

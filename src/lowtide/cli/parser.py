@@ -205,10 +205,8 @@ def _plan(add: _Add) -> None:
     written.add_argument("--commands", metavar="C.txt", help="what a driver runs when it spills; .json as JSON")
     written.add_argument("--snippet", metavar="S.py", help="the onnxruntime session that keeps order and arena")
     written.add_argument("--log", dest="log_file", metavar="L.csv", help="when the best and the bound got better")
-    written.add_argument(
-        "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
-    )
     report.options_of_plan(written)
+    p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
     _planning(p, budget=True, method=True, spilling=True)
 
 
