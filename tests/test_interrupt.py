@@ -46,6 +46,7 @@ def test_the_command_handles_it_once_it_runs() -> None:
     """From `main` on, Ctrl-C is an exception, which stops a search and keeps its best plan."""
     code = f"import lowtide.cli as c; c._run = lambda a: exec({_KILL!r}); sys.exit(c.main([]))"
     assert run(code, "-m", "lowtide") == (130, "lowtide: interrupted before there was a result; nothing was written\n")
+    assert run(code.replace("SIGINT", "SIGTERM"), "-m", "lowtide")[0] == 130
     ignored = "import lowtide.interrupt as i; signal.signal(2, signal.SIG_IGN); i.end_at_once(); " + _KILL
     assert run(ignored, "run.py") == (0, "")
 

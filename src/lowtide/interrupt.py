@@ -1,4 +1,4 @@
-"""Ctrl-C while the command still imports: ended as later, with one line, not with a traceback."""
+"""Ctrl-C and SIGTERM: while the command imports they end it with one line; later they end its search."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ def end_at_once() -> None:
 
 
 def raise_on_interrupt() -> None:
-    """From here on Ctrl-C raises `KeyboardInterrupt`, as Python does."""
+    """From here on Ctrl-C raises `KeyboardInterrupt`, as Python does, and SIGTERM does so too."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _end(*_: object) -> None:

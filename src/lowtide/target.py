@@ -354,9 +354,9 @@ DESCRIPTIONS = {
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
     "loops": "a compiler whose code loops over rows (--allow loops): as generic, inputs overwritten, alignment 16",
     "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die, whose kernels ever run",
-    "torch": "eager kernels of an exported program: its own views, the caller's inputs not counted, alignment 64",
     "tflite": "LiteRT without delegates: its planner's sharing, inputs kept to the end, 64 bytes",
     "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
+    "torch": "eager kernels of an exported program: its own views, the caller's inputs not counted, alignment 64",
 }
 """Of each built-in target, one line."""
 

@@ -47,10 +47,13 @@ def first_screen(plan: Plan, written: Sequence[str] = (), next_commands: Sequenc
     lines = [", ".join(head), columns(_rows(plan, comparison), right=[1, 2])]
     budget = plan.budget_bytes
     if budget is not None:
-        apart = comparison.planned_bytes - budget
-        verdict = f"{size_text(abs(apart), budget)} {'too much' if apart > 0 else 'to spare'}"
+        apart, base = comparison.planned_bytes - budget, comparison.base_bytes
+        row = (abs(apart), budget, *([] if base is None else [comparison.planned_bytes + base]))
+        verdict = f"{size_text(abs(apart), *row)} {'too much' if apart > 0 else 'to spare'}"
         verdict += "; proved impossible" if plan.status == "impossible" else ""
-        lines.append(f"budget {size_text(budget, apart)}: {verdict}")
+        if base is not None:
+            verdict += f" (with Python and onnxruntime {size_text(row[-1], *row)})"
+        lines.append(f"budget {size_text(budget, *row)}: {verdict}")
     if not comparison.better:
         lines.append(_why_not(comparison))
     if written:
@@ -102,11 +105,8 @@ def _sizes(comparison: Comparison) -> list[str]:
         return []
     text = ", ".join(f"{name} {shape}" for name, shape in list(comparison.sizes.items())[:3] if shape)
     more = ", ..." if len(comparison.sizes) > 3 else ""
-    return [
-        f"{text}{more} (assumed, and the only ones that OUT takes: --dim NAME=SIZE)"
-        if comparison.assumed
-        else f"{text}{more}"
-    ]
+    assumed = " (sizes assumed, and a written model takes no others; choose with --dim NAME=SIZE)"
+    return [f"{text}{more}{assumed if comparison.assumed else ''}"]
 
 
 def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
@@ -115,7 +115,8 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
     today, planned = comparison.today_bytes, comparison.planned_bytes
     bound = () if tensors is not None or base is not None else (plan.lower_bound_bytes,)
     row = (today, planned, *bound, *([] if base is None else [base]))
-    figure = [size_text(size, *row) for size in (today, planned)]
+    exact = comparison.figure == "arena"  # which a compiler declares
+    figure = [f"{size:,} B" if exact else size_text(size, *row) for size in (today, planned)]
     said = sure if base is None else f"{sure}, above the {size_text(base, *row)} of Python and onnxruntime"
     said += f"; {_bound(plan, row)}" if bound else ""
     rows = [("", "today", "planned", "", ""), (comparison.figure, *figure, percent(today, planned), said)]
@@ -130,9 +131,11 @@ def _rows(plan: Plan, comparison: Comparison) -> list[tuple[str, ...]]:
         times = [_time_text(seconds, before * max(1, slowdown)) for seconds in (before, before * slowdown)]
         rows.append(("time of a run", *times, percent(1, slowdown), f"{sure}, runs in turn"))
     elif slowdown is not None:
-        rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), "predicted from the operations"))
+        same = plan.rewrites is None and slowdown == 1
+        said = "the same operators" if same else "predicted from the operations"
+        rows.append(("time of a run", "", "", percent(1, round(slowdown, 4)), said))
     else:
-        rows.append(("time of a run", "", "", "", "not predicted: parts of operators are not timed"))
+        rows.append(("time of a run", "", "", "", "not predicted: the same operations, in tiles"))
     outputs = {"equal": "equal, bit for bit", "rounding": "equal but for the rounding of the runtime's own kernels"}
     if comparison.outputs and plan.status == "ok":
         checked = ", on 2 random inputs" if comparison.measured else ""
@@ -146,7 +149,7 @@ def _bound(plan: Plan, row: Sequence[int]) -> str:
     least = size_text(plan.lower_bound_bytes, *row)
     if not plan.optimal or size_text(taken or plan.required_bytes, *row) != least:
         return f"no order needs less than {least}"
-    return "optimal for these tiles" if plan.rewrites else "optimal: no order of its operators needs less"
+    return f"optimal: no order of {'these tiles' if plan.rewrites else 'its operators'} needs less"
 
 
 def _why_not(comparison: Comparison) -> str:

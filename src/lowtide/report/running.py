@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
 
 
+_SLOWER = 1.1  # from so many times longer on, slower is no chance
 _LABELS = {"ids": "graph", "own_order_peak": "peak, file order", "bound": "lower bound"}
 """What a person reads for the names of checks."""
 
@@ -74,12 +75,14 @@ def run_text(run: RunReport) -> str:
                 ("measured", "not told: by onnxruntime before 1.24, or where it takes functions of the model apart"),
             ]
         )
+    rows += pair_rows(run.timing, run.comparison) or timing_rows(run.timing, "onnxruntime's defaults")
+    why = faster_level(run.level)
+    if why and run.timing is not None and run.timing.planned_seconds > _SLOWER * run.timing.original_seconds:
+        rows.append(("", why))
     before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
-    rows.append(("measured before", f"{format_size(before)} in onnxruntime, the file's order, without graph inputs"))
-    rows.append(
-        ("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, memory reuse and optimiser (on)")
-    )
-    rows.append(("measured after", f"{format_size(after)}, {_against(before, shipped, after)}"))
+    rows.append(("tensors today", f"{format_size(shipped)} in use at once, by onnxruntime's defaults"))
+    rows.append(("tensors, file order", f"{format_size(before)}, each freed after its last use, optimiser off"))
+    rows.append(("tensors, planned", f"{format_size(after)}, {_against(before, shipped, after)}"))
     planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
     if planned and all(expected == measured for expected, measured in planned):
         highest = max(p for p, _ in planned)
@@ -98,12 +101,6 @@ def run_text(run: RunReport) -> str:
             ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
         )
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
-    if run.unmodified is not None:
-        rows.append(
-            ("arena today", f"{format_size(run.unmodified.held_bytes)} for the file as it stands, optimiser off")
-        )
-    rows += timing_rows(run.timing, "onnxruntime's defaults", faster_level(run.level))
-    rows += pair_rows(run.timing, run.comparison)
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
     return columns(rows)

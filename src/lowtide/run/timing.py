@@ -23,7 +23,9 @@ from lowtide.run_reports import FreshPair, Timing
 from lowtide.sizes import Dims
 
 RUNS = 15
-"""Of each model, unless that takes longer than `SECONDS`; three at least."""
+"""Of each model, unless that takes longer than `SECONDS`."""
+LEAST_RUNS = 3
+"""However long they take."""
 SECONDS = 10.0
 PAIRS = 5
 """Of fresh processes, for the spread of what they show."""
@@ -44,7 +46,15 @@ class Setup:
 
 
 def run_fresh(
-    setups: Sequence[Setup], feeds: Path, dims: Dims, *, seed: int = 0, runs: int = RUNS, seconds: float = SECONDS
+    setups: Sequence[Setup],
+    feeds: Path,
+    dims: Dims,
+    *,
+    seed: int = 0,
+    runs: int = RUNS,
+    seconds: float = SECONDS,
+    least: int = LEAST_RUNS,
+    tell: Callable[[str], None] | None = None,
 ) -> list[FreshRun]:
     """Open models in fresh processes and run them in turn on the same random inputs.
 
@@ -52,8 +62,10 @@ def run_fresh(
     ----------
     feeds
         The file of the inputs, which a process of its own draws if it is not there.
-    runs, seconds
-        Runs of each model; fewer, but three at least, if they take longer.
+    runs, seconds, least
+        Runs of each model; fewer, but so many at least, if they take longer.
+    tell
+        Called with what is being done.
 
     Raises
     ------
@@ -64,9 +76,13 @@ def run_fresh(
     try:
         if not feeds.exists():
             _Worker(setups[0], feeds, dims, seed).stop()  # what draws them is not measured: it takes memory itself
-        for setup in setups:
+        for k, setup in enumerate(setups):
+            if tell is not None:
+                tell(f"measuring in onnxruntime: process {k + 1} of {len(setups)} opens its model, and runs it twice")
             workers.append(_Worker(setup, feeds, dims, seed))
-        taken = in_turn([worker.run for worker in workers], runs, seconds)
+        if tell is not None:
+            tell(f"measuring in onnxruntime: runs of {len(setups)} processes in turn")
+        taken = in_turn([worker.run for worker in workers], runs, seconds, least)
         return [FreshRun(tuple(s), w.end(), w.base_bytes) for s, w in zip(taken, workers, strict=True)]
     except (OSError, ValueError, KeyError):  # a process that died leaves half a line, or none
         model = setups[len(workers) - 1].model if workers else setups[0].model
@@ -122,11 +138,13 @@ def time_onnx(original: Setup, planned: Setup, feeds: Path, dims: Dims, seed: in
     )
 
 
-def in_turn(runs: Sequence[Callable[[], float]], most: int = RUNS, limit: float = SECONDS) -> list[list[float]]:
+def in_turn(
+    runs: Sequence[Callable[[], float]], most: int = RUNS, limit: float = SECONDS, least: int = LEAST_RUNS
+) -> list[list[float]]:
     """Seconds that each of some calls returns, called in turn."""
     seconds: list[list[float]] = [[] for _ in runs]
     began = time.perf_counter()
-    while len(seconds[0]) < min(3, most) or (len(seconds[0]) < most and time.perf_counter() - began < limit):
+    while len(seconds[0]) < min(least, most) or (len(seconds[0]) < most and time.perf_counter() - began < limit):
         for taken, run in zip(seconds, runs, strict=True):
             time.sleep(REST)
             taken.append(run())

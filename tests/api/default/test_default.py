@@ -14,8 +14,7 @@ import onnx
 import pytest
 
 import lowtide
-from lowtide.api.default import plan
-from lowtide.api.default.fit import fit
+from lowtide import fit, plan
 from lowtide.api.default.request import MEANS
 from lowtide.api.writing import PlanFiles, write_all
 from lowtide.comparison import OptimizedFrom
@@ -122,7 +121,7 @@ def test_free_sizes_are_assumed_and_said(tmp_path: Path) -> None:
     assert made.comparison is not None
     assert made.comparison.assumed
     assert made.comparison.sizes == {"x": "1x3x40x40"}
-    assert "x 1x3x40x40 (assumed, and the only ones that OUT takes: --dim NAME=SIZE)" in repr(made)
+    assert "x 1x3x40x40 (sizes assumed, and a written model takes no others; choose with --dim NAME=SIZE)" in repr(made)
 
 
 def test_optimised_files_are_the_same_in_every_process(tmp_path: Path) -> None:
@@ -252,7 +251,7 @@ def test_rules_of_no_runtime_are_a_compilers(tmp_path: Path) -> None:
     """Also of an ONNX file: today is its file's order under the same rules, never a runtime's session."""
     made = plan(onnx_file(tmp_path), target="strict", without=[*MEANS])
     assert made.comparison is not None
-    assert made.comparison.runtime == "a compiler (target strict)"
+    assert made.comparison.runtime == "target strict"
     assert made.comparison.today_bytes == made.own_order_peak_bytes
 
 

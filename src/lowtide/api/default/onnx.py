@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from lowtide.run.timing import FreshRun, Setup
 
 RUNS = 60
-"""Runs of each model, in turn; three at the least, if they take longer than the seconds for them."""
+"""Runs of each model, in turn; fewer, if they take longer than the seconds for them."""
 SECONDS, SETTLED_SECONDS = 1.5, 4.0
-"""For all models that are compared at once; for the one that is chosen, beside today's."""
+"""For all models that are compared at once; for the one that is chosen and today's."""
 MANY_WEIGHTS = 2**22
 """Bytes of an optimised file from which its weights may be mapped."""
 LEAST_GAIN = 0.01
@@ -65,11 +65,11 @@ def plan_onnx(request: Request, tell: Tell) -> Plan:
         trial = Trial.of(request, Path(name), tell)
         order = trial.order()
         found = trial.measured(order)
-        if request.portable:
-            found += trial.measured(_layout_at_load(order), Weights(mapped=True), ways=1)
-        if found[0].plan.stopped == "interrupt":
-            return trial.finished(_best(found, request.budget_bytes))
         try:
+            if request.portable:
+                found += trial.measured(_layout_at_load(order), Weights(mapped=True), ways=1)
+            if order.stopped == "interrupt":
+                raise KeyboardInterrupt
             tell(trial.finished(_best(found, request.budget_bytes)))
             _measure_changed(trial, found)
             return trial.finished(_settled(trial, found, request.budget_bytes))
@@ -197,9 +197,7 @@ class Trial:
         if block < enough:
             return None
         rest = first.planned.model_bytes - block  # what is not tensors
-        if request.budget_bytes is not None:
-            if request.budget_bytes <= rest:
-                return None
+        if request.budget_bytes is not None and request.budget_bytes > rest:
             settings["budget"] = request.budget_bytes - rest
         if extra is not None:
             settings["max_overhead"] = extra
@@ -226,7 +224,6 @@ class Trial:
         tried = list(dict.fromkeys([weights, *(() if few else WAYS)]))[:ways]
         plans = [msgspec.structs.replace(plan, weights=way) for way in tried]
         today, planned = Setup(Path(request.path), folder / "today.npz"), [self._written(one) for one in plans]
-        self.tell("measuring today and the plan in onnxruntime")
         before, *after = run_fresh(
             [today, *planned],
             folder / "feeds.npz",
@@ -234,6 +231,8 @@ class Trial:
             seed=request.seed,
             runs=RUNS,
             seconds=seconds,
+            least=1 if seconds < SETTLED_SECONDS else 2,
+            tell=self.tell,
         )
         share = rounding(t.dtype for t in plan.tensors)
         values = _first_bytes(folder / "feeds.npz") + _first_bytes(today.outputs)
@@ -266,8 +265,8 @@ class Trial:
         """A plan's memory and time alone."""
         from lowtide.run.timing import run_fresh
 
-        self.tell("measuring it in onnxruntime")
-        return run_fresh([self._written(plan)], self.folder / "feeds.npz", self.dims, seed=self.request.seed, runs=1)[0]
+        feeds, seed = self.folder / "feeds.npz", self.request.seed
+        return run_fresh([self._written(plan)], feeds, self.dims, seed=seed, runs=1, tell=self.tell)[0]
 
     def _written(self, plan: Plan) -> Setup:
         """The plan's model and session, to be run."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 
 import msgspec
 
@@ -95,7 +96,7 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
     compiler = figure is None or figure.planned_bytes is None or target not in RUNTIME_FORMATS
     if figure is None or compiler:
         figure = RuntimeFigure(
-            runtime=f"a compiler (target {target})", what="arena", default_bytes=_own_arena(problem, plan),
+            runtime=f"target {target}", what="arena", default_bytes=_own_arena(problem, plan),
             planned_bytes=plan.required_bytes,
         )  # fmt: skip
     timed = plan.cost or plan.recomputation or plan.fission
@@ -103,7 +104,7 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
     planned = figure.planned_bytes or plan.required_bytes
     return Comparison(
         model=request.name,
-        runtime="onnxruntime, optimiser off" if target == "onnxruntime" else figure.runtime,
+        runtime=_runtime(target, figure.runtime),
         figure=_NAMES.get(figure.what, figure.what),
         today_bytes=figure.default_bytes,
         planned_bytes=planned,
@@ -114,6 +115,14 @@ def _comparison(request: Request, plan: Plan, problem: Problem) -> Comparison:
         # a compiler, which has no offsets yet, gains by those of an equal plan
         better=plan.peak_bytes <= plan.own_order_peak_bytes if compiler else planned < figure.default_bytes,
     )
+
+
+def _runtime(target: str, name: str) -> str:
+    """Where the model runs; of onnxruntime, which was to be asked, why it was not."""
+    if target != "onnxruntime":
+        return name
+    why = "no weights in the file" if find_spec("onnxruntime") else "it is not installed: pip install 'lowtide[run]'"
+    return f"onnxruntime with its optimiser off, NOT MEASURED ({why})"
 
 
 def _own_arena(problem: Problem, plan: Plan) -> int:

@@ -74,7 +74,8 @@ def _commands(request: Request, plan: Plan, tell: Tell) -> Iterator[NextCommand]
             yield from _kernels(request, plan, tell)
             yield from _as_c(request, plan, tell)
         yield from _slower(request, plan, tell)
-    if request.budget_bytes is not None and comparison.sizes:
+    kept = comparison.planned_bytes - (comparison.tensors_bytes or 0) if comparison.measured else 0  # at any size
+    if request.budget_bytes is not None and comparison.sizes and kept < request.budget_bytes:
         yield NextCommand("fit", "the largest size that fits")
 
 
